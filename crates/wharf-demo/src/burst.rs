@@ -4,20 +4,20 @@ use std::io::Write;
 
 use serde_json::json;
 
-use crate::turn::{Stop, Turn};
+use crate::turn::{RunningTurn, TurnStop};
 
 /// Bytes per write. Linux pipes hold 64 KiB, so a larger block would only wait in two pieces.
-const BLOCK: usize = 64 * 1024;
+const BLOCK_BYTES: usize = 64 * 1024;
 
 /// A run of `agent_message_chunk` updates. The text of each is its index, a blank, dots and a line break: `size` bytes,
 /// or more where the index needs them.
 #[derive(Debug)]
-pub struct Burst {
+pub struct ChunkBurst {
     head: Vec<u8>,
     dots: Vec<u8>,
 }
 
-impl Burst {
+impl ChunkBurst {
     pub fn new(session: &str, message_id: &str, size: usize) -> Self {
         let head = format!(
             concat!(
@@ -42,13 +42,13 @@ impl Burst {
 
     /// Sends lines 0 to `count` in blocks, or each by itself. Returns the number of lines sent before the turn was
     /// stopped.
-    pub fn send(&self, turn: &mut Turn, count: u64, each: bool) -> (u64, Result<(), Stop>) {
-        let mut block = Vec::with_capacity(BLOCK + self.head.len() + self.dots.len() + 64);
+    pub fn send(&self, turn: &mut RunningTurn, count: u64, each: bool) -> (u64, Result<(), TurnStop>) {
+        let mut block = Vec::with_capacity(BLOCK_BYTES + self.head.len() + self.dots.len() + 64);
         let mut sent = 0;
         for index in 0..count {
             self.push_line(index, &mut block);
-            if each || block.len() >= BLOCK || index + 1 == count {
-                if let Err(stop) = turn.check().and_then(|()| turn.send_bytes(&block)) {
+            if each || block.len() >= BLOCK_BYTES || index + 1 == count {
+                if let Err(stop) = turn.check_stop().and_then(|()| turn.send_bytes(&block)) {
                     return (sent, Err(stop));
                 }
                 block.clear();

@@ -8,10 +8,10 @@ use std::sync::Mutex;
 
 use serde_json::{Value, json};
 
-use crate::turn::lock;
+use crate::turn::lock_mutex;
 
 /// Returns the directory of the files: `WHARF_DEMO_STATE`, else `wharf-demo` in the user's state directory.
-pub(crate) fn directory() -> PathBuf {
+pub(crate) fn state_directory() -> PathBuf {
     let variable = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     variable("WHARF_DEMO_STATE")
         .or_else(|| variable("XDG_STATE_HOME").map(|state| state.join("wharf-demo")))
@@ -21,25 +21,28 @@ pub(crate) fn directory() -> PathBuf {
 
 /// One session's file, open for appending. One JSON object per line: `cwd`, `settings`, `title`, `turn`, `update`, `burst`.
 #[derive(Debug)]
-pub(crate) struct History {
+pub(crate) struct DemoHistory {
     path: Option<PathBuf>,
     file: Option<Mutex<File>>,
 }
 
-impl History {
+impl DemoHistory {
     /// Creates a file under the first free number; the existence of the file reserves the id.
     pub(crate) fn create(directory: &Path, cwd: &str) -> (String, Self) {
-        let history = Self::reserve(directory);
+        let history = Self::reserve_id(directory);
         let (id, history) = match history {
             Ok(made) => made,
             // No directory is writable: the session works, but no later process can load it.
-            Err(_) => (format!("demo-unsaved-{}-{}", std::process::id(), unsaved()), Self { path: None, file: None }),
+            Err(_) => (
+                format!("demo-unsaved-{}-{}", std::process::id(), next_unsaved_number()),
+                Self { path: None, file: None },
+            ),
         };
         history.append(&json!({ "cwd": cwd }));
         (id, history)
     }
 
-    fn reserve(directory: &Path) -> io::Result<(String, Self)> {
+    fn reserve_id(directory: &Path) -> io::Result<(String, Self)> {
         // The conversation is private to its owner.
         DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
         let mut number = fs::read_dir(directory)?.count() + 1;
@@ -67,19 +70,19 @@ impl History {
     /// Appends one record. On a full disk the record is lost and the agent goes on.
     pub(crate) fn append(&self, record: &Value) {
         if let Some(file) = &self.file {
-            let _ = lock(file).write_all(format!("{record}\n").as_bytes());
+            let _ = lock_mutex(file).write_all(format!("{record}\n").as_bytes());
         }
     }
 
     /// Returns all records, without a line that a crash interrupted.
-    pub(crate) fn records(&self) -> Vec<Value> {
+    pub(crate) fn read_records(&self) -> Vec<Value> {
         let text = self.path.as_ref().and_then(|path| fs::read_to_string(path).ok()).unwrap_or_default();
         text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
     }
 }
 
 /// Deletes a session's file, if there is one.
-pub(crate) fn remove(directory: &Path, id: &str) {
+pub(crate) fn remove_session(directory: &Path, id: &str) {
     if is_ours(id) {
         let _ = fs::remove_file(file_path(directory, id));
     }
@@ -91,7 +94,7 @@ fn is_ours(id: &str) -> bool {
 }
 
 /// Returns the ids of all stored sessions, newest first.
-pub(crate) fn ids(directory: &Path) -> Vec<String> {
+pub(crate) fn list_ids(directory: &Path) -> Vec<String> {
     let entries = fs::read_dir(directory).into_iter().flatten().flatten();
     let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
     let mut numbers: Vec<u64> =
@@ -104,8 +107,8 @@ fn file_path(directory: &Path, id: &str) -> PathBuf {
     directory.join(format!("{id}.jsonl"))
 }
 
-fn unsaved() -> u64 {
+fn next_unsaved_number() -> u64 {
     use std::sync::atomic::{AtomicU64, Ordering};
-    static NEXT: AtomicU64 = AtomicU64::new(1);
-    NEXT.fetch_add(1, Ordering::Relaxed)
+    static NEXT_NUMBER: AtomicU64 = AtomicU64::new(1);
+    NEXT_NUMBER.fetch_add(1, Ordering::Relaxed)
 }

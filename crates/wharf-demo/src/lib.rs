@@ -11,8 +11,8 @@ mod history;
 mod replies;
 mod session;
 mod settings;
-mod talk;
 pub mod turn;
+mod turn_writer;
 pub mod wire;
 
 pub use agent::run;
@@ -25,12 +25,12 @@ use std::os::fd::AsFd;
 ///
 /// Both are taken as plain files: the standard library's stdout would look for line breaks in every block again.
 pub fn run_stdio() -> io::Result<()> {
-    let (input, output) = stdio()?;
+    let (input, output) = open_stdio()?;
     run(input, output)
 }
 
 /// Returns stdin and stdout as plain files.
-pub fn stdio() -> io::Result<(BufReader<File>, File)> {
+pub fn open_stdio() -> io::Result<(BufReader<File>, File)> {
     let input = File::from(io::stdin().as_fd().try_clone_to_owned()?);
     let output = File::from(io::stdout().as_fd().try_clone_to_owned()?);
     Ok((BufReader::new(input), output))

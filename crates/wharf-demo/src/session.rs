@@ -5,58 +5,58 @@ use std::sync::mpsc::SyncSender;
 
 use serde_json::{Value, json};
 
-use crate::burst::Burst;
-use crate::history::History;
-use crate::settings::Settings;
-use crate::turn::Signal;
-use crate::wire::{self, Output};
+use crate::burst::ChunkBurst;
+use crate::history::DemoHistory;
+use crate::settings::DemoSettings;
+use crate::turn::PromptSignal;
+use crate::wire::{self, MessageWriter};
 
 /// The running prompt.
 #[derive(Debug)]
-pub(crate) struct Running {
+pub(crate) struct DemoPrompt {
     pub(crate) request: Value,
-    pub(crate) turn: SyncSender<Signal>,
+    pub(crate) turn: SyncSender<PromptSignal>,
 }
 
 #[derive(Debug)]
-pub(crate) struct Session {
+pub(crate) struct DemoSession {
     pub(crate) id: String,
     pub(crate) cwd: String,
     pub(crate) title: Option<String>,
-    pub(crate) settings: Settings,
+    pub(crate) settings: DemoSettings,
     /// The number of prompts so far, which keeps message ids unique over restarts.
     pub(crate) turns: u64,
     /// The number of simulated tokens so far.
     pub(crate) used: u64,
     /// True if the user answered "always" to an edit.
     pub(crate) always: bool,
-    pub(crate) running: Option<Running>,
-    history: History,
+    pub(crate) running: Option<DemoPrompt>,
+    history: DemoHistory,
 }
 
-impl Session {
+impl DemoSession {
     pub(crate) fn create(directory: &Path, cwd: &str) -> Self {
-        let (id, history) = History::create(directory, cwd);
-        Self::blank(id, cwd, history)
+        let (id, history) = DemoHistory::create(directory, cwd);
+        Self::new(id, cwd, history)
     }
 
     /// Restores a session from its file.
     pub(crate) fn open(directory: &Path, id: &str) -> std::io::Result<Self> {
-        let history = History::open(directory, id)?;
-        let records = history.records();
-        let mut session = Self::blank(id.to_owned(), "", history);
+        let history = DemoHistory::open(directory, id)?;
+        let records = history.read_records();
+        let mut session = Self::new(id.to_owned(), "", history);
         for record in &records {
-            session.recall(record);
+            session.apply_record(record);
         }
         Ok(session)
     }
 
-    fn blank(id: String, cwd: &str, history: History) -> Self {
+    fn new(id: String, cwd: &str, history: DemoHistory) -> Self {
         Self {
             id,
             cwd: cwd.to_owned(),
             title: None,
-            settings: Settings::default(),
+            settings: DemoSettings::default(),
             turns: 0,
             used: 0,
             always: false,
@@ -65,7 +65,7 @@ impl Session {
         }
     }
 
-    fn recall(&mut self, record: &Value) {
+    fn apply_record(&mut self, record: &Value) {
         if let Some(cwd) = record["cwd"].as_str() {
             self.cwd = cwd.to_owned();
         } else if let Some(title) = record["title"].as_str() {
@@ -96,25 +96,25 @@ impl Session {
         self.title = Some(title);
     }
 
-    pub(crate) fn note_settings(&self) {
-        self.history.append(&self.settings.record());
+    pub(crate) fn record_settings(&self) {
+        self.history.append(&self.settings.to_record());
     }
 
     /// Records an update that was sent, for a later replay.
-    pub(crate) fn note_update(&self, update: &Value) {
+    pub(crate) fn record_update(&self, update: &Value) {
         self.history.append(&json!({ "update": update }));
     }
 
     /// Records a burst by its numbers, from which it can be repeated exactly.
-    pub(crate) fn note_burst(&self, message_id: &str, count: u64, size: usize) {
+    pub(crate) fn record_burst(&self, message_id: &str, count: u64, size: usize) {
         self.history.append(&json!({ "burst": { "messageId": message_id, "count": count, "size": size } }));
     }
 
     /// Sends the whole conversation again.
-    pub(crate) fn replay(&self, output: &Output) -> std::io::Result<()> {
-        for record in self.history.records() {
+    pub(crate) fn replay(&self, output: &MessageWriter) -> std::io::Result<()> {
+        for record in self.history.read_records() {
             if let Some(update) = record.get("update") {
-                output.send(&wire::update(&self.id, update))?;
+                output.send_message(&wire::update_frame(&self.id, update))?;
             } else if let Some(burst) = record.get("burst") {
                 self.replay_burst(burst, output)?;
             }
@@ -122,9 +122,9 @@ impl Session {
         Ok(())
     }
 
-    fn replay_burst(&self, burst: &Value, output: &Output) -> std::io::Result<()> {
+    fn replay_burst(&self, burst: &Value, output: &MessageWriter) -> std::io::Result<()> {
         let size = burst["size"].as_u64().and_then(|size| usize::try_from(size).ok()).unwrap_or_default();
-        let lines = Burst::new(&self.id, burst["messageId"].as_str().unwrap_or_default(), size);
+        let lines = ChunkBurst::new(&self.id, burst["messageId"].as_str().unwrap_or_default(), size);
         let mut block = Vec::new();
         for index in 0..burst["count"].as_u64().unwrap_or_default() {
             block.clear();

@@ -5,43 +5,43 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 /// Value, name and description of a choice; the first of each list is the default.
-type Choice = (&'static str, &'static str, &'static str);
+type SettingChoice = (&'static str, &'static str, &'static str);
 
-const MODES: [Choice; 2] =
+const MODE_CHOICES: [SettingChoice; 2] =
     [("ask", "Ask first", "Asks before every (pretended) edit"), ("auto", "Auto-approve", "Edits without asking")];
-const PACES: [Choice; 3] = [
+const PACE_CHOICES: [SettingChoice; 3] = [
     ("natural", "Natural", "Streams at a readable pace"),
     ("instant", "Instant", "Streams as fast as it can"),
     ("relaxed", "Relaxed", "Takes its time"),
 ];
-const THOUGHTS: [Choice; 2] =
+const THOUGHTS_CHOICES: [SettingChoice; 2] =
     [("show", "Show", "Streams its thoughts before the answer"), ("hide", "Hide", "Keeps its thoughts to itself")];
 
 /// The current choices.
 #[derive(Debug, Clone)]
-pub(crate) struct Settings {
+pub(crate) struct DemoSettings {
     mode: &'static str,
     pace: &'static str,
     thoughts: &'static str,
 }
 
-impl Default for Settings {
+impl Default for DemoSettings {
     fn default() -> Self {
-        Self { mode: MODES[0].0, pace: PACES[0].0, thoughts: THOUGHTS[0].0 }
+        Self { mode: MODE_CHOICES[0].0, pace: PACE_CHOICES[0].0, thoughts: THOUGHTS_CHOICES[0].0 }
     }
 }
 
-impl Settings {
+impl DemoSettings {
     /// Changes the mode. Returns false if there is no such mode.
     pub(crate) fn set_mode(&mut self, mode: &str) -> bool {
-        choose(&mut self.mode, &MODES, mode)
+        choose_value(&mut self.mode, &MODE_CHOICES, mode)
     }
 
     /// Changes an option. Returns false if there is no such option or value.
     pub(crate) fn set_option(&mut self, option: &str, value: &str) -> bool {
         match option {
-            "pace" => choose(&mut self.pace, &PACES, value),
-            "thoughts" => choose(&mut self.thoughts, &THOUGHTS, value),
+            "pace" => choose_value(&mut self.pace, &PACE_CHOICES, value),
+            "thoughts" => choose_value(&mut self.thoughts, &THOUGHTS_CHOICES, value),
             _ => false,
         }
     }
@@ -67,20 +67,28 @@ impl Settings {
         self.mode
     }
 
-    pub(crate) fn modes(&self) -> Value {
-        let modes = MODES.map(|(id, name, description)| json!({ "id": id, "name": name, "description": description }));
+    pub(crate) fn modes_state(&self) -> Value {
+        let modes =
+            MODE_CHOICES.map(|(id, name, description)| json!({ "id": id, "name": name, "description": description }));
         json!({ "currentModeId": self.mode, "availableModes": modes })
     }
 
-    pub(crate) fn options(&self) -> Value {
+    pub(crate) fn config_options(&self) -> Value {
         json!([
-            option("pace", "Pace", "How fast the answer streams", "other", self.pace, &PACES),
-            option("thoughts", "Thoughts", "Whether to show them", "thought_level", self.thoughts, &THOUGHTS),
+            select_option("pace", "Pace", "How fast the answer streams", "other", self.pace, &PACE_CHOICES),
+            select_option(
+                "thoughts",
+                "Thoughts",
+                "Whether to show them",
+                "thought_level",
+                self.thoughts,
+                &THOUGHTS_CHOICES
+            ),
         ])
     }
 
     /// Returns the choices as a record of the history file.
-    pub(crate) fn record(&self) -> Value {
+    pub(crate) fn to_record(&self) -> Value {
         json!({ "settings": { "mode": self.mode, "pace": self.pace, "thoughts": self.thoughts } })
     }
 
@@ -92,7 +100,7 @@ impl Settings {
     }
 }
 
-fn choose(slot: &mut &'static str, choices: &[Choice], wanted: &str) -> bool {
+fn choose_value(slot: &mut &'static str, choices: &[SettingChoice], wanted: &str) -> bool {
     let found = choices.iter().find(|choice| choice.0 == wanted);
     if let Some(choice) = found {
         *slot = choice.0;
@@ -100,7 +108,14 @@ fn choose(slot: &mut &'static str, choices: &[Choice], wanted: &str) -> bool {
     found.is_some()
 }
 
-fn option(id: &str, name: &str, description: &str, category: &str, current: &str, choices: &[Choice]) -> Value {
+fn select_option(
+    id: &str,
+    name: &str,
+    description: &str,
+    category: &str,
+    current: &str,
+    choices: &[SettingChoice],
+) -> Value {
     let options: Vec<Value> = choices
         .iter()
         .map(|(value, name, description)| json!({ "value": value, "name": name, "description": description }))

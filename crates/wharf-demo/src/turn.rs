@@ -8,20 +8,20 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::wire::{self, Answer, Output};
+use crate::wire::{self, MessageWriter, RpcResult};
 
 /// Locks a mutex even after another thread panicked: the state is plain data, and an agent should go on.
-pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+pub fn lock_mutex<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The number of signals that may wait for a turn. A turn has a handful of open requests at most, and a second cancel
 /// has no effect, so further signals are dropped.
-const INBOX: usize = 64;
+const MAX_WAITING_SIGNALS: usize = 64;
 
 /// A message from the reading thread to a running turn.
 #[derive(Debug)]
-pub enum Signal {
+pub enum PromptSignal {
     /// `session/cancel`.
     Cancel,
     /// `$/cancel_request` of the prompt itself.
@@ -31,14 +31,14 @@ pub enum Signal {
     /// The event that the turn was told to wait for has happened.
     Go,
     /// The other side settled the request with this id.
-    Answer { id: Value, answer: Answer },
+    Answer { id: Value, answer: RpcResult },
     /// The input has ended.
     HangUp,
 }
 
 /// The reason why a turn ends before its script does.
 #[derive(Debug)]
-pub enum Stop {
+pub enum TurnStop {
     Cancelled,
     Withdrawn,
     Superseded,
@@ -52,103 +52,103 @@ pub enum Stop {
 
 /// The other side of the connection, with the requests that it has not answered yet.
 #[derive(Debug)]
-pub struct Peer {
-    output: Output,
+pub struct AgentPeer {
+    output: MessageWriter,
     next_id: AtomicI64,
-    waiting: Mutex<HashMap<String, SyncSender<Signal>>>,
+    waiting: Mutex<HashMap<String, SyncSender<PromptSignal>>>,
 }
 
-impl Peer {
-    pub fn new(output: Output) -> Self {
+impl AgentPeer {
+    pub fn new(output: MessageWriter) -> Self {
         Self { output, next_id: AtomicI64::new(1), waiting: Mutex::default() }
     }
 
-    pub fn output(&self) -> &Output {
+    pub fn output(&self) -> &MessageWriter {
         &self.output
     }
 
     /// Passes an answer to the turn that asked. An unexpected answer is dropped.
-    pub fn settle(&self, id: Value, answer: Answer) {
-        if let Some(turn) = lock(&self.waiting).remove(&id.to_string()) {
-            let _ = turn.try_send(Signal::Answer { id, answer });
+    pub fn pass_answer(&self, id: Value, answer: RpcResult) {
+        if let Some(turn) = lock_mutex(&self.waiting).remove(&id.to_string()) {
+            let _ = turn.try_send(PromptSignal::Answer { id, answer });
         }
     }
 }
 
-/// A running turn. Its methods fail with [`Stop`] as soon as the turn has to end.
+/// A running turn. Its methods fail with [`TurnStop`] as soon as the turn has to end.
 #[derive(Debug)]
-pub struct Turn {
+pub struct RunningTurn {
     pub session: String,
     /// True to keep working after a cancel, as badly behaved agents do.
     pub deaf: bool,
-    peer: Arc<Peer>,
-    inbox: Receiver<Signal>,
-    sender: SyncSender<Signal>,
+    peer: Arc<AgentPeer>,
+    inbox: Receiver<PromptSignal>,
+    sender: SyncSender<PromptSignal>,
     /// The number of signals that came before the turn waited for them.
     go_signals: u32,
-    answered: Vec<(Value, Answer)>,
+    answered: Vec<(Value, RpcResult)>,
 }
 
-impl Turn {
-    /// Creates a turn; [`Turn::sender`] makes it reachable.
-    pub fn new(session: &str, peer: &Arc<Peer>) -> Self {
-        let (sender, inbox) = sync_channel(INBOX);
+impl RunningTurn {
+    /// Creates a turn; [`RunningTurn::sender`] makes it reachable.
+    pub fn new(session: &str, peer: &Arc<AgentPeer>) -> Self {
+        let (sender, inbox) = sync_channel(MAX_WAITING_SIGNALS);
         let (session, peer) = (session.to_owned(), Arc::clone(peer));
         Self { session, deaf: false, peer, inbox, sender, go_signals: 0, answered: Vec::new() }
     }
 
     /// Returns the sender by which the reading thread reaches this turn; it uses `try_send`, so it never waits for a
     /// turn.
-    pub fn sender(&self) -> SyncSender<Signal> {
+    pub fn sender(&self) -> SyncSender<PromptSignal> {
         self.sender.clone()
     }
 
-    pub fn peer(&self) -> &Arc<Peer> {
+    pub fn peer(&self) -> &Arc<AgentPeer> {
         &self.peer
     }
 
     /// Sends a `session/update` of this session.
-    pub fn update(&self, update: &Value) -> Result<(), Stop> {
-        self.send(&wire::update(&self.session, update))
+    pub fn send_update(&self, update: &Value) -> Result<(), TurnStop> {
+        self.send_message(&wire::update_frame(&self.session, update))
     }
 
-    pub fn send(&self, message: &Value) -> Result<(), Stop> {
-        self.peer.output.send(message).map_err(|_| Stop::Gone)
+    pub fn send_message(&self, message: &Value) -> Result<(), TurnStop> {
+        self.peer.output.send_message(message).map_err(|_| TurnStop::Gone)
     }
 
-    pub fn send_bytes(&self, bytes: &[u8]) -> Result<(), Stop> {
-        self.peer.output.send_bytes(bytes).map_err(|_| Stop::Gone)
+    pub fn send_bytes(&self, bytes: &[u8]) -> Result<(), TurnStop> {
+        self.peer.output.send_bytes(bytes).map_err(|_| TurnStop::Gone)
     }
 
     /// Checks without waiting whether the turn has to end.
-    pub fn check(&mut self) -> Result<(), Stop> {
+    pub fn check_stop(&mut self) -> Result<(), TurnStop> {
         loop {
             match self.inbox.try_recv() {
-                Ok(signal) => self.take(signal)?,
+                Ok(signal) => self.take_signal(signal)?,
                 Err(TryRecvError::Empty) => return Ok(()),
-                Err(TryRecvError::Disconnected) => return Err(Stop::Gone),
+                Err(TryRecvError::Disconnected) => return Err(TurnStop::Gone),
             }
         }
     }
 
     /// Waits this long, or until the turn has to end.
-    pub fn pause(&mut self, pause_for: Duration) -> Result<(), Stop> {
+    pub fn pause_for(&mut self, pause_for: Duration) -> Result<(), TurnStop> {
         self.pause_until(Instant::now() + pause_for)
     }
 
-    pub fn pause_until(&mut self, resume_at: Instant) -> Result<(), Stop> {
+    pub fn pause_until(&mut self, resume_at: Instant) -> Result<(), TurnStop> {
         loop {
             let left = resume_at.saturating_duration_since(Instant::now());
             match self.inbox.recv_timeout(left) {
-                Ok(signal) => self.take(signal)?,
+                Ok(signal) => self.take_signal(signal)?,
                 Err(RecvTimeoutError::Timeout) => return Ok(()),
-                Err(RecvTimeoutError::Disconnected) => return Err(Stop::Gone),
+                Err(RecvTimeoutError::Disconnected) => return Err(TurnStop::Gone),
             }
         }
     }
 
-    /// Waits for the next [`Signal::Go`], without a limit.
-    pub fn wait_for_go(&mut self) -> Result<(), Stop> {
+    /// Waits for the next [`PromptSignal::Go`], without a limit.
+    pub fn wait_for_go(&mut self) -> Result<(), TurnStop> {
         while self.go_signals == 0 {
             self.take_next()?;
         }
@@ -157,7 +157,7 @@ impl Turn {
     }
 
     /// Waits until the turn has to end.
-    pub fn hang(&mut self) -> Stop {
+    pub fn wait_for_stop(&mut self) -> TurnStop {
         loop {
             if let Err(stop) = self.wait_for_go() {
                 return stop;
@@ -166,29 +166,29 @@ impl Turn {
     }
 
     /// Sends a request with the next id and waits for its answer.
-    pub fn ask(&mut self, method: &str, params: Value) -> Result<Answer, Stop> {
+    pub fn send_request(&mut self, method: &str, params: Value) -> Result<RpcResult, TurnStop> {
         let id = json!(self.peer.next_id.fetch_add(1, Ordering::Relaxed));
-        self.open(&id, method, params)?;
-        self.answer(&id)
+        self.start_request(&id, method, params)?;
+        self.wait_for_answer(&id)
     }
 
     /// Sends a request with a given id, without waiting.
-    pub fn open(&mut self, id: &Value, method: &str, params: Value) -> Result<(), Stop> {
-        lock(&self.peer.waiting).insert(id.to_string(), self.sender());
-        self.send(&wire::request(id, method, params))
+    pub fn start_request(&mut self, id: &Value, method: &str, params: Value) -> Result<(), TurnStop> {
+        lock_mutex(&self.peer.waiting).insert(id.to_string(), self.sender());
+        self.send_message(&wire::request_frame(id, method, params))
     }
 
     /// Waits for the answer to a request that was opened before.
-    pub fn answer(&mut self, request: &Value) -> Result<Answer, Stop> {
-        let mut answers = self.answers(std::slice::from_ref(request))?;
-        answers.pop().ok_or(Stop::Gone)
+    pub fn wait_for_answer(&mut self, request: &Value) -> Result<RpcResult, TurnStop> {
+        let mut answers = self.wait_for_answers(std::slice::from_ref(request))?;
+        answers.pop().ok_or(TurnStop::Gone)
     }
 
     /// Waits for the answers to several requests in any order. Returns them in the order of the requests.
-    pub fn answers(&mut self, requests: &[Value]) -> Result<Vec<Answer>, Stop> {
+    pub fn wait_for_answers(&mut self, requests: &[Value]) -> Result<Vec<RpcResult>, TurnStop> {
         while !requests.iter().all(|request| self.answered.iter().any(|(id, _)| id == request)) {
             if let Err(stop) = self.take_next() {
-                requests.iter().for_each(|request| self.abandon(request, &stop));
+                requests.iter().for_each(|request| self.abandon_request(request, &stop));
                 return Err(stop);
             }
         }
@@ -200,42 +200,44 @@ impl Turn {
 
     /// Drops a request. After `session/cancel` the client settles it by itself; after any other end it is sent a
     /// withdrawal.
-    fn abandon(&self, request: &Value, stop: &Stop) {
-        let was_open = lock(&self.peer.waiting).remove(&request.to_string()).is_some();
-        if was_open && !matches!(stop, Stop::Cancelled | Stop::Gone) {
-            let _ = self.send(&wire::notification("$/cancel_request", json!({ "requestId": request })));
+    fn abandon_request(&self, request: &Value, stop: &TurnStop) {
+        let was_open = lock_mutex(&self.peer.waiting).remove(&request.to_string()).is_some();
+        if was_open && !matches!(stop, TurnStop::Cancelled | TurnStop::Gone) {
+            let _ = self.send_message(&wire::notification_frame("$/cancel_request", json!({ "requestId": request })));
         }
     }
 
     /// Answers the prompt with the outcome of its script.
-    pub fn finish(&self, id: &Value, outcome: Result<(), Stop>) {
-        let reason = |reason: &str| wire::response(id, json!({ "stopReason": reason }));
+    pub fn answer_prompt(&self, id: &Value, outcome: Result<(), TurnStop>) {
+        let reason = |reason: &str| wire::result_frame(id, json!({ "stopReason": reason }));
         let message = match outcome {
-            Ok(()) | Err(Stop::Superseded) => reason("end_turn"),
-            Err(Stop::Cancelled) => reason("cancelled"),
-            Err(Stop::Ended(why)) => reason(&why),
-            Err(Stop::Withdrawn) => wire::error(id, wire::fault(wire::REQUEST_CANCELLED, "Request cancelled")),
-            Err(Stop::Refused(fault)) => wire::error(id, fault),
-            Err(Stop::Gone) => return,
+            Ok(()) | Err(TurnStop::Superseded) => reason("end_turn"),
+            Err(TurnStop::Cancelled) => reason("cancelled"),
+            Err(TurnStop::Ended(why)) => reason(&why),
+            Err(TurnStop::Withdrawn) => {
+                wire::error_frame(id, wire::error_object(wire::REQUEST_CANCELLED, "Request cancelled"))
+            }
+            Err(TurnStop::Refused(fault)) => wire::error_frame(id, fault),
+            Err(TurnStop::Gone) => return,
         };
-        let _ = self.send(&message);
+        let _ = self.send_message(&message);
     }
 
-    fn take_next(&mut self) -> Result<(), Stop> {
-        let signal = self.inbox.recv().map_err(|_| Stop::Gone)?;
-        self.take(signal)
+    fn take_next(&mut self) -> Result<(), TurnStop> {
+        let signal = self.inbox.recv().map_err(|_| TurnStop::Gone)?;
+        self.take_signal(signal)
     }
 
     /// Keeps a signal for a later wait, or ends the turn.
-    fn take(&mut self, signal: Signal) -> Result<(), Stop> {
+    fn take_signal(&mut self, signal: PromptSignal) -> Result<(), TurnStop> {
         match signal {
-            Signal::Cancel | Signal::Withdraw if self.deaf => {}
-            Signal::Cancel => return Err(Stop::Cancelled),
-            Signal::Withdraw => return Err(Stop::Withdrawn),
-            Signal::Supersede => return Err(Stop::Superseded),
-            Signal::HangUp => return Err(Stop::Gone),
-            Signal::Go => self.go_signals += 1,
-            Signal::Answer { id, answer } => self.answered.push((id, answer)),
+            PromptSignal::Cancel | PromptSignal::Withdraw if self.deaf => {}
+            PromptSignal::Cancel => return Err(TurnStop::Cancelled),
+            PromptSignal::Withdraw => return Err(TurnStop::Withdrawn),
+            PromptSignal::Supersede => return Err(TurnStop::Superseded),
+            PromptSignal::HangUp => return Err(TurnStop::Gone),
+            PromptSignal::Go => self.go_signals += 1,
+            PromptSignal::Answer { id, answer } => self.answered.push((id, answer)),
         }
         Ok(())
     }

@@ -21,17 +21,17 @@ pub const AUTH_REQUIRED: i64 = -32000;
 pub const NOT_FOUND: i64 = -32002;
 
 /// The other side's answer to a request: the result, or the error object.
-pub type Answer = Result<Value, Value>;
+pub type RpcResult = Result<Value, Value>;
 
 /// One line of input, parsed as far as the envelope.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Message {
+pub enum RpcMessage {
     /// Needs exactly one response with the same id.
     Request { id: Value, method: String, params: Value },
     /// Needs no response.
     Notification { method: String, params: Value },
     /// Answers a request of this side.
-    Response { id: Value, answer: Answer },
+    Response { id: Value, answer: RpcResult },
     /// Not JSON; holds the parser's message.
     Malformed(String),
     /// JSON, but none of the above; holds the id if there was one.
@@ -40,25 +40,25 @@ pub enum Message {
 
 /// Reads messages line by line from any input.
 #[derive(Debug)]
-pub struct Reader<R> {
+pub struct MessageReader<R> {
     input: R,
     line: Vec<u8>,
 }
 
-impl<R: BufRead> Reader<R> {
+impl<R: BufRead> MessageReader<R> {
     pub fn new(input: R) -> Self {
         Self { input, line: Vec::new() }
     }
 
     /// Returns the next message and skips blank lines. Returns `None` at the end of the input.
-    pub fn next_message(&mut self) -> io::Result<Option<Message>> {
+    pub fn next_message(&mut self) -> io::Result<Option<RpcMessage>> {
         loop {
             self.line.clear();
             if self.input.read_until(b'\n', &mut self.line)? == 0 {
                 return Ok(None);
             }
             if !self.line.trim_ascii().is_empty() {
-                return Ok(Some(parse(&self.line)));
+                return Ok(Some(parse_line(&self.line)));
             }
         }
     }
@@ -69,47 +69,47 @@ impl<R: BufRead> Reader<R> {
     }
 }
 
-fn parse(line: &[u8]) -> Message {
+fn parse_line(line: &[u8]) -> RpcMessage {
     match serde_json::from_slice(line) {
         Ok(body) => parse_value(body),
-        Err(error) => Message::Malformed(error.to_string()),
+        Err(error) => RpcMessage::Malformed(error.to_string()),
     }
 }
 
 /// Classifies a message.
-pub fn parse_value(mut body: Value) -> Message {
+pub fn parse_value(mut body: Value) -> RpcMessage {
     let id = body.get_mut("id").map(Value::take);
     let method = body.get("method").and_then(Value::as_str).map(str::to_owned);
     let params = body.get_mut("params").map(Value::take).unwrap_or_default();
     match (id, method) {
-        (Some(id), Some(method)) => Message::Request { id, method, params },
-        (None, Some(method)) => Message::Notification { method, params },
+        (Some(id), Some(method)) => RpcMessage::Request { id, method, params },
+        (None, Some(method)) => RpcMessage::Notification { method, params },
         (Some(id), None) => match (body.get_mut("result").map(Value::take), body.get_mut("error").map(Value::take)) {
-            (_, Some(error)) => Message::Response { id, answer: Err(error) },
-            (Some(result), None) => Message::Response { id, answer: Ok(result) },
-            (None, None) => Message::Invalid(id),
+            (_, Some(error)) => RpcMessage::Response { id, answer: Err(error) },
+            (Some(result), None) => RpcMessage::Response { id, answer: Ok(result) },
+            (None, None) => RpcMessage::Invalid(id),
         },
-        (None, None) => Message::Invalid(Value::Null),
+        (None, None) => RpcMessage::Invalid(Value::Null),
     }
 }
 
 /// The shared output of all threads: each call writes whole lines, so lines never mix.
 #[derive(Clone)]
-pub struct Output(Arc<Mutex<Box<dyn Write + Send>>>);
+pub struct MessageWriter(Arc<Mutex<Box<dyn Write + Send>>>);
 
-impl std::fmt::Debug for Output {
+impl std::fmt::Debug for MessageWriter {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Output")
     }
 }
 
-impl Output {
+impl MessageWriter {
     pub fn new(output: impl Write + Send + 'static) -> Self {
         Self(Arc::new(Mutex::new(Box::new(output))))
     }
 
     /// Writes one message as one line in one write, flushed.
-    pub fn send(&self, message: &Value) -> io::Result<()> {
+    pub fn send_message(&self, message: &Value) -> io::Result<()> {
         let mut line = serde_json::to_vec(message)?;
         line.push(b'\n');
         self.send_bytes(&line)
@@ -123,39 +123,39 @@ impl Output {
     }
 }
 
-pub fn request(id: &Value, method: &str, params: Value) -> Value {
+pub fn request_frame(id: &Value, method: &str, params: Value) -> Value {
     json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params })
 }
 
-pub fn notification(method: &str, params: Value) -> Value {
+pub fn notification_frame(method: &str, params: Value) -> Value {
     json!({ "jsonrpc": "2.0", "method": method, "params": params })
 }
 
-pub fn response(id: &Value, result: Value) -> Value {
+pub fn result_frame(id: &Value, result: Value) -> Value {
     json!({ "jsonrpc": "2.0", "id": id, "result": result })
 }
 
-pub fn error(id: &Value, error: Value) -> Value {
+pub fn error_frame(id: &Value, error: Value) -> Value {
     json!({ "jsonrpc": "2.0", "id": id, "error": error })
 }
 
 /// Returns an error object without data.
-pub fn fault(code: i64, message: impl Into<String>) -> Value {
+pub fn error_object(code: i64, message: impl Into<String>) -> Value {
     json!({ "code": code, "message": message.into() })
 }
 
 /// Returns the error for an unknown session, in the form of ACP.
-pub fn unknown_session(session: &str) -> Value {
+pub fn unknown_session_error(session: &str) -> Value {
     json!({ "code": NOT_FOUND, "message": "Resource not found", "data": { "sessionId": session } })
 }
 
 /// Returns a `session/update` notification.
-pub fn update(session: &str, update: &Value) -> Value {
-    notification("session/update", json!({ "sessionId": session, "update": update }))
+pub fn update_frame(session: &str, update: &Value) -> Value {
+    notification_frame("session/update", json!({ "sessionId": session, "update": update }))
 }
 
 /// Returns a piece of a message; `kind` is `agent_message_chunk`, `agent_thought_chunk` or `user_message_chunk`.
-pub fn chunk(kind: &str, message_id: &str, text: &str) -> Value {
+pub fn chunk_update(kind: &str, message_id: &str, text: &str) -> Value {
     json!({ "sessionUpdate": kind, "messageId": message_id, "content": { "type": "text", "text": text } })
 }
 

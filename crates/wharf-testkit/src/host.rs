@@ -12,8 +12,8 @@ use anyhow::{Context, Result, anyhow, bail};
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::disk::SmallDisk;
-use crate::{PATIENCE, procs, program};
+use crate::small_disk::SmallDisk;
+use crate::{WAIT_LIMIT, processes, program};
 
 /// The options of a host.
 #[derive(Debug, Default, Clone)]
@@ -33,16 +33,16 @@ pub struct HostOptions {
 
 impl HostOptions {
     /// Returns options for a host whose default agent is the scripted one with these flags.
-    pub fn scripted(flags: &[&str]) -> Result<Self> {
-        let agent = program::scripted_agent()?;
+    pub fn with_scripted_agent(flags: &[&str]) -> Result<Self> {
+        let agent = program::find_scripted_agent()?;
         let mut command = vec![agent.to_str().context("the agent's path is not UTF-8")?.to_owned()];
         command.extend(flags.iter().map(|flag| (*flag).to_owned()));
-        Ok(Self::default().agent("scripted", &command).setting("default_agent", "scripted"))
+        Ok(Self::default().with_agent("scripted", &command).with_setting("default_agent", "scripted"))
     }
 
     /// Adds `[agents.NAME]` with this command.
     #[must_use]
-    pub fn agent(mut self, name: &str, command: &[String]) -> Self {
+    pub fn with_agent(mut self, name: &str, command: &[String]) -> Self {
         // A JSON array of strings is a TOML array of strings.
         let section = format!("\n[agents.{name}]\ncommand = {}\n", Value::from(command.to_vec()));
         self.config.get_or_insert_default().push_str(&section);
@@ -51,49 +51,49 @@ impl HostOptions {
 
     /// Adds a top-level setting with a string value. It goes before all sections.
     #[must_use]
-    pub fn setting(mut self, key: &str, value: &str) -> Self {
+    pub fn with_setting(mut self, key: &str, value: &str) -> Self {
         self.config.get_or_insert_default().insert_str(0, &format!("{key} = {}\n", Value::from(value)));
         self
     }
 
     #[must_use]
-    pub fn argument(mut self, argument: &str) -> Self {
+    pub fn with_argument(mut self, argument: &str) -> Self {
         self.arguments.push(argument.to_owned());
         self
     }
 
     #[must_use]
-    pub fn variable(mut self, name: &str, value: &str) -> Self {
+    pub fn with_variable(mut self, name: &str, value: &str) -> Self {
         self.environment.push((name.to_owned(), value.to_owned()));
         self
     }
 
     /// Keeps the state on a disk of its own.
     #[must_use]
-    pub fn on_disk(mut self, size: &str) -> Self {
+    pub fn with_disk(mut self, size: &str) -> Self {
         self.disk = Some(size.to_owned());
         self
     }
 
     /// Starts the host and waits until it accepts connections.
-    pub fn start(self) -> Result<Host> {
-        Host::start(self)
+    pub fn start_host(self) -> Result<TestHost> {
+        TestHost::start(self)
     }
 }
 
 /// A running host. Dropping it kills the host and deletes the directory.
 #[derive(Debug)]
-pub struct Host {
+pub struct TestHost {
     options: HostOptions,
     /// Dropped before the directory in which it is mounted.
     disk: Option<SmallDisk>,
     directory: TempDir,
-    running: Running,
+    running: RunningHost,
     starts: u32,
 }
 
 #[derive(Debug)]
-struct Running {
+struct RunningHost {
     child: Child,
     exited: Option<ExitStatus>,
     /// The one line that the host prints when it listens.
@@ -101,20 +101,20 @@ struct Running {
     token: String,
 }
 
-impl Host {
+impl TestHost {
     pub fn start(options: HostOptions) -> Result<Self> {
         let directory = TempDir::with_prefix("wharf-test-").context("making a directory for the host")?;
         let disk =
             options.disk.as_ref().map(|size| SmallDisk::mount(&state_dir(directory.path()), size)).transpose()?;
-        let running = launch(&options, directory.path(), 1)?;
+        let running = launch_host(&options, directory.path(), 1)?;
         Ok(Self { options, disk, directory, running, starts: 1 })
     }
 
     /// Starts the host again on the same state; kills it first if it still runs.
     pub fn restart(&mut self) -> Result<()> {
-        self.kill9()?;
+        self.kill()?;
         self.starts += 1;
-        self.running = launch(&self.options, self.directory.path(), self.starts)?;
+        self.running = launch_host(&self.options, self.directory.path(), self.starts)?;
         Ok(())
     }
 
@@ -128,7 +128,7 @@ impl Host {
     }
 
     /// Sends SIGKILL and waits until the host is gone.
-    pub fn kill9(&mut self) -> Result<()> {
+    pub fn kill(&mut self) -> Result<()> {
         if self.running.exited.is_none() {
             self.running.child.kill().context("killing the host")?;
             self.running.exited = Some(self.running.child.wait()?);
@@ -138,8 +138,8 @@ impl Host {
 
     /// Sends SIGTERM and waits for the exit.
     pub fn terminate(&mut self) -> Result<ExitStatus> {
-        procs::terminate(self.pid());
-        self.wait_exit(PATIENCE)
+        processes::send_sigterm(self.pid());
+        self.wait_exit(WAIT_LIMIT)
     }
 
     /// Waits for the host to end by itself.
@@ -147,7 +147,7 @@ impl Host {
         if let Some(status) = self.running.exited {
             return Ok(status);
         }
-        let status = procs::wait_exit(&mut self.running.child, limit)?;
+        let status = processes::wait_exit(&mut self.running.child, limit)?;
         let status = status.with_context(|| format!("the host did not exit\n{}", self.stderr_tail()))?;
         self.running.exited = Some(status);
         Ok(status)
@@ -168,7 +168,7 @@ impl Host {
     }
 
     /// Returns the path of the unix socket.
-    pub fn socket(&self) -> PathBuf {
+    pub fn socket_path(&self) -> PathBuf {
         PathBuf::from(self.running.listening["socket"].as_str().unwrap_or_default())
     }
 
@@ -177,7 +177,7 @@ impl Host {
     }
 
     /// Returns the whole line that announced the address.
-    pub fn listening(&self) -> &Value {
+    pub fn listening_line(&self) -> &Value {
         &self.running.listening
     }
 
@@ -192,33 +192,33 @@ impl Host {
 
     /// Returns the resident memory in KiB.
     pub fn rss_kib(&self) -> Option<u64> {
-        procs::rss_kib(self.pid())
+        processes::rss_kib(self.pid())
     }
 
     /// Returns the CPU time used so far.
     pub fn cpu_time(&self) -> Option<Duration> {
-        procs::cpu_time(self.pid())
+        processes::cpu_time(self.pid())
     }
 
     /// Returns the stderr of the running host.
-    pub fn stderr(&self) -> String {
+    pub fn read_stderr(&self) -> String {
         let bytes = fs::read(log_path(self.directory.path(), "stderr", self.starts)).unwrap_or_default();
         String::from_utf8_lossy(&bytes).into_owned()
     }
 
     /// Returns the stdout of the running host.
-    pub fn stdout(&self) -> String {
+    pub fn read_stdout(&self) -> String {
         fs::read_to_string(log_path(self.directory.path(), "stdout", self.starts)).unwrap_or_default()
     }
 
     fn stderr_tail(&self) -> String {
-        tail(&self.stderr())
+        describe_stderr(&self.read_stderr())
     }
 }
 
-impl Drop for Host {
+impl Drop for TestHost {
     fn drop(&mut self) {
-        let _ = self.kill9();
+        let _ = self.kill();
         if thread::panicking() {
             let _ = writeln!(std::io::stderr(), "{}", self.stderr_tail());
         }
@@ -233,15 +233,15 @@ fn log_path(directory: &Path, stream: &str, start: u32) -> PathBuf {
     directory.join(format!("{stream}.{start}.log"))
 }
 
-fn tail(stderr: &str) -> String {
+fn describe_stderr(stderr: &str) -> String {
     let lines: Vec<&str> = stderr.lines().rev().take(30).collect();
     let lines: Vec<&str> = lines.into_iter().rev().collect();
     format!("the host's stderr ends with:\n{}", lines.join("\n"))
 }
 
-fn launch(options: &HostOptions, directory: &Path, start: u32) -> Result<Running> {
-    let binary = options.binary.clone().map_or_else(program::wharf, Ok)?;
-    let mut command = program::command(&binary);
+fn launch_host(options: &HostOptions, directory: &Path, start: u32) -> Result<RunningHost> {
+    let binary = options.binary.clone().map_or_else(program::find_wharf, Ok)?;
+    let mut command = program::new_command(&binary);
     let listen = options.listen.as_deref().unwrap_or("127.0.0.1:0");
     command.args(["serve", "--listen", listen, "--json", "--state-dir"]).arg(state_dir(directory));
     if let Some(config) = &options.config {
@@ -249,24 +249,24 @@ fn launch(options: &HostOptions, directory: &Path, start: u32) -> Result<Running
         fs::write(&path, config).context("writing the host's configuration")?;
         command.arg("--config").arg(path);
     }
-    isolate(&mut command, directory);
+    isolate_environment(&mut command, directory);
     command.args(&options.arguments).envs(options.environment.iter().cloned());
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(File::create(log_path(directory, "stderr", start))?);
     let mut child = command.spawn().with_context(|| format!("starting {}", binary.display()))?;
     let first_line = follow_stdout(&mut child, log_path(directory, "stdout", start))?;
-    match listening(&first_line) {
-        Ok((listening, token)) => Ok(Running { child, exited: None, listening, token }),
+    match read_listening_line(&first_line) {
+        Ok((listening, token)) => Ok(RunningHost { child, exited: None, listening, token }),
         Err(error) => {
             let _ = child.kill();
             let _ = child.wait();
             let stderr = fs::read_to_string(log_path(directory, "stderr", start)).unwrap_or_default();
-            Err(error.context(tail(&stderr)))
+            Err(error.context(describe_stderr(&stderr)))
         }
     }
 }
 
 /// Separates the test from the developer's own settings and sessions.
-fn isolate(command: &mut Command, directory: &Path) {
+fn isolate_environment(command: &mut Command, directory: &Path) {
     let ours = std::env::vars_os().map(|(name, _)| name).filter(|name| name.as_encoded_bytes().starts_with(b"WHARF_"));
     for name in ours.filter(|name| name != "WHARF_LOG") {
         command.env_remove(name);
@@ -288,8 +288,8 @@ fn follow_stdout(child: &mut Child, log: PathBuf) -> Result<Receiver<String>> {
     Ok(first_line)
 }
 
-fn listening(first_line: &Receiver<String>) -> Result<(Value, String)> {
-    let line = first_line.recv_timeout(PATIENCE).map_err(|_| anyhow!("the host did not say that it listens"))?;
+fn read_listening_line(first_line: &Receiver<String>) -> Result<(Value, String)> {
+    let line = first_line.recv_timeout(WAIT_LIMIT).map_err(|_| anyhow!("the host did not say that it listens"))?;
     let listening: Value = serde_json::from_str(&line).with_context(|| format!("the host said: {line}"))?;
     if listening["event"] != "listening" {
         bail!("the host said: {line}");

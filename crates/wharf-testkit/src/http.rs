@@ -7,21 +7,21 @@ use serde_json::Value;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::TcpStream;
 
-use crate::PATIENCE;
-use crate::host::Host;
+use crate::WAIT_LIMIT;
+use crate::host::TestHost;
 
-const JSON: (&str, &str) = ("content-type", "application/json");
+const JSON_HEADER: (&str, &str) = ("content-type", "application/json");
 
 /// A caller with a token.
 #[derive(Clone, Debug)]
-pub struct Http {
+pub struct RestClient {
     authority: String,
     token: String,
 }
 
 /// A complete response.
 #[derive(Clone, Debug)]
-pub struct Answer {
+pub struct RestAnswer {
     pub status: u16,
     pub headers: Vec<(String, String)>,
     pub body: String,
@@ -29,13 +29,13 @@ pub struct Answer {
 
 /// One server-sent event.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Event {
+pub struct TestEvent {
     pub name: String,
     pub id: Option<String>,
     pub data: Value,
 }
 
-impl Answer {
+impl RestAnswer {
     pub fn header(&self, name: &str) -> Option<&str> {
         self.headers.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
     }
@@ -45,14 +45,14 @@ impl Answer {
     }
 
     /// Reads the body up to the end of the response.
-    async fn read(mut self, mut stream: BufReader<TcpStream>) -> Result<Self> {
+    async fn read_body(mut self, mut stream: BufReader<TcpStream>) -> Result<Self> {
         let read = stream.read_to_string(&mut self.body);
-        tokio::time::timeout(PATIENCE, read).await.context("the response does not end")??;
+        tokio::time::timeout(WAIT_LIMIT, read).await.context("the response does not end")??;
         Ok(self)
     }
 
     /// Returns the status, and the code of a problem.
-    pub fn fault(&self) -> (u16, String) {
+    pub fn status_and_code(&self) -> (u16, String) {
         (self.status, self.json()["code"].as_str().unwrap_or_default().to_owned())
     }
 
@@ -63,14 +63,14 @@ impl Answer {
     }
 }
 
-impl Http {
+impl RestClient {
     /// Creates a caller with the host's own token.
-    pub fn new(host: &Host) -> Self {
+    pub fn new(host: &TestHost) -> Self {
         Self::with_token(host, host.token())
     }
 
     /// Creates a caller with this token; an empty one is not sent.
-    pub fn with_token(host: &Host, token: &str) -> Self {
+    pub fn with_token(host: &TestHost, token: &str) -> Self {
         let authority = host.url().trim_start_matches("http://").to_owned();
         Self { authority, token: token.to_owned() }
     }
@@ -79,61 +79,75 @@ impl Http {
         &self.token
     }
 
-    pub async fn get(&self, path: &str) -> Result<Answer> {
+    pub async fn get(&self, path: &str) -> Result<RestAnswer> {
         self.send("GET", path, &[], "").await
     }
 
-    pub async fn delete(&self, path: &str) -> Result<Answer> {
+    pub async fn delete(&self, path: &str) -> Result<RestAnswer> {
         self.send("DELETE", path, &[], "").await
     }
 
     /// Sends a POST without a body.
-    pub async fn poke(&self, path: &str) -> Result<Answer> {
+    pub async fn post_empty(&self, path: &str) -> Result<RestAnswer> {
         self.send("POST", path, &[], "").await
     }
 
-    pub async fn post(&self, path: &str, body: &Value) -> Result<Answer> {
-        self.send("POST", path, &[JSON], &body.to_string()).await
+    pub async fn post(&self, path: &str, body: &Value) -> Result<RestAnswer> {
+        self.send("POST", path, &[JSON_HEADER], &body.to_string()).await
     }
 
     /// Sends a POST with one more header.
-    pub async fn post_with(&self, path: &str, header: (&str, &str), body: &Value) -> Result<Answer> {
-        self.send("POST", path, &[JSON, header], &body.to_string()).await
+    pub async fn post_with(&self, path: &str, header: (&str, &str), body: &Value) -> Result<RestAnswer> {
+        self.send("POST", path, &[JSON_HEADER, header], &body.to_string()).await
     }
 
     /// Like `send`, but reads only the head of an event stream, which may never end.
-    pub async fn begin(&self, method: &str, path: &str, headers: &[(&str, &str)], body: &str) -> Result<Answer> {
-        let (stream, status, headers) = self.exchange(method, path, headers, body).await?;
+    pub async fn send_until_stream(
+        &self,
+        method: &str,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: &str,
+    ) -> Result<RestAnswer> {
+        let (stream, status, headers) = self.exchange_head(method, path, headers, body).await?;
         if headers.contains(&("content-type".to_owned(), "text/event-stream".to_owned())) {
-            return Ok(Answer { status, headers, body: String::new() });
+            return Ok(RestAnswer { status, headers, body: String::new() });
         }
-        Answer { status, headers, body: String::new() }.read(stream).await
+        RestAnswer { status, headers, body: String::new() }.read_body(stream).await
     }
 
     /// Sends any request, with the token.
-    pub async fn send(&self, method: &str, path: &str, headers: &[(&str, &str)], body: &str) -> Result<Answer> {
-        let (stream, status, headers) = self.exchange(method, path, headers, body).await?;
-        Answer { status, headers, body: String::new() }.read(stream).await
+    pub async fn send(&self, method: &str, path: &str, headers: &[(&str, &str)], body: &str) -> Result<RestAnswer> {
+        let (stream, status, headers) = self.exchange_head(method, path, headers, body).await?;
+        RestAnswer { status, headers, body: String::new() }.read_body(stream).await
     }
 
     /// Like `send`, but reads an event stream to its end.
-    pub async fn send_to_end(&self, method: &str, path: &str, headers: &[(&str, &str)], body: &str) -> Result<Answer> {
-        let (mut stream, status, headers) = self.exchange(method, path, headers, body).await?;
+    pub async fn send_to_end(
+        &self,
+        method: &str,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: &str,
+    ) -> Result<RestAnswer> {
+        let (mut stream, status, headers) = self.exchange_head(method, path, headers, body).await?;
         let mut bytes = Vec::new();
-        tokio::time::timeout(PATIENCE, stream.read_to_end(&mut bytes)).await.context("the response does not end")??;
-        Ok(Answer { status, headers, body: String::from_utf8(bytes)? })
+        tokio::time::timeout(WAIT_LIMIT, stream.read_to_end(&mut bytes))
+            .await
+            .context("the response does not end")??;
+        Ok(RestAnswer { status, headers, body: String::from_utf8(bytes)? })
     }
 
     /// Opens an event stream after the given event.
-    pub async fn stream(&self, path: &str, last: Option<&str>) -> Result<Events> {
+    pub async fn open_stream(&self, path: &str, last: Option<&str>) -> Result<TestEventStream> {
         let headers: Vec<_> = last.map(|last| ("last-event-id", last)).into_iter().collect();
-        let (stream, status, headers) = self.exchange("GET", path, &headers, "").await?;
+        let (stream, status, headers) = self.exchange_head("GET", path, &headers, "").await?;
         ensure!(status == 200, "the stream was refused with {status}");
         ensure!(headers.contains(&("content-type".to_owned(), "text/event-stream".to_owned())), "{headers:?}");
-        Ok(Events { stream, text: String::new(), ready: VecDeque::new() })
+        Ok(TestEventStream { stream, text: String::new(), ready: VecDeque::new() })
     }
 
-    async fn exchange(
+    async fn exchange_head(
         &self,
         method: &str,
         path: &str,
@@ -155,44 +169,44 @@ impl Http {
         // A body that is refused for its size is not read to its end.
         let _ = stream.write_all(format!("{head}\r\n{body}").as_bytes()).await;
         let mut stream = BufReader::new(stream);
-        let first = line(&mut stream).await?;
+        let first = read_line(&mut stream).await?;
         let status = first.split(' ').nth(1).and_then(|code| code.parse().ok()).context(first.clone())?;
         let mut headers = Vec::new();
         loop {
-            let line = line(&mut stream).await?;
+            let line = read_line(&mut stream).await?;
             let Some((name, value)) = line.split_once(": ") else { return Ok((stream, status, headers)) };
             headers.push((name.to_ascii_lowercase(), value.to_owned()));
         }
     }
 }
 
-async fn line(stream: &mut BufReader<TcpStream>) -> Result<String> {
+async fn read_line(stream: &mut BufReader<TcpStream>) -> Result<String> {
     let mut line = String::new();
-    tokio::time::timeout(PATIENCE, stream.read_line(&mut line)).await.context("nothing came")??;
+    tokio::time::timeout(WAIT_LIMIT, stream.read_line(&mut line)).await.context("nothing came")??;
     Ok(line.trim_end().to_owned())
 }
 
 /// An open event stream. Dropping it closes its socket.
 #[derive(Debug)]
-pub struct Events {
+pub struct TestEventStream {
     stream: BufReader<TcpStream>,
     text: String,
-    ready: VecDeque<Event>,
+    ready: VecDeque<TestEvent>,
 }
 
-impl Events {
+impl TestEventStream {
     /// Returns the next event; `None` at the end of the stream.
-    pub async fn next(&mut self) -> Result<Option<Event>> {
+    pub async fn next(&mut self) -> Result<Option<TestEvent>> {
         while self.ready.is_empty() {
-            let size = usize::from_str_radix(&line(&mut self.stream).await?, 16).unwrap_or(0);
+            let size = usize::from_str_radix(&read_line(&mut self.stream).await?, 16).unwrap_or(0);
             if size == 0 {
                 return Ok(None);
             }
             let mut chunk = vec![0; size + 2];
-            tokio::time::timeout(PATIENCE, self.stream.read_exact(&mut chunk)).await.context("a chunk was cut")??;
+            tokio::time::timeout(WAIT_LIMIT, self.stream.read_exact(&mut chunk)).await.context("a chunk was cut")??;
             self.text.push_str(std::str::from_utf8(&chunk[..size])?);
             while let Some((event, rest)) = self.text.split_once("\n\n") {
-                self.ready.extend(parse(event)?);
+                self.ready.extend(parse_event(event)?);
                 self.text = rest.to_owned();
             }
         }
@@ -200,7 +214,7 @@ impl Events {
     }
 
     /// Reads until an event matches.
-    pub async fn expect(&mut self, what: &str, fits: impl Fn(&Event) -> bool) -> Result<Event> {
+    pub async fn expect(&mut self, what: &str, fits: impl Fn(&TestEvent) -> bool) -> Result<TestEvent> {
         loop {
             let event = self.next().await?.with_context(|| format!("the stream ended before {what}"))?;
             if fits(&event) {
@@ -210,12 +224,12 @@ impl Events {
     }
 
     /// Reads until this line.
-    pub async fn line(&mut self, text: &str) -> Result<Event> {
+    pub async fn expect_line(&mut self, text: &str) -> Result<TestEvent> {
         self.expect(text, |event| event.name == "line" && event.data["line"] == text).await
     }
 
     /// Returns all events up to the end of the stream.
-    pub async fn rest(&mut self) -> Result<Vec<Event>> {
+    pub async fn read_rest(&mut self) -> Result<Vec<TestEvent>> {
         let mut events = Vec::new();
         while let Some(event) = self.next().await? {
             events.push(event);
@@ -225,12 +239,12 @@ impl Events {
 }
 
 /// Parses an event. Returns `None` for a comment.
-fn parse(event: &str) -> Result<Option<Event>> {
+fn parse_event(event: &str) -> Result<Option<TestEvent>> {
     if event.starts_with(':') {
         return Ok(None);
     }
     let field = |name: &str| event.lines().find_map(|line| line.strip_prefix(name)).map(str::to_owned);
     let data = field("data: ").with_context(|| format!("no data in {event}"))?;
     let name = field("event: ").with_context(|| format!("no name in {event}"))?;
-    Ok(Some(Event { name, id: field("id: "), data: serde_json::from_str(&data)? }))
+    Ok(Some(TestEvent { name, id: field("id: "), data: serde_json::from_str(&data)? }))
 }

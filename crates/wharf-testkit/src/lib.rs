@@ -5,21 +5,21 @@
 #![expect(clippy::disallowed_methods, reason = "tests read what they wrote themselves")]
 
 pub mod agent;
+pub mod agent_pipe;
 pub mod client;
-pub mod cold;
-pub mod dice;
-pub mod disk;
+pub mod cold_sessions;
 pub mod host;
 pub mod http;
-pub mod limit;
-pub mod look;
-pub mod normal;
-pub mod odd;
-pub mod pipe;
-pub mod procs;
+pub mod normaliser;
+pub mod odd_json;
+pub mod pipe_baseline;
+pub mod polling;
+pub mod processes;
 pub mod program;
+pub mod random;
+pub mod small_disk;
 
 use std::time::Duration;
 
 /// The time that a test waits for something that should happen at once: far longer than any delay of a busy machine.
-pub const PATIENCE: Duration = Duration::from_secs(20);
+pub const WAIT_LIMIT: Duration = Duration::from_secs(20);

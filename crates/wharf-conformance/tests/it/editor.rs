@@ -19,7 +19,7 @@ use anyhow::{Context, Result, ensure};
 use tokio::sync::{oneshot, watch};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
-use wharf_testkit::PATIENCE;
+use wharf_testkit::WAIT_LIMIT;
 
 /// The messages that reached the client's handlers, in order.
 #[derive(Debug, Default)]
@@ -52,8 +52,8 @@ impl Editor {
         let shared = Shared { seen: Arc::default(), grants: Arc::new(AtomicBool::new(true)) };
         let (connected, connection) = oneshot::channel();
         let (leave, left) = oneshot::channel();
-        let driver = tokio::spawn(drive(transport, shared.clone(), connected, left));
-        match timeout(PATIENCE, connection).await.context("the transport does not start")? {
+        let driver = tokio::spawn(drive_connection(transport, shared.clone(), connected, left));
+        match timeout(WAIT_LIMIT, connection).await.context("the transport does not start")? {
             Ok(connection) => Ok(Self { connection, shared, leave, driver }),
             Err(_) => {
                 driver.await??;
@@ -65,7 +65,7 @@ impl Editor {
     /// Closes the connection as the SDK does. Fails if the SDK did not understand a received message.
     pub(crate) async fn leave(self) -> Result<()> {
         let _ = self.leave.send(());
-        timeout(PATIENCE, self.driver).await.context("the transport does not end")???;
+        timeout(WAIT_LIMIT, self.driver).await.context("the transport does not end")???;
         let seen = self.shared.seen.borrow();
         ensure!(seen.notifications == seen.updates.len(), "{} unknown notifications", seen.notifications);
         Ok(())
@@ -75,63 +75,63 @@ impl Editor {
         self.shared.grants.store(false, Ordering::Relaxed);
     }
 
-    pub(crate) async fn request<R: JsonRpcRequest>(&self, request: R) -> Result<R::Response> {
+    pub(crate) async fn call_method<R: JsonRpcRequest>(&self, request: R) -> Result<R::Response> {
         let method = request.method().to_owned();
-        let answer = timeout(PATIENCE, self.connection.send_request(request).block_task()).await;
+        let answer = timeout(WAIT_LIMIT, self.connection.send_request(request).block_task()).await;
         answer.with_context(|| format!("no answer to {method}"))?.with_context(|| format!("{method} was refused"))
     }
 
     pub(crate) async fn initialize(&self) -> Result<InitializeResponse> {
-        self.request(InitializeRequest::new(ProtocolVersion::V1)).await
+        self.call_method(InitializeRequest::new(ProtocolVersion::V1)).await
     }
 
-    pub(crate) async fn open(&self, cwd: &std::path::Path) -> Result<NewSessionResponse> {
-        self.request(NewSessionRequest::new(cwd)).await
+    pub(crate) async fn open_session(&self, cwd: &std::path::Path) -> Result<NewSessionResponse> {
+        self.call_method(NewSessionRequest::new(cwd)).await
     }
 
-    pub(crate) async fn load(&self, session: &SessionId, cwd: &std::path::Path) -> Result<LoadSessionResponse> {
-        self.request(LoadSessionRequest::new(session.clone(), cwd)).await
+    pub(crate) async fn load_session(&self, session: &SessionId, cwd: &std::path::Path) -> Result<LoadSessionResponse> {
+        self.call_method(LoadSessionRequest::new(session.clone(), cwd)).await
     }
 
     /// Returns all pages of `session/list`.
-    pub(crate) async fn list(&self) -> Result<Vec<SessionInfo>> {
-        let mut page = self.request(ListSessionsRequest::new()).await?;
+    pub(crate) async fn list_sessions(&self) -> Result<Vec<SessionInfo>> {
+        let mut page = self.call_method(ListSessionsRequest::new()).await?;
         let mut sessions = page.sessions;
         while let Some(cursor) = page.next_cursor {
-            page = self.request(ListSessionsRequest::new().cursor(cursor)).await?;
+            page = self.call_method(ListSessionsRequest::new().cursor(cursor)).await?;
             sessions.append(&mut page.sessions);
         }
         Ok(sessions)
     }
 
-    pub(crate) async fn prompt(&self, session: &SessionId, text: &str) -> Result<StopReason> {
+    pub(crate) async fn send_prompt(&self, session: &SessionId, text: &str) -> Result<StopReason> {
         let prompt = vec![ContentBlock::from(text)];
-        Ok(self.request(PromptRequest::new(session.clone(), prompt)).await?.stop_reason)
+        Ok(self.call_method(PromptRequest::new(session.clone(), prompt)).await?.stop_reason)
     }
 
-    pub(crate) fn cancel(&self, session: &SessionId) -> Result<()> {
+    pub(crate) fn cancel_turn(&self, session: &SessionId) -> Result<()> {
         Ok(self.connection.send_notification(CancelNotification::new(session.clone()))?)
     }
 
     /// Waits until the received messages match.
-    pub(crate) async fn until(&self, what: &str, fits: impl FnMut(&Seen) -> bool) -> Result<()> {
+    pub(crate) async fn wait_until(&self, what: &str, fits: impl FnMut(&Seen) -> bool) -> Result<()> {
         let mut seen = self.shared.seen.subscribe();
-        let found = timeout(PATIENCE, seen.wait_for(fits)).await.map(drop);
+        let found = timeout(WAIT_LIMIT, seen.wait_for(fits)).await.map(drop);
         found.with_context(|| format!("no {what}; seen: {:#?}", self.shared.seen.borrow()))
     }
 
     /// Waits until the agent has sent this text in a chunk of its own.
-    pub(crate) async fn until_text(&self, text: &str) -> Result<()> {
-        self.until(text, |seen| seen.updates.iter().filter_map(said).any(|said| said == text)).await
+    pub(crate) async fn wait_until_text(&self, text: &str) -> Result<()> {
+        self.wait_until(text, |seen| seen.updates.iter().filter_map(chunk_text).any(|said| said == text)).await
     }
 
     /// Returns the agent's text so far, one line per chunk.
-    pub(crate) fn texts(&self) -> Vec<String> {
-        self.shared.seen.borrow().updates.iter().filter_map(said).map(str::to_owned).collect()
+    pub(crate) fn chunk_texts(&self) -> Vec<String> {
+        self.shared.seen.borrow().updates.iter().filter_map(chunk_text).map(str::to_owned).collect()
     }
 
     /// Returns the prompts that this client received: those of others and, in a replay, all.
-    pub(crate) fn prompts(&self) -> Vec<String> {
+    pub(crate) fn prompt_texts(&self) -> Vec<String> {
         let seen = self.shared.seen.borrow();
         let shown = seen.updates.iter().filter_map(|told| match &told.update {
             SessionUpdate::UserMessageChunk(chunk) => text_of(&chunk.content),
@@ -150,7 +150,7 @@ impl Editor {
     }
 }
 
-fn said(told: &SessionNotification) -> Option<&str> {
+fn chunk_text(told: &SessionNotification) -> Option<&str> {
     match &told.update {
         SessionUpdate::AgentMessageChunk(chunk) => text_of(&chunk.content),
         _ => None,
@@ -164,7 +164,7 @@ fn text_of(content: &ContentBlock) -> Option<&str> {
     }
 }
 
-async fn drive(
+async fn drive_connection(
     transport: HttpClient,
     shared: Shared,
     connected: oneshot::Sender<ConnectionTo<Agent>>,
@@ -190,7 +190,9 @@ async fn drive(
             on_receive_notification!(),
         )
         .on_receive_request(
-            async move |ask: RequestPermissionRequest, responder, agent| shared.asked(ask, responder, &agent),
+            async move |ask: RequestPermissionRequest, responder, agent| {
+                shared.answer_permission(ask, responder, &agent)
+            },
             on_receive_request!(),
         )
         .connect_with(transport, async move |agent: ConnectionTo<Agent>| {
@@ -202,7 +204,7 @@ async fn drive(
 }
 
 impl Shared {
-    fn asked(
+    fn answer_permission(
         &self,
         ask: RequestPermissionRequest,
         responder: Responder<RequestPermissionResponse>,

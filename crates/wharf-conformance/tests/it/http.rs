@@ -1,11 +1,11 @@
 //! The SDK as a client over Streamable HTTP.
 
 use anyhow::Result;
-use wharf_testkit::host::Host;
+use wharf_testkit::host::TestHost;
 
 use crate::scenario::{self, transport};
 
-fn url(host: &Host) -> String {
+fn url(host: &TestHost) -> String {
     format!("{}/acp", host.url())
 }
 

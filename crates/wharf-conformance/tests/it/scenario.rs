@@ -8,13 +8,13 @@ use agent_client_protocol_http::HttpClient;
 use anyhow::{Context, Result, ensure};
 use reqwest::ClientBuilder;
 use reqwest::header::{AUTHORIZATION, HeaderMap};
-use wharf_testkit::host::{Host, HostOptions};
+use wharf_testkit::host::{HostOptions, TestHost};
 
 use crate::editor::Editor;
 
 /// Returns the SDK's client for this address, with the host's token and without a proxy.
 pub(crate) fn transport(
-    host: &Host,
+    host: &TestHost,
     url: &str,
     configure: impl FnOnce(ClientBuilder) -> ClientBuilder,
 ) -> Result<HttpClient> {
@@ -26,24 +26,24 @@ pub(crate) fn transport(
 }
 
 /// Runs the whole scenario against a new host; `way` creates the transport for each connection.
-pub(crate) async fn run(way: impl Fn(&Host) -> Result<HttpClient>) -> Result<()> {
-    let host = HostOptions::scripted(&["--close"])?.start()?;
+pub(crate) async fn run(way: impl Fn(&TestHost) -> Result<HttpClient>) -> Result<()> {
+    let host = HostOptions::with_scripted_agent(&["--close"])?.start_host()?;
     let first = Editor::connect(way(&host)?).await?;
-    let session = meet(&first, &host).await?;
-    stream(&first, &session).await?;
-    permit(&first, &session).await?;
-    cancel(&first, &session).await?;
-    let told = first.texts();
+    let session = open_session(&first, &host).await?;
+    check_streaming(&first, &session).await?;
+    check_permissions(&first, &session).await?;
+    check_cancels(&first, &session).await?;
+    let told = first.chunk_texts();
     first.leave().await?;
 
     let second = Editor::connect(way(&host)?).await?;
-    come_back(&second, &session, &host, &told).await?;
+    check_return(&second, &session, &host, &told).await?;
     let third = Editor::connect(way(&host)?).await?;
-    share(&second, &third, &session, &host).await?;
-    close(second, third, &session).await
+    check_sharing(&second, &third, &session, &host).await?;
+    check_close(second, third, &session).await
 }
 
-async fn meet(editor: &Editor, host: &Host) -> Result<SessionId> {
+async fn open_session(editor: &Editor, host: &TestHost) -> Result<SessionId> {
     let agent = editor.initialize().await?;
     assert_eq!(agent.protocol_version, ProtocolVersion::V1);
     let can = agent.agent_capabilities;
@@ -52,17 +52,17 @@ async fn meet(editor: &Editor, host: &Host) -> Result<SessionId> {
     assert!(sessions.list.is_some() && sessions.close.is_some() && sessions.resume.is_some(), "{sessions:?}");
     assert_eq!(agent.agent_info.context("no agentInfo")?.name, "wharf-scripted-agent");
 
-    let opened = editor.open(host.directory()).await?;
+    let opened = editor.open_session(host.directory()).await?;
     assert_eq!(opened.modes.context("no modes")?.current_mode_id.to_string(), "ask");
     assert_eq!(opened.config_options.context("no options")?.len(), 1);
     Ok(opened.session_id)
 }
 
-async fn stream(editor: &Editor, session: &SessionId) -> Result<()> {
-    editor.request(SetSessionModeRequest::new(session.clone(), "auto")).await?;
+async fn check_streaming(editor: &Editor, session: &SessionId) -> Result<()> {
+    editor.call_method(SetSessionModeRequest::new(session.clone(), "auto")).await?;
     let script = "think hm; plan; tool; title A talk; usage; commands; stream 200 300; mode";
-    assert_eq!(editor.prompt(session, script).await?, StopReason::EndTurn);
-    let texts = editor.texts();
+    assert_eq!(editor.send_prompt(session, script).await?, StopReason::EndTurn);
+    let texts = editor.chunk_texts();
     let numbers: Vec<&str> = texts.iter().filter_map(|text| text.split_once(' ')).map(|(first, _)| first).collect();
     let expected: Vec<String> = (0..200).map(|number| number.to_string()).collect();
     assert_eq!(numbers[..200], expected, "the chunks, all before the answer and in order");
@@ -77,9 +77,9 @@ async fn stream(editor: &Editor, session: &SessionId) -> Result<()> {
     Ok(())
 }
 
-async fn permit(editor: &Editor, session: &SessionId) -> Result<()> {
-    assert_eq!(editor.prompt(session, "ask 2; id0; stringid; echo permitted").await?, StopReason::EndTurn);
-    let texts = editor.texts();
+async fn check_permissions(editor: &Editor, session: &SessionId) -> Result<()> {
+    assert_eq!(editor.send_prompt(session, "ask 2; id0; stringid; echo permitted").await?, StopReason::EndTurn);
+    let texts = editor.chunk_texts();
     let told = &texts[texts.len() - 5..];
     assert_eq!(told[..4], ["chosen: allow_once"; 4]);
     assert_eq!(told[4], "permitted");
@@ -87,22 +87,22 @@ async fn permit(editor: &Editor, session: &SessionId) -> Result<()> {
 }
 
 /// Cancels while the agent works, and while it waits for a permission.
-async fn cancel(editor: &Editor, session: &SessionId) -> Result<()> {
-    let working = editor.prompt(session, "echo on it; hang");
+async fn check_cancels(editor: &Editor, session: &SessionId) -> Result<()> {
+    let working = editor.send_prompt(session, "echo on it; hang");
     let cancelling = async {
-        editor.until_text("on it").await?;
-        editor.cancel(session)
+        editor.wait_until_text("on it").await?;
+        editor.cancel_turn(session)
     };
     let (stopped, cancelled) = tokio::join!(working, cancelling);
     cancelled?;
     assert_eq!(stopped?, StopReason::Cancelled);
 
     editor.leave_asks_to_others();
-    let asking = editor.prompt(session, "ask");
+    let asking = editor.send_prompt(session, "ask");
     let cancelling = async {
-        editor.until("ask", |seen| seen.asks.len() == 5).await?;
-        editor.cancel(session)?;
-        editor.until("withdrawal", |seen| seen.withdrawn == 1).await
+        editor.wait_until("ask", |seen| seen.asks.len() == 5).await?;
+        editor.cancel_turn(session)?;
+        editor.wait_until("withdrawal", |seen| seen.withdrawn == 1).await
     };
     let (stopped, cancelled) = tokio::join!(asking, cancelling);
     cancelled?;
@@ -111,41 +111,41 @@ async fn cancel(editor: &Editor, session: &SessionId) -> Result<()> {
 }
 
 /// Checks that the session outlived its connection: it is listed, and loading it replays the conversation.
-async fn come_back(editor: &Editor, session: &SessionId, host: &Host, told: &[String]) -> Result<()> {
+async fn check_return(editor: &Editor, session: &SessionId, host: &TestHost, told: &[String]) -> Result<()> {
     editor.initialize().await?;
-    let listed = editor.list().await?;
+    let listed = editor.list_sessions().await?;
     let entry = listed.iter().find(|entry| entry.session_id == *session).context("the session is not listed")?;
     assert_eq!((entry.cwd.as_path(), entry.title.as_deref()), (host.directory(), Some("A talk")));
-    let loaded = editor.load(session, host.directory()).await?;
+    let loaded = editor.load_session(session, host.directory()).await?;
     assert_eq!(loaded.modes.context("no modes")?.current_mode_id.to_string(), "auto");
-    assert_eq!(editor.texts(), told, "the replay, all of it before the answer");
-    assert_eq!(editor.prompts().len(), 4, "{:?}", editor.prompts());
+    assert_eq!(editor.chunk_texts(), told, "the replay, all of it before the answer");
+    assert_eq!(editor.prompt_texts().len(), 4, "{:?}", editor.prompt_texts());
     assert!(editor.heard_only_of(session));
     Ok(())
 }
 
 /// Shares a session between two clients: messages of one reach the other, and one of them answers a permission.
-async fn share(here: &Editor, there: &Editor, session: &SessionId, host: &Host) -> Result<()> {
+async fn check_sharing(here: &Editor, there: &Editor, session: &SessionId, host: &TestHost) -> Result<()> {
     there.initialize().await?;
-    there.load(session, host.directory()).await?;
+    there.load_session(session, host.directory()).await?;
     here.leave_asks_to_others();
-    assert_eq!(there.prompt(session, "echo hello; ask; echo shared").await?, StopReason::EndTurn);
-    here.until_text("shared").await?;
-    here.until("withdrawal", |seen| seen.withdrawn == 1).await?;
-    let shown = here.prompts();
+    assert_eq!(there.send_prompt(session, "echo hello; ask; echo shared").await?, StopReason::EndTurn);
+    here.wait_until_text("shared").await?;
+    here.wait_until("withdrawal", |seen| seen.withdrawn == 1).await?;
+    let shown = here.prompt_texts();
     assert_eq!(shown.last().map(String::as_str), Some("echo hello; ask; echo shared"));
     let told = ["hello", "chosen: allow_once", "shared"];
-    assert!(here.texts().ends_with(&told.map(str::to_owned)), "{:?}", here.texts());
-    assert_eq!(here.texts(), there.texts());
+    assert!(here.chunk_texts().ends_with(&told.map(str::to_owned)), "{:?}", here.chunk_texts());
+    assert_eq!(here.chunk_texts(), there.chunk_texts());
     Ok(())
 }
 
 /// Closes the session on one of two connections, which leaves it to the other, and then on the other, which ends it.
-async fn close(last: Editor, other: Editor, session: &SessionId) -> Result<()> {
-    other.request(CloseSessionRequest::new(session.clone())).await?;
-    assert_eq!(last.prompt(session, "echo still here").await?, StopReason::EndTurn);
-    ensure!(!other.texts().contains(&"still here".to_owned()), "a closed session still talks");
-    last.request(CloseSessionRequest::new(session.clone())).await?;
+async fn check_close(last: Editor, other: Editor, session: &SessionId) -> Result<()> {
+    other.call_method(CloseSessionRequest::new(session.clone())).await?;
+    assert_eq!(last.send_prompt(session, "echo still here").await?, StopReason::EndTurn);
+    ensure!(!other.chunk_texts().contains(&"still here".to_owned()), "a closed session still talks");
+    last.call_method(CloseSessionRequest::new(session.clone())).await?;
     other.leave().await?;
     last.leave().await
 }

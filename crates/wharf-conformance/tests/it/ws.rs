@@ -14,7 +14,7 @@ async fn the_sdk_works_over_websocket() -> Result<()> {
 
 #[tokio::test]
 async fn a_wrong_token_is_refused_with_a_status() -> Result<()> {
-    let host = HostOptions::scripted(&[])?.start()?;
+    let host = HostOptions::with_scripted_agent(&[])?.start_host()?;
     let wrong = HeaderMap::from_iter([(AUTHORIZATION, HeaderValue::from_static("Bearer wrong"))]);
     let editor = Editor::connect(transport(&host, &host.ws_url(), |http| http.default_headers(wrong))?).await?;
     let refused = editor.initialize().await.err().context("a connection with a wrong token")?;

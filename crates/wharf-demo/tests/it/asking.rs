@@ -3,29 +3,29 @@
 use anyhow::Result;
 use serde_json::{Value, json};
 
-use crate::{Demo, said};
+use crate::{Demo, joined_text};
 
 /// Starts a prompt, answers its first permission, and returns the text that followed.
-fn edit(demo: &mut Demo, result: Value) -> Result<String> {
+fn run_edit(demo: &mut Demo, result: Value) -> Result<String> {
     let id = demo.start_prompt("edit")?;
     let ask = demo.agent.expect("permission", |message| message["method"] == "session/request_permission")?;
     let from = demo.agent.received.len();
-    demo.agent.respond(&ask["id"], result)?;
-    assert_eq!(demo.agent.response(id)?["result"]["stopReason"], "end_turn");
+    demo.agent.send_result(&ask["id"], result)?;
+    assert_eq!(demo.agent.wait_response(id)?["result"]["stopReason"], "end_turn");
     let after: Vec<Value> =
         demo.agent.received[from..].iter().filter_map(|line| serde_json::from_slice(line).ok()).collect();
     let updates: Vec<Value> = after.iter().map(|message| message["params"]["update"].clone()).collect();
     let diffs = updates.iter().filter(|update| update["content"][0]["type"] == "diff").count();
-    Ok(format!("{diffs} {}", said(&updates)))
+    Ok(format!("{diffs} {}", joined_text(&updates)))
 }
 
-fn selected(option: &str) -> Value {
+fn selected_option(option: &str) -> Value {
     json!({ "outcome": { "outcome": "selected", "optionId": option } })
 }
 
 #[test]
 fn an_allowed_edit_shows_its_diff() -> Result<()> {
-    let text = edit(&mut Demo::start()?, selected("allow_once"))?;
+    let text = run_edit(&mut Demo::start()?, selected_option("allow_once"))?;
     assert!(text.starts_with("1 Done: you allowed it."), "{text}");
     Ok(())
 }
@@ -33,18 +33,18 @@ fn an_allowed_edit_shows_its_diff() -> Result<()> {
 #[test]
 fn a_rejected_or_undecided_edit_shows_none() -> Result<()> {
     let mut demo = Demo::start()?;
-    assert_eq!(edit(&mut demo, selected("reject_once"))?, "0 I left it as it was: you rejected it.");
+    assert_eq!(run_edit(&mut demo, selected_option("reject_once"))?, "0 I left it as it was: you rejected it.");
     let cancelled = json!({ "outcome": { "outcome": "cancelled" } });
-    assert_eq!(edit(&mut demo, cancelled)?, "0 I left it as it was: the question was cancelled.");
+    assert_eq!(run_edit(&mut demo, cancelled)?, "0 I left it as it was: the question was cancelled.");
     Ok(())
 }
 
 #[test]
 fn an_edit_allowed_for_good_is_not_asked_again() -> Result<()> {
     let mut demo = Demo::start()?;
-    edit(&mut demo, selected("allow_always"))?;
-    let (_, updates) = demo.prompt("edit")?;
-    assert!(said(&updates).contains("I did not need to ask"));
+    run_edit(&mut demo, selected_option("allow_always"))?;
+    let (_, updates) = demo.send_prompt("edit")?;
+    assert!(joined_text(&updates).contains("I did not need to ask"));
     Ok(())
 }
 
@@ -54,7 +54,7 @@ fn the_mode_auto_edits_without_asking_and_is_announced() -> Result<()> {
     demo.agent.start_request("session/set_mode", json!({ "sessionId": demo.session, "modeId": "auto" }))?;
     let announced = demo.agent.expect("mode", |message| message["params"]["update"]["currentModeId"] == "auto")?;
     assert_eq!(announced["params"]["update"]["sessionUpdate"], "current_mode_update");
-    assert!(said(&demo.prompt("edit")?.1).contains("I did not need to ask"));
+    assert!(joined_text(&demo.send_prompt("edit")?.1).contains("I did not need to ask"));
     Ok(())
 }
 
@@ -65,9 +65,9 @@ fn questions_come_one_after_the_other() -> Result<()> {
     for option in ["allow_once", "allow_always", "reject_once"] {
         let ask = demo.agent.expect("permission", |message| message["method"] == "session/request_permission")?;
         assert_eq!(ask["params"]["options"].as_array().map(Vec::len), Some(3));
-        demo.agent.respond(&ask["id"], selected(option))?;
+        demo.agent.send_result(&ask["id"], selected_option(option))?;
     }
-    assert_eq!(demo.agent.response(id)?["result"]["stopReason"], "end_turn");
+    assert_eq!(demo.agent.wait_response(id)?["result"]["stopReason"], "end_turn");
     Ok(())
 }
 
@@ -80,8 +80,8 @@ fn cancel_ends_whatever_runs() -> Result<()> {
         if text != "hang" {
             demo.agent.expect("sign of life", |message| message["method"] == "session/update")?;
         }
-        demo.cancel()?;
-        assert_eq!(demo.agent.response(id)?["result"]["stopReason"], "cancelled", "{text}");
+        demo.cancel_turn()?;
+        assert_eq!(demo.agent.wait_response(id)?["result"]["stopReason"], "cancelled", "{text}");
     }
     Ok(())
 }
@@ -91,10 +91,10 @@ fn a_hard_hang_ignores_cancel() -> Result<()> {
     let mut demo = Demo::start()?;
     let id = demo.start_prompt("hang hard")?;
     demo.agent.expect("title", |message| message["params"]["update"]["title"] == "hang hard")?;
-    demo.cancel()?;
+    demo.cancel_turn()?;
     // The agent answers other requests meanwhile, in order: an answer to the cancelled prompt would have come before
     // this one.
-    demo.agent.request("session/list", json!({}))?;
+    demo.agent.call_method("session/list", json!({}))?;
     let answered = demo.agent.received.iter().filter_map(|line| serde_json::from_slice::<Value>(line).ok());
     assert!(answered.filter(|message| message["id"] == id).all(|message| message.get("result").is_none()));
     Ok(())
@@ -105,9 +105,9 @@ fn a_withdrawn_prompt_ends_with_the_error_for_it_and_withdraws_its_question() ->
     let mut demo = Demo::start()?;
     let id = demo.start_prompt("ask")?;
     let ask = demo.agent.expect("permission", |message| message["method"] == "session/request_permission")?;
-    demo.agent.notify("$/cancel_request", json!({ "requestId": id }))?;
+    demo.agent.send_notification("$/cancel_request", json!({ "requestId": id }))?;
     let withdrawn = demo.agent.expect("withdrawal", |message| message["method"] == "$/cancel_request")?;
     assert_eq!(withdrawn["params"]["requestId"], ask["id"]);
-    assert_eq!(demo.agent.response(id)?["error"]["code"], -32800);
+    assert_eq!(demo.agent.wait_response(id)?["error"]["code"], -32800);
     Ok(())
 }

@@ -11,7 +11,7 @@ use std::path::Path;
 use anyhow::Result;
 use serde_json::{Value, json};
 use tempfile::TempDir;
-use wharf_testkit::pipe::AgentPipe;
+use wharf_testkit::agent_pipe::AgentPipe;
 use wharf_testkit::program;
 
 /// An agent with a session at the instant pace, and its state directory.
@@ -24,16 +24,16 @@ struct Demo {
 impl Demo {
     fn start() -> Result<Self> {
         let state = TempDir::new()?;
-        let mut agent = agent(state.path())?;
+        let mut agent = start_agent(state.path())?;
         let session = agent.open_session()?;
         let params = json!({ "sessionId": session, "configId": "pace", "value": "instant" });
-        agent.request("session/set_config_option", params)?;
+        agent.call_method("session/set_config_option", params)?;
         Ok(Self { agent, session, state })
     }
 
     /// Sends a prompt and returns its stop reason and its updates.
-    fn prompt(&mut self, text: &str) -> Result<(String, Vec<Value>)> {
-        let (response, messages) = self.agent.prompt(&self.session, text)?;
+    fn send_prompt(&mut self, text: &str) -> Result<(String, Vec<Value>)> {
+        let (response, messages) = self.agent.send_prompt(&self.session, text)?;
         let updates = messages.iter().map(|message| message["params"]["update"].clone()).collect();
         Ok((response["result"]["stopReason"].as_str().unwrap_or_default().to_owned(), updates))
     }
@@ -42,26 +42,26 @@ impl Demo {
         self.agent.start_prompt(&self.session, text)
     }
 
-    fn cancel(&mut self) -> Result<()> {
-        self.agent.notify("session/cancel", json!({ "sessionId": self.session }))
+    fn cancel_turn(&mut self) -> Result<()> {
+        self.agent.send_notification("session/cancel", json!({ "sessionId": self.session }))
     }
 
     /// Ends this process and starts another one with the same state directory.
-    fn again(self) -> Result<Self> {
+    fn restart(self) -> Result<Self> {
         let Self { agent: old, session, state } = self;
         drop(old);
-        let mut agent = agent(state.path())?;
-        agent.request("initialize", json!({ "protocolVersion": 1 }))?;
+        let mut agent = start_agent(state.path())?;
+        agent.call_method("initialize", json!({ "protocolVersion": 1 }))?;
         Ok(Self { agent, session, state })
     }
 }
 
-fn agent(state: &Path) -> Result<AgentPipe> {
-    AgentPipe::start(&program::beside("examples/demo")?, &[], &[("WHARF_DEMO_STATE", state)])
+fn start_agent(state: &Path) -> Result<AgentPipe> {
+    AgentPipe::start(&program::find_beside("examples/demo")?, &[], &[("WHARF_DEMO_STATE", state)])
 }
 
 /// Returns the kinds of updates, each once, in order of appearance.
-fn kinds(updates: &[Value]) -> Vec<&str> {
+fn list_kinds(updates: &[Value]) -> Vec<&str> {
     let mut kinds = Vec::new();
     for kind in updates.iter().filter_map(|update| update["sessionUpdate"].as_str()) {
         if !kinds.contains(&kind) {
@@ -71,7 +71,7 @@ fn kinds(updates: &[Value]) -> Vec<&str> {
     kinds
 }
 
-fn said(updates: &[Value]) -> String {
+fn joined_text(updates: &[Value]) -> String {
     let chunks = updates.iter().filter(|update| update["sessionUpdate"] == "agent_message_chunk");
     chunks.filter_map(|update| update["content"]["text"].as_str()).collect()
 }

@@ -6,24 +6,24 @@ use serde_json::{Value, json};
 use crate::Demo;
 
 /// Returns the error code of a request that must fail.
-fn code(demo: &mut Demo, method: &str, params: Value) -> Result<Value> {
+fn error_code(demo: &mut Demo, method: &str, params: Value) -> Result<Value> {
     let id = demo.agent.start_request(method, params)?;
-    Ok(demo.agent.response(id)?["error"]["code"].clone())
+    Ok(demo.agent.wait_response(id)?["error"]["code"].clone())
 }
 
 #[test]
 fn wrong_requests_get_their_error_codes() -> Result<()> {
     let mut demo = Demo::start()?;
     let session = demo.session.clone();
-    assert_eq!(code(&mut demo, "session/fly", json!({}))?, -32601);
-    assert_eq!(code(&mut demo, "session/new", json!({}))?, -32602);
-    assert_eq!(code(&mut demo, "session/prompt", json!({ "sessionId": "nobody" }))?, -32002);
-    assert_eq!(code(&mut demo, "session/load", json!({ "sessionId": "../demo-1" }))?, -32002);
-    assert_eq!(code(&mut demo, "session/set_mode", json!({ "sessionId": session, "modeId": "fast" }))?, -32602);
+    assert_eq!(error_code(&mut demo, "session/fly", json!({}))?, -32601);
+    assert_eq!(error_code(&mut demo, "session/new", json!({}))?, -32602);
+    assert_eq!(error_code(&mut demo, "session/prompt", json!({ "sessionId": "nobody" }))?, -32002);
+    assert_eq!(error_code(&mut demo, "session/load", json!({ "sessionId": "../demo-1" }))?, -32002);
+    assert_eq!(error_code(&mut demo, "session/set_mode", json!({ "sessionId": session, "modeId": "fast" }))?, -32602);
     let option = json!({ "sessionId": session, "configId": "pace", "value": "frantic" });
-    assert_eq!(code(&mut demo, "session/set_config_option", option)?, -32602);
+    assert_eq!(error_code(&mut demo, "session/set_config_option", option)?, -32602);
     let prompt = json!({ "sessionId": session, "prompt": [{ "type": "text", "text": "error" }] });
-    assert_eq!(code(&mut demo, "session/prompt", prompt)?, -32603);
+    assert_eq!(error_code(&mut demo, "session/prompt", prompt)?, -32603);
     Ok(())
 }
 
@@ -35,9 +35,9 @@ fn malformed_input_is_answered_and_the_agent_goes_on() -> Result<()> {
     demo.agent.send_line(b"[]")?;
     demo.agent.expect("refusal", |message| message["error"]["code"] == -32600)?;
     demo.agent.send_line(b"")?;
-    demo.agent.notify("session/unheard_of", json!({}))?;
+    demo.agent.send_notification("session/unheard_of", json!({}))?;
     demo.agent.send_line(br#"{"jsonrpc":"2.0","id":77,"result":{}}"#)?;
-    assert_eq!(demo.prompt("echo still here")?.0, "end_turn");
+    assert_eq!(demo.send_prompt("echo still here")?.0, "end_turn");
     Ok(())
 }
 
@@ -46,15 +46,15 @@ fn a_second_prompt_is_refused_while_one_runs_but_other_sessions_go_on() -> Resul
     let mut demo = Demo::start()?;
     let hanging = demo.start_prompt("hang")?;
     let second = demo.start_prompt("hello")?;
-    let refused = demo.agent.response(second)?;
+    let refused = demo.agent.wait_response(second)?;
     assert_eq!(refused["error"]["code"], -32600);
     assert_eq!(refused["error"]["message"], "a prompt is already running in this session");
-    let other = demo.agent.request("session/new", json!({ "cwd": "/tmp", "mcpServers": [] }))?;
+    let other = demo.agent.call_method("session/new", json!({ "cwd": "/tmp", "mcpServers": [] }))?;
     let other = other["sessionId"].as_str().unwrap_or_default().to_owned();
-    assert_eq!(demo.agent.prompt(&other, "echo hi")?.0["result"]["stopReason"], "end_turn");
-    demo.cancel()?;
-    assert_eq!(demo.agent.response(hanging)?["result"]["stopReason"], "cancelled");
-    assert_eq!(demo.prompt("echo free again")?.0, "end_turn");
+    assert_eq!(demo.agent.send_prompt(&other, "echo hi")?.0["result"]["stopReason"], "end_turn");
+    demo.cancel_turn()?;
+    assert_eq!(demo.agent.wait_response(hanging)?["result"]["stopReason"], "cancelled");
+    assert_eq!(demo.send_prompt("echo free again")?.0, "end_turn");
     Ok(())
 }
 
@@ -82,8 +82,8 @@ fn closing_a_session_cancels_its_turn_and_forgets_it() -> Result<()> {
     let close = demo.agent.start_request("session/close", json!({ "sessionId": demo.session }))?;
     let ends = [demo.agent.expect("an end", |message| message["id"] == id || message["id"] == close)?];
     let other = if ends[0]["id"] == id { close } else { id };
-    demo.agent.response(other)?;
+    demo.agent.wait_response(other)?;
     let again = demo.start_prompt("hello")?;
-    assert_eq!(demo.agent.response(again)?["error"]["code"], -32002);
+    assert_eq!(demo.agent.wait_response(again)?["error"]["code"], -32002);
     Ok(())
 }

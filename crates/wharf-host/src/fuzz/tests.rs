@@ -5,7 +5,7 @@ use std::io::Write;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use wharf_testkit::dice::Dice;
+use wharf_testkit::random::TestRandom;
 
 /// Inputs are small; what takes more is another question.
 const LONGEST: usize = 16 << 10;
@@ -69,19 +69,19 @@ fn corpus(target: &str) -> Vec<Vec<u8>> {
     paths.iter().map(|path| std::fs::read(path).unwrap()).collect()
 }
 
-fn place(dice: &mut Dice, end: usize) -> usize {
-    usize::try_from(dice.below(end as u64 + 1)).unwrap()
+fn place(dice: &mut TestRandom, end: usize) -> usize {
+    usize::try_from(dice.next_below(end as u64 + 1)).unwrap()
 }
 
-fn changed(dice: &mut Dice, corpus: &[Vec<u8>]) -> Vec<u8> {
-    let pick = |dice: &mut Dice| corpus[place(dice, corpus.len() - 1)].clone();
+fn changed(dice: &mut TestRandom, corpus: &[Vec<u8>]) -> Vec<u8> {
+    let pick = |dice: &mut TestRandom| corpus[place(dice, corpus.len() - 1)].clone();
     let mut input = pick(dice);
-    for _ in 0..=dice.below(6) {
+    for _ in 0..=dice.next_below(6) {
         let (from, to) = (place(dice, input.len()), place(dice, input.len()));
         let (from, to) = (from.min(to), from.max(to));
-        match dice.below(8) {
+        match dice.next_below(8) {
             0 => input.truncate(from),
-            1 if from < input.len() => input[from] = u8::try_from(dice.below(256)).unwrap(),
+            1 if from < input.len() => input[from] = u8::try_from(dice.next_below(256)).unwrap(),
             2 => drop(input.drain(from..to)),
             3 => {
                 let piece = input[from..to].to_vec();
@@ -93,11 +93,11 @@ fn changed(dice: &mut Dice, corpus: &[Vec<u8>]) -> Vec<u8> {
                 input.splice(from..to, other[start..].to_vec());
             }
             5 => {
-                let many = dice.one_of(PIECES).repeat(place(dice, 200));
+                let many = dice.pick_one(PIECES).repeat(place(dice, 200));
                 input.splice(from..from, many.into_bytes());
             }
             _ => {
-                let piece = dice.one_of(PIECES).as_bytes().to_vec();
+                let piece = dice.pick_one(PIECES).as_bytes().to_vec();
                 input.splice(from..from, piece);
             }
         }
@@ -114,7 +114,7 @@ fn run(target: &'static str, body: fn(&[u8])) {
         let _shown = Shown(target, input);
         body(input);
     }
-    let mut dice = Dice::thrown().unwrap();
+    let mut dice = TestRandom::from_environment().unwrap();
     let until = Instant::now() + Duration::from_secs(seconds);
     while Instant::now() < until {
         let input = changed(&mut dice, &corpus);

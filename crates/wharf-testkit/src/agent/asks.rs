@@ -3,43 +3,43 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use serde_json::{Value, json};
-use wharf_demo::turn::Stop;
-use wharf_demo::wire::{self, Answer};
+use wharf_demo::turn::TurnStop;
+use wharf_demo::wire::{self, RpcResult};
 
-use super::script::{Actor, number};
+use super::script::{ScriptRun, parse_number};
 
 /// Runs the command if it is one of this module. Returns `None` otherwise.
-pub(super) fn command(actor: &mut Actor, name: &str, rest: &str) -> Option<Result<(), Stop>> {
+pub(super) fn run_command(actor: &mut ScriptRun, name: &str, rest: &str) -> Option<Result<(), TurnStop>> {
     Some(match name {
-        "ask" => (0..number(rest, 0, 1)).try_for_each(|_| {
-            let params = permission(actor);
-            told(actor, "session/request_permission", params)
+        "ask" => (0..parse_number(rest, 0, 1)).try_for_each(|_| {
+            let params = permission_params(actor);
+            ask_and_report(actor, "session/request_permission", params)
         }),
-        "ask2" => two_at_once(actor),
-        "id0" => under(actor, &json!(0)),
-        "stringid" => under(actor, &json!("question-é-1")),
-        "withdraw" => withdraw(actor),
+        "ask2" => ask_twice_at_once(actor),
+        "id0" => ask_with_id(actor, &json!(0)),
+        "stringid" => ask_with_id(actor, &json!("question-é-1")),
+        "withdraw" => withdraw_permission(actor),
         "elicit" => {
             let params = json!({ "mode": "form", "sessionId": actor.turn.session, "message": "Which colour?",
                 "requestedSchema": { "type": "object", "properties": { "colour": { "type": "string" } } } });
-            told(actor, "elicitation/create", params)
+            ask_and_report(actor, "elicitation/create", params)
         }
         "elicit-url" => {
             let params = json!({ "mode": "url", "sessionId": actor.turn.session, "message": "Please look",
                 "elicitationId": "elicitation-1", "url": "https://example.invalid/" });
-            told(actor, "elicitation/create", params)
+            ask_and_report(actor, "elicitation/create", params)
         }
-        "fs" => file(actor, rest),
-        "terminal" => terminal(actor, rest),
-        "show" => show(actor, rest),
-        "ext" | "extnote" => extension(actor, name == "ext", rest),
+        "fs" => request_file(actor, rest),
+        "terminal" => run_terminal(actor, rest),
+        "show" => show_terminal(actor, rest),
+        "ext" | "extnote" => send_extension(actor, name == "ext", rest),
         _ => return None,
     })
 }
 
-fn permission(actor: &Actor) -> Value {
-    static NEXT: AtomicU64 = AtomicU64::new(1);
-    let call = format!("call-{}", NEXT.fetch_add(1, Ordering::Relaxed));
+fn permission_params(actor: &ScriptRun) -> Value {
+    static NEXT_CALL: AtomicU64 = AtomicU64::new(1);
+    let call = format!("call-{}", NEXT_CALL.fetch_add(1, Ordering::Relaxed));
     let options = ["allow_once", "allow_always", "reject_once"]
         .map(|kind| json!({ "optionId": kind, "name": kind, "kind": kind }));
     json!({
@@ -50,13 +50,13 @@ fn permission(actor: &Actor) -> Value {
 }
 
 /// Sends a request, waits for the answer and sends it as a chunk.
-fn told(actor: &mut Actor, method: &str, params: Value) -> Result<(), Stop> {
-    let answer = actor.turn.ask(method, params)?;
-    actor.say(&spoken(&answer))
+fn ask_and_report(actor: &mut ScriptRun, method: &str, params: Value) -> Result<(), TurnStop> {
+    let answer = actor.turn.send_request(method, params)?;
+    actor.send_text(&describe_answer(&answer))
 }
 
 /// Returns the answer in a few words: the chosen option, or the whole answer.
-fn spoken(answer: &Answer) -> String {
+fn describe_answer(answer: &RpcResult) -> String {
     match answer {
         Ok(result) => match result["outcome"]["optionId"].as_str().or(result["outcome"]["outcome"].as_str()) {
             Some(outcome) => format!("chosen: {outcome}"),
@@ -66,80 +66,90 @@ fn spoken(answer: &Answer) -> String {
     }
 }
 
-fn under(actor: &mut Actor, id: &Value) -> Result<(), Stop> {
-    let params = permission(actor);
-    actor.turn.open(id, "session/request_permission", params)?;
-    let answer = actor.turn.answer(id)?;
-    actor.say(&spoken(&answer))
+fn ask_with_id(actor: &mut ScriptRun, id: &Value) -> Result<(), TurnStop> {
+    let params = permission_params(actor);
+    actor.turn.start_request(id, "session/request_permission", params)?;
+    let answer = actor.turn.wait_for_answer(id)?;
+    actor.send_text(&describe_answer(&answer))
 }
 
-fn two_at_once(actor: &mut Actor) -> Result<(), Stop> {
+fn ask_twice_at_once(actor: &mut ScriptRun) -> Result<(), TurnStop> {
     let ids = [json!("left"), json!("right")];
     for id in &ids {
-        let params = permission(actor);
-        actor.turn.open(id, "session/request_permission", params)?;
+        let params = permission_params(actor);
+        actor.turn.start_request(id, "session/request_permission", params)?;
     }
-    let answers = actor.turn.answers(&ids)?;
+    let answers = actor.turn.wait_for_answers(&ids)?;
     for (id, answer) in ids.iter().zip(&answers) {
-        actor.say(&format!("{} {}", id.as_str().unwrap_or_default(), spoken(answer)))?;
+        actor.send_text(&format!("{} {}", id.as_str().unwrap_or_default(), describe_answer(answer)))?;
     }
     Ok(())
 }
 
-fn withdraw(actor: &mut Actor) -> Result<(), Stop> {
+fn withdraw_permission(actor: &mut ScriptRun) -> Result<(), TurnStop> {
     let id = json!("to-be-withdrawn");
-    let params = permission(actor);
-    actor.turn.open(&id, "session/request_permission", params)?;
-    actor.turn.send(&wire::notification("$/cancel_request", json!({ "requestId": id })))?;
-    let answer = actor.turn.answer(&id)?;
-    actor.say(&spoken(&answer))
+    let params = permission_params(actor);
+    actor.turn.start_request(&id, "session/request_permission", params)?;
+    actor.turn.send_message(&wire::notification_frame("$/cancel_request", json!({ "requestId": id })))?;
+    let answer = actor.turn.wait_for_answer(&id)?;
+    actor.send_text(&describe_answer(&answer))
 }
 
-fn file(actor: &mut Actor, rest: &str) -> Result<(), Stop> {
+fn request_file(actor: &mut ScriptRun, rest: &str) -> Result<(), TurnStop> {
     let (verb, rest) = rest.split_once(' ').unwrap_or((rest, ""));
     let (path, content) = rest.split_once(' ').unwrap_or((rest, ""));
     let session = actor.turn.session.clone();
     match verb {
-        "write" => told(actor, "fs/write_text_file", json!({ "sessionId": session, "path": path, "content": content })),
-        _ => told(actor, "fs/read_text_file", json!({ "sessionId": session, "path": path })),
+        "write" => ask_and_report(
+            actor,
+            "fs/write_text_file",
+            json!({ "sessionId": session, "path": path, "content": content }),
+        ),
+        _ => ask_and_report(actor, "fs/read_text_file", json!({ "sessionId": session, "path": path })),
     }
 }
 
-fn terminal(actor: &mut Actor, command: &str) -> Result<(), Stop> {
+fn run_terminal(actor: &mut ScriptRun, command: &str) -> Result<(), TurnStop> {
     let session = actor.turn.session.clone();
     let params = json!({ "sessionId": session, "command": "sh", "args": ["-c", command], "outputByteLimit": 16384 });
-    let created = actor.turn.ask("terminal/create", params)?;
+    let created = actor.turn.send_request("terminal/create", params)?;
     let Ok(created) = created else {
-        return actor.say(&spoken(&created));
+        return actor.send_text(&describe_answer(&created));
     };
     let terminal = json!({ "sessionId": session, "terminalId": created["terminalId"] });
     for method in ["terminal/wait_for_exit", "terminal/output", "terminal/release"] {
-        told(actor, method, terminal.clone())?;
+        ask_and_report(actor, method, terminal.clone())?;
     }
     Ok(())
 }
 
 /// Sends a tool call that shows a terminal while its command runs and afterwards.
-fn show(actor: &mut Actor, command: &str) -> Result<(), Stop> {
+fn show_terminal(actor: &mut ScriptRun, command: &str) -> Result<(), TurnStop> {
     let session = actor.turn.session.clone();
     let params = json!({ "sessionId": session, "command": "sh", "args": ["-c", command] });
-    let Ok(created) = actor.turn.ask("terminal/create", params)? else { return actor.say("no terminal") };
+    let Ok(created) = actor.turn.send_request("terminal/create", params)? else {
+        return actor.send_text("no terminal");
+    };
     let content = json!([
         { "type": "content", "content": { "type": "text", "text": command } },
         { "type": "terminal", "terminalId": created["terminalId"] },
     ]);
-    actor.turn.update(&json!({ "sessionUpdate": "tool_call", "toolCallId": "shown", "title": command,
+    actor.turn.send_update(&json!({ "sessionUpdate": "tool_call", "toolCallId": "shown", "title": command,
         "kind": "execute", "status": "in_progress", "content": content }))?;
     let terminal = json!({ "sessionId": session, "terminalId": created["terminalId"] });
     for method in ["terminal/wait_for_exit", "terminal/output", "terminal/release"] {
-        let _ = actor.turn.ask(method, terminal.clone())?;
+        let _ = actor.turn.send_request(method, terminal.clone())?;
     }
-    actor.turn.update(&json!({ "sessionUpdate": "tool_call_update", "toolCallId": "shown",
+    actor.turn.send_update(&json!({ "sessionUpdate": "tool_call_update", "toolCallId": "shown",
         "status": "completed", "content": content }))
 }
 
-fn extension(actor: &mut Actor, wants_answer: bool, rest: &str) -> Result<(), Stop> {
+fn send_extension(actor: &mut ScriptRun, wants_answer: bool, rest: &str) -> Result<(), TurnStop> {
     let (method, params) = rest.split_once(' ').unwrap_or((rest, "{}"));
     let params = serde_json::from_str(params).unwrap_or_else(|_| json!({ "text": params }));
-    if wants_answer { told(actor, method, params) } else { actor.turn.send(&wire::notification(method, params)) }
+    if wants_answer {
+        ask_and_report(actor, method, params)
+    } else {
+        actor.turn.send_message(&wire::notification_frame(method, params))
+    }
 }

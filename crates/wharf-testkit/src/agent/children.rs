@@ -7,15 +7,16 @@ use std::process::{Child, Command, Stdio};
 use crate::program;
 
 /// A quarter of an hour: long for a test, short enough after a failed one.
-const SLEEP: &str = "exec sleep 900 </dev/null 2>/dev/null";
+const SLEEP_COMMAND: &str = "exec sleep 900 </dev/null 2>/dev/null";
 
 /// Starts three children and returns their pids: one in the agent's own group; one in a session of its own that ignores
 /// SIGTERM; and one like it whose parent is gone already. With `hold` they keep the agent's stdout open.
-pub(crate) fn spawn(hold: bool) -> io::Result<Vec<u32>> {
+pub(crate) fn spawn_children(hold: bool) -> io::Result<Vec<u32>> {
     let null = if hold { "" } else { ">/dev/null" };
-    let stubborn = format!("setsid sh -c 'trap \"\" TERM HUP INT; echo $$ >&2; {SLEEP} {null}'");
-    let script = format!("{stubborn} & ({stubborn} &); echo $$ >&2; {SLEEP} {null}");
-    let mut child = shell(&script).stdin(Stdio::null()).stdout(Stdio::inherit()).stderr(Stdio::piped()).spawn()?;
+    let stubborn = format!("setsid sh -c 'trap \"\" TERM HUP INT; echo $$ >&2; {SLEEP_COMMAND} {null}'");
+    let script = format!("{stubborn} & ({stubborn} &); echo $$ >&2; {SLEEP_COMMAND} {null}");
+    let mut child =
+        shell_command(&script).stdin(Stdio::null()).stdout(Stdio::inherit()).stderr(Stdio::piped()).spawn()?;
     let pids = read_pids(&mut child, 3);
     // The child is not waited for: becoming a zombie, or being adopted by the host's reaper, is part of the test.
     drop(child);
@@ -35,19 +36,19 @@ pub(crate) fn restart_ignoring_term(arguments: &[String]) -> io::Error {
         Ok(program) => program,
         Err(error) => return error,
     };
-    shell(r#"trap "" TERM; exec "$0" "$@""#).arg(program).args(arguments).exec()
+    shell_command(r#"trap "" TERM; exec "$0" "$@""#).arg(program).args(arguments).exec()
 }
 
 /// Runs a command to its end and returns its stdout, then its stderr.
-pub(crate) fn run(script: &str) -> String {
-    match shell(script).stdin(Stdio::null()).output() {
+pub(crate) fn run_shell(script: &str) -> String {
+    match shell_command(script).stdin(Stdio::null()).output() {
         Ok(output) => [output.stdout, output.stderr].iter().map(|said| String::from_utf8_lossy(said)).collect(),
         Err(error) => error.to_string(),
     }
 }
 
-fn shell(script: &str) -> Command {
-    let mut command = program::command("sh");
+fn shell_command(script: &str) -> Command {
+    let mut command = program::new_command("sh");
     command.arg("-c").arg(script);
     command
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 /// The reaction to a prompt that arrives while another one runs in the same session.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Overlap {
+pub enum OverlapReaction {
     /// Answers with an error.
     #[default]
     Reject,
@@ -19,7 +19,7 @@ pub enum Overlap {
 
 /// Whether the agent reports a change of a setting that a client asked for.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Report {
+pub enum ChangeReport {
     /// The agent only answers.
     #[default]
     Nothing,
@@ -31,7 +31,7 @@ pub enum Report {
     Both,
 }
 
-/// All flags. [`USAGE`] describes each one.
+/// All flags. [`FLAGS_USAGE`] describes each one.
 #[derive(Debug, Default)]
 pub struct Flags {
     pub slow_start: Option<Duration>,
@@ -60,9 +60,9 @@ pub struct Flags {
     pub split_models: bool,
     pub refuse_same: bool,
     pub silent_load: bool,
-    pub report: Report,
+    pub report: ChangeReport,
     pub native_queue: bool,
-    pub overlap: Overlap,
+    pub overlap: OverlapReaction,
     pub ready: bool,
     pub auth: bool,
     pub terminal_auth: bool,
@@ -87,7 +87,7 @@ pub struct Flags {
 }
 
 /// The list of flags, for `--help` and for wrong ones.
-pub const USAGE: &str = "\
+pub const FLAGS_USAGE: &str = "\
 wharf-scripted-agent: an ACP agent for tests; prompts are scripts, see the crate's documentation
   --slow-start MS       reads nothing for so long
   --exit-on-start CODE  exits at once
@@ -149,15 +149,15 @@ impl Flags {
         let mut flags = Self { replay: 2, ..Self::default() };
         let mut rest = arguments.into_iter();
         while let Some(flag) = rest.next() {
-            if !flags.switch(&flag) {
+            if !flags.set_switch(&flag) {
                 let value = rest.next().ok_or_else(|| format!("unknown flag, or no value for it: {flag}"))?;
-                flags.valued(&flag, value).map_err(|why| format!("{flag}: {why}"))?;
+                flags.set_value(&flag, value).map_err(|why| format!("{flag}: {why}"))?;
             }
         }
         Ok(flags)
     }
 
-    fn switch(&mut self, flag: &str) -> bool {
+    fn set_switch(&mut self, flag: &str) -> bool {
         let slot = match flag {
             "--commands" => &mut self.commands,
             "--no-load" => &mut self.no_load,
@@ -179,7 +179,7 @@ impl Flags {
             "--silent-load" => &mut self.silent_load,
             "--refuse-same" => &mut self.refuse_same,
             "--native-queue" => {
-                self.overlap = Overlap::Supersede;
+                self.overlap = OverlapReaction::Supersede;
                 &mut self.native_queue
             }
             "--ready" => &mut self.ready,
@@ -195,31 +195,31 @@ impl Flags {
         true
     }
 
-    fn valued(&mut self, flag: &str, value: String) -> Result<(), String> {
+    fn set_value(&mut self, flag: &str, value: String) -> Result<(), String> {
         match flag {
-            "--slow-start" => self.slow_start = Some(Duration::from_millis(number(&value)?)),
-            "--exit-on-start" => self.exit_on_start = Some(number(&value)?),
+            "--slow-start" => self.slow_start = Some(Duration::from_millis(parse_number(&value)?)),
+            "--exit-on-start" => self.exit_on_start = Some(parse_number(&value)?),
             "--stderr" => self.stderr.push(value),
-            "--early-updates" => self.early_updates = number(&value)?,
-            "--replay" => self.replay = number(&value)?,
-            "--overlap" => self.overlap = overlap(&value)?,
+            "--early-updates" => self.early_updates = parse_number(&value)?,
+            "--replay" => self.replay = parse_number(&value)?,
+            "--overlap" => self.overlap = parse_overlap(&value)?,
             "--settings" => self.settings = Some(PathBuf::from(value)),
             "--first-mode" => self.first_mode = Some(value),
-            "--report" => self.report = report(&value)?,
+            "--report" => self.report = parse_report(&value)?,
             "--hang-on" => self.hang_on.push(value),
             "--die-on" => self.die_on.push(value),
             "--die-after" => self.die_after.push(value),
             "--garbage-on" => self.garbage_on.push(value),
-            "--answer-with" => self.answer_with.push(named(&value)?),
-            "--add-to" => self.add_to.push(named(&value)?),
-            "--error-on" => self.error_on.push(pair(&value)?),
+            "--answer-with" => self.answer_with.push(parse_named(&value)?),
+            "--add-to" => self.add_to.push(parse_named(&value)?),
+            "--error-on" => self.error_on.push(parse_pair(&value)?),
             "--delay" => {
-                let (method, millis) = pair(&value)?;
+                let (method, millis) = parse_pair(&value)?;
                 self.delay.push((method, Duration::from_millis(millis)));
             }
             "--session-id" => self.session_id = Some(value),
             "--record" => self.record = Some(PathBuf::from(value)),
-            "--hold" => self.hold = Some(number(&value)?),
+            "--hold" => self.hold = Some(parse_number(&value)?),
             "--transcript" => self.transcript = Some(value.into()),
             "--count" => self.count = Some(PathBuf::from(value)),
             "--socket" => self.socket = Some(PathBuf::from(value)),
@@ -229,35 +229,35 @@ impl Flags {
     }
 }
 
-fn number<T: std::str::FromStr>(value: &str) -> Result<T, String> {
+fn parse_number<T: std::str::FromStr>(value: &str) -> Result<T, String> {
     value.parse().map_err(|_| format!("not a number: {value}"))
 }
 
-fn named(value: &str) -> Result<(String, String), String> {
+fn parse_named(value: &str) -> Result<(String, String), String> {
     let (method, tail) = value.split_once('=').ok_or_else(|| format!("no = in {value}"))?;
     Ok((method.to_owned(), tail.to_owned()))
 }
 
-fn pair<T: std::str::FromStr>(value: &str) -> Result<(String, T), String> {
-    let (method, tail) = named(value)?;
-    Ok((method, number(&tail)?))
+fn parse_pair<T: std::str::FromStr>(value: &str) -> Result<(String, T), String> {
+    let (method, tail) = parse_named(value)?;
+    Ok((method, parse_number(&tail)?))
 }
 
-fn overlap(value: &str) -> Result<Overlap, String> {
+fn parse_overlap(value: &str) -> Result<OverlapReaction, String> {
     match value {
-        "reject" => Ok(Overlap::Reject),
-        "supersede" => Ok(Overlap::Supersede),
-        "queue" => Ok(Overlap::Queue),
-        "ignore" => Ok(Overlap::Ignore),
+        "reject" => Ok(OverlapReaction::Reject),
+        "supersede" => Ok(OverlapReaction::Supersede),
+        "queue" => Ok(OverlapReaction::Queue),
+        "ignore" => Ok(OverlapReaction::Ignore),
         _ => Err(format!("unknown way: {value}")),
     }
 }
 
-fn report(value: &str) -> Result<Report, String> {
+fn parse_report(value: &str) -> Result<ChangeReport, String> {
     match value {
-        "before" => Ok(Report::Before),
-        "after" => Ok(Report::After),
-        "both" => Ok(Report::Both),
+        "before" => Ok(ChangeReport::Before),
+        "after" => Ok(ChangeReport::After),
+        "both" => Ok(ChangeReport::Both),
         _ => Err(format!("unknown way: {value}")),
     }
 }

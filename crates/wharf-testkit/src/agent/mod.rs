@@ -1,22 +1,22 @@
 //! The scripted agent: an ACP agent that does exactly what its flags and its prompts say, valid or not.
 //!
-//! Flags are in [`USAGE`]; the commands that a prompt may hold are in [`COMMANDS`].
+//! Flags are in [`FLAGS_USAGE`]; the commands that a prompt may hold are in [`COMMANDS_USAGE`].
 
 mod asks;
 mod children;
-mod deeds;
-mod door;
 mod faults;
 mod flags;
-mod load;
+mod host_requests;
+mod initialize;
+mod own_files;
+mod resource_use;
 mod script;
 mod serve;
 mod settings;
-mod shapes;
 pub mod transcript;
 
-pub use flags::{Flags, Overlap, Report, USAGE};
-pub use script::COMMANDS;
+pub use flags::{ChangeReport, FLAGS_USAGE, Flags, OverlapReaction};
+pub use script::COMMANDS_USAGE;
 pub use serve::run;
 
 use std::io::Write;
@@ -27,42 +27,45 @@ use std::time::Duration;
 /// Runs the program. It writes to stderr directly, as agents do.
 pub fn main(arguments: Vec<String>) -> ExitCode {
     if arguments.iter().any(|argument| argument == "--help") {
-        return complain(&format!("{USAGE}commands of a prompt, separated by `;`\n{COMMANDS}"), ExitCode::SUCCESS);
+        return write_stderr(
+            &format!("{FLAGS_USAGE}commands of a prompt, separated by `;`\n{COMMANDS_USAGE}"),
+            ExitCode::SUCCESS,
+        );
     }
     if let Some(("--call", call)) = arguments.split_first().map(|(first, rest)| (first.as_str(), rest)) {
-        let said = door::call(call).unwrap_or_else(|error| format!("{error}"));
+        let said = host_requests::send_request(call).unwrap_or_else(|error| format!("{error}"));
         let _ = writeln!(std::io::stdout(), "{said}");
         return ExitCode::SUCCESS;
     }
     let flags = match Flags::parse(arguments.clone()) {
         Ok(flags) => flags,
-        Err(why) => return complain(&format!("{why}\n{USAGE}"), ExitCode::from(2)),
+        Err(why) => return write_stderr(&format!("{why}\n{FLAGS_USAGE}"), ExitCode::from(2)),
     };
     // The restarted program gets the same flags without this one.
     if flags.ignore_term {
         let rest: Vec<String> = arguments.into_iter().filter(|argument| argument != "--ignore-term").collect();
-        return complain(&format!("{}\n", children::restart_ignoring_term(&rest)), ExitCode::FAILURE);
+        return write_stderr(&format!("{}\n", children::restart_ignoring_term(&rest)), ExitCode::FAILURE);
     }
-    match start(flags) {
+    match start_agent(flags) {
         Ok(code) => code,
-        Err(error) => complain(&format!("scripted agent: {error}\n"), ExitCode::FAILURE),
+        Err(error) => write_stderr(&format!("scripted agent: {error}\n"), ExitCode::FAILURE),
     }
 }
 
-fn start(flags: Flags) -> std::io::Result<ExitCode> {
+fn start_agent(flags: Flags) -> std::io::Result<ExitCode> {
     if let Some(mib) = flags.hold {
-        load::hold_for_long(mib);
+        resource_use::hold_memory_for_long(mib);
         return Ok(ExitCode::SUCCESS);
     }
     for line in &flags.stderr {
-        complain(&format!("{line}\n"), ExitCode::SUCCESS);
+        write_stderr(&format!("{line}\n"), ExitCode::SUCCESS);
     }
     if flags.spawn_children {
-        let pids: Vec<String> = children::spawn(false)?.iter().map(u32::to_string).collect();
-        complain(&format!("{}\n", pids.join(" ")), ExitCode::SUCCESS);
+        let pids: Vec<String> = children::spawn_children(false)?.iter().map(u32::to_string).collect();
+        write_stderr(&format!("{}\n", pids.join(" ")), ExitCode::SUCCESS);
     }
     if let Some(socket) = &flags.socket {
-        complain(&format!("{}\n", door::knock(socket)), ExitCode::SUCCESS);
+        write_stderr(&format!("{}\n", host_requests::request_upgrade(socket)), ExitCode::SUCCESS);
     }
     if let Some(start_for) = flags.slow_start {
         thread::sleep(start_for);
@@ -71,9 +74,9 @@ fn start(flags: Flags) -> std::io::Result<ExitCode> {
         std::process::exit(code);
     }
     let ignore_eof = flags.ignore_eof;
-    let (input, output) = wharf_demo::stdio()?;
+    let (input, output) = wharf_demo::open_stdio()?;
     if let Some(path) = &flags.transcript {
-        transcript::play(path, input, output)?;
+        transcript::play_transcript(path, input, output)?;
         return Ok(ExitCode::SUCCESS);
     }
     run(flags, input, output)?;
@@ -84,7 +87,7 @@ fn start(flags: Flags) -> std::io::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn complain(text: &str, code: ExitCode) -> ExitCode {
+fn write_stderr(text: &str, code: ExitCode) -> ExitCode {
     let _ = std::io::stderr().write_all(text.as_bytes());
     code
 }

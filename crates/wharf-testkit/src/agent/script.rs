@@ -5,16 +5,16 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use serde_json::{Value, json};
-use wharf_demo::burst::Burst;
-use wharf_demo::turn::{Stop, Turn, lock};
+use wharf_demo::burst::ChunkBurst;
+use wharf_demo::turn::{RunningTurn, TurnStop, lock_mutex};
 use wharf_demo::wire;
 
-use super::serve::State;
-use super::{asks, children, deeds, door, faults, load};
+use super::serve::ScriptedState;
+use super::{asks, children, faults, host_requests, own_files, resource_use};
 
 /// The commands. Sizes are bytes; `raw`, `rawupdate`, `ext` and `sh` take the rest of the prompt unchanged, `;`
 /// included.
-pub const COMMANDS: &str = "\
+pub const COMMANDS_USAGE: &str = "\
   echo TEXT             one message chunk
   think TEXT, user TEXT   a thought; an echo of the user's message
   plan, tool, title TEXT, usage, commands   the update of that name
@@ -59,9 +59,9 @@ pub const COMMANDS: &str = "\
 
 /// A running script.
 #[derive(Debug)]
-pub(super) struct Actor {
-    pub(super) turn: Turn,
-    pub(super) state: Arc<Mutex<State>>,
+pub(super) struct ScriptRun {
+    pub(super) turn: RunningTurn,
+    pub(super) state: Arc<Mutex<ScriptedState>>,
     pub(super) request: Value,
     message: String,
     late: Vec<String>,
@@ -69,150 +69,156 @@ pub(super) struct Actor {
 
 /// A finished script whose prompt is not answered yet.
 #[derive(Debug)]
-pub(super) struct Outcome {
-    actor: Actor,
-    result: Result<(), Stop>,
+pub(super) struct FinishedScript {
+    actor: ScriptRun,
+    result: Result<(), TurnStop>,
 }
 
-impl Outcome {
+impl FinishedScript {
     /// Answers the prompt, then sends the late updates.
-    pub(super) fn finish(self) {
-        self.actor.turn.finish(&self.actor.request, self.result);
+    pub(super) fn answer_prompt(self) {
+        self.actor.turn.answer_prompt(&self.actor.request, self.result);
         for text in &self.actor.late {
-            let _ = self.actor.say(text);
+            let _ = self.actor.send_text(text);
         }
     }
 }
 
-impl Actor {
-    pub(super) fn new(turn: Turn, state: Arc<Mutex<State>>, request: Value) -> Self {
+impl ScriptRun {
+    pub(super) fn new(turn: RunningTurn, state: Arc<Mutex<ScriptedState>>, request: Value) -> Self {
         let message = format!("answer-{}", request.to_string().trim_matches('"'));
         Self { turn, state, request, message, late: Vec::new() }
     }
 
-    pub(super) fn perform(mut self, text: &str) -> Outcome {
-        let result = self.script(text);
-        Outcome { actor: self, result }
+    pub(super) fn run(mut self, text: &str) -> FinishedScript {
+        let result = self.run_script(text);
+        FinishedScript { actor: self, result }
     }
 
-    fn script(&mut self, text: &str) -> Result<(), Stop> {
+    fn run_script(&mut self, text: &str) -> Result<(), TurnStop> {
         let mut rest = text.trim();
         while !rest.is_empty() {
             let whole = ["raw ", "rawupdate ", "ext ", "extnote ", "sh "].iter().any(|name| rest.starts_with(name));
             let (command, tail) = if whole { (rest, "") } else { rest.split_once(';').unwrap_or((rest, "")) };
             let (name, arguments) = command.trim().split_once(' ').unwrap_or((command.trim(), ""));
-            self.turn.check()?;
-            self.command(name, arguments.trim_start())?;
+            self.turn.check_stop()?;
+            self.run_command(name, arguments.trim_start())?;
             rest = tail.trim();
         }
         Ok(())
     }
 
-    fn command(&mut self, name: &str, rest: &str) -> Result<(), Stop> {
+    fn run_command(&mut self, name: &str, rest: &str) -> Result<(), TurnStop> {
         match name {
-            "echo" => self.say(rest),
-            "think" => self.turn.update(&wire::chunk("agent_thought_chunk", "thought", rest)),
-            "user" => self.turn.update(&wire::chunk("user_message_chunk", "user", rest)),
-            "plan" | "tool" | "title" | "usage" | "commands" | "unknown-update" => self.turn.update(&plain(name, rest)),
-            "tool-open" | "tool-done" => self.turn.update(&tool(rest, name == "tool-open")),
-            "mode" => self.mode(rest),
+            "echo" => self.send_text(rest),
+            "think" => self.turn.send_update(&wire::chunk_update("agent_thought_chunk", "thought", rest)),
+            "user" => self.turn.send_update(&wire::chunk_update("user_message_chunk", "user", rest)),
+            "plan" | "tool" | "title" | "usage" | "commands" | "unknown-update" => {
+                self.turn.send_update(&plain_update(name, rest))
+            }
+            "tool-open" | "tool-done" => self.turn.send_update(&tool_update(rest, name == "tool-open")),
+            "mode" => self.switch_mode(rest),
             "settings" => {
-                let settings = lock(&self.state).settings.clone();
-                self.say(&format!("mode={} model={} effort={}", settings.mode, settings.model, settings.effort))
+                let settings = lock_mutex(&self.state).settings.clone();
+                self.send_text(&format!("mode={} model={} effort={}", settings.mode, settings.model, settings.effort))
             }
             "stream" | "burst" => {
-                let burst = Burst::new(&self.turn.session, &self.message, number(rest, 1, 200));
-                burst.send(&mut self.turn, number(rest, 0, 1), rest.ends_with("flush")).1
+                let burst = ChunkBurst::new(&self.turn.session, &self.message, parse_number(rest, 1, 200));
+                burst.send(&mut self.turn, parse_number(rest, 0, 1), rest.ends_with("flush")).1
             }
-            "tick" => self.tick(number(rest, 0, 1), Duration::from_micros(number(rest, 1, 1000))),
+            "tick" => self.send_ticks(parse_number(rest, 0, 1), Duration::from_micros(parse_number(rest, 1, 1000))),
             "hang" => {
                 self.turn.deaf |= rest == "hard";
-                Err(self.turn.hang())
+                Err(self.turn.wait_for_stop())
             }
             "wait" => self.turn.wait_for_go(),
-            "pause" => self.turn.pause(Duration::from_millis(number(rest, 0, 1))),
-            "stop" => Err(Stop::Ended(rest.to_owned())),
-            "error" => Err(Stop::Refused(wire::fault(number(rest, 0, -32603), "this prompt fails as told"))),
-            "crash" => std::process::exit(number(rest, 0, 1)),
+            "pause" => self.turn.pause_for(Duration::from_millis(parse_number(rest, 0, 1))),
+            "stop" => Err(TurnStop::Ended(rest.to_owned())),
+            "error" => {
+                Err(TurnStop::Refused(wire::error_object(parse_number(rest, 0, -32603), "this prompt fails as told")))
+            }
+            "crash" => std::process::exit(parse_number(rest, 0, 1)),
             "die-mid-stream" => {
-                self.command("stream", rest)?;
+                self.run_command("stream", rest)?;
                 std::process::exit(1)
             }
             "late" => {
                 self.late.push(rest.to_owned());
                 Ok(())
             }
-            "spawn" => self.spawn(rest == "hold"),
-            "sh" => self.say(&children::run(rest)),
+            "spawn" => self.spawn_children(rest == "hold"),
+            "sh" => self.send_text(&children::run_shell(rest)),
             "hold" => {
-                load::hold(number(rest, 0, 1));
+                resource_use::hold_memory(parse_number(rest, 0, 1));
                 Ok(())
             }
-            "hold-apart" => load::hold_apart(number(rest, 0, 1))
-                .map_err(|error| Stop::Refused(wire::fault(-32603, error.to_string()))),
+            "hold-apart" => resource_use::hold_memory_in_child(parse_number(rest, 0, 1))
+                .map_err(|error| TurnStop::Refused(wire::error_object(-32603, error.to_string()))),
             "spin" => {
-                load::spin(Duration::from_millis(number(rest, 0, 1)));
+                resource_use::use_cpu(Duration::from_millis(parse_number(rest, 0, 1)));
                 Ok(())
             }
-            "env" => self.say(&format!("{rest}={}", std::env::var(rest).unwrap_or_else(|_| "(unset)".to_owned()))),
-            "socket" => self.say(&door::knock(Path::new(rest))),
-            "pwd" => self.say(&std::env::current_dir().unwrap_or_default().display().to_string()),
-            "pid" => self.say(&format!("pid {}", std::process::id())),
-            _ => match faults::command(&mut self.turn, name, rest) {
+            "env" => {
+                self.send_text(&format!("{rest}={}", std::env::var(rest).unwrap_or_else(|_| "(unset)".to_owned())))
+            }
+            "socket" => self.send_text(&host_requests::request_upgrade(Path::new(rest))),
+            "pwd" => self.send_text(&std::env::current_dir().unwrap_or_default().display().to_string()),
+            "pid" => self.send_text(&format!("pid {}", std::process::id())),
+            _ => match faults::run_command(&mut self.turn, name, rest) {
                 Some(outcome) => outcome,
-                None => match deeds::command(name, rest) {
-                    Some(told) => self.say(&told),
-                    None => {
-                        asks::command(self, name, rest).unwrap_or_else(|| self.say(&format!("you said: {name} {rest}")))
-                    }
+                None => match own_files::run_command(name, rest) {
+                    Some(told) => self.send_text(&told),
+                    None => asks::run_command(self, name, rest)
+                        .unwrap_or_else(|| self.send_text(&format!("you said: {name} {rest}"))),
                 },
             },
         }
     }
 
     /// Sends one chunk of this prompt's message.
-    pub(super) fn say(&self, text: &str) -> Result<(), Stop> {
-        self.turn.update(&wire::chunk("agent_message_chunk", &self.message, text))
+    pub(super) fn send_text(&self, text: &str) -> Result<(), TurnStop> {
+        self.turn.send_update(&wire::chunk_update("agent_message_chunk", &self.message, text))
     }
 
-    fn mode(&self, wanted: &str) -> Result<(), Stop> {
+    fn switch_mode(&self, wanted: &str) -> Result<(), TurnStop> {
         if !wanted.is_empty() {
-            let mut state = lock(&self.state);
+            let mut state = lock_mutex(&self.state);
             wanted.clone_into(&mut state.settings.mode);
-            state.settings.keep();
+            state.settings.save();
             drop(state);
-            self.turn.update(&json!({ "sessionUpdate": "current_mode_update", "currentModeId": wanted }))?;
+            self.turn.send_update(&json!({ "sessionUpdate": "current_mode_update", "currentModeId": wanted }))?;
         }
-        let State { settings, cwd, .. } = lock(&self.state).clone();
-        self.say(&format!("mode={} model={} cwd={cwd}", settings.mode, settings.model))
+        let ScriptedState { settings, cwd, .. } = lock_mutex(&self.state).clone();
+        self.send_text(&format!("mode={} model={} cwd={cwd}", settings.mode, settings.model))
     }
 
     /// Sends ticks with the wall-clock time, since a process cannot compare its monotonic clock with another's.
-    fn tick(&mut self, count: u64, every: Duration) -> Result<(), Stop> {
+    fn send_ticks(&mut self, count: u64, every: Duration) -> Result<(), TurnStop> {
         let mut next_at = Instant::now();
         for index in 0..count {
             let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-            self.say(&format!("tick {index} {}", now.as_nanos()))?;
+            self.send_text(&format!("tick {index} {}", now.as_nanos()))?;
             next_at += every;
             self.turn.pause_until(next_at)?;
         }
         Ok(())
     }
 
-    fn spawn(&self, hold: bool) -> Result<(), Stop> {
-        let pids = children::spawn(hold).map_err(|error| Stop::Refused(wire::fault(-32603, error.to_string())))?;
+    fn spawn_children(&self, hold: bool) -> Result<(), TurnStop> {
+        let pids = children::spawn_children(hold)
+            .map_err(|error| TurnStop::Refused(wire::error_object(-32603, error.to_string())))?;
         let pids: Vec<String> = pids.iter().map(u32::to_string).collect();
-        self.say(&format!("pids {}", pids.join(" ")))
+        self.send_text(&format!("pids {}", pids.join(" ")))
     }
 }
 
 /// Returns the number at this position of the arguments, or a default.
-pub(super) fn number<T: std::str::FromStr>(rest: &str, place: usize, default: T) -> T {
+pub(super) fn parse_number<T: std::str::FromStr>(rest: &str, place: usize, default: T) -> T {
     rest.split_whitespace().nth(place).and_then(|word| word.parse().ok()).unwrap_or(default)
 }
 
 /// Returns the update that opens a tool call, or the one that ends it.
-fn tool(id: &str, opens: bool) -> Value {
+fn tool_update(id: &str, opens: bool) -> Value {
     match opens {
         true => json!({ "sessionUpdate": "tool_call", "toolCallId": id, "title": "a tool", "status": "in_progress" }),
         false => json!({ "sessionUpdate": "tool_call_update", "toolCallId": id, "status": "completed" }),
@@ -220,7 +226,7 @@ fn tool(id: &str, opens: bool) -> Value {
 }
 
 /// Returns an update that has no further effect.
-fn plain(name: &str, rest: &str) -> Value {
+fn plain_update(name: &str, rest: &str) -> Value {
     match name {
         "plan" => json!({ "sessionUpdate": "plan",
             "entries": [{ "content": "one step", "priority": "high", "status": "in_progress" }] }),

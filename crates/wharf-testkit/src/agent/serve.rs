@@ -10,42 +10,42 @@ use std::time::Duration;
 
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
-use wharf_demo::turn::{Peer, Signal, Turn, lock};
-use wharf_demo::wire::{self, Answer, Message, Output, Reader};
+use wharf_demo::turn::{AgentPeer, PromptSignal, RunningTurn, lock_mutex};
+use wharf_demo::wire::{self, MessageReader, MessageWriter, RpcMessage, RpcResult};
 
-use super::flags::{Flags, Overlap, Report};
-use super::script::{self, Actor};
-use super::settings::Settings;
-use super::shapes;
+use super::flags::{ChangeReport, Flags, OverlapReaction};
+use super::initialize;
+use super::script::{self, ScriptRun};
+use super::settings::ScriptedSettings;
 
 /// The state of one session.
 #[derive(Debug, Clone)]
-pub(super) struct State {
-    pub(super) settings: Settings,
+pub(super) struct ScriptedState {
+    pub(super) settings: ScriptedSettings,
     pub(super) cwd: String,
     ready: bool,
 }
 
 #[derive(Debug)]
-struct Session {
-    state: Arc<Mutex<State>>,
+struct ScriptedSession {
+    state: Arc<Mutex<ScriptedState>>,
     /// Prompts that have not been answered, oldest first.
-    running: Arc<Mutex<Vec<Running>>>,
+    running: Arc<Mutex<Vec<RunningPrompt>>>,
     /// The thread of the newest prompt: an overlapping prompt starts when it is done.
     newest: Option<JoinHandle<()>>,
 }
 
 #[derive(Debug)]
-struct Running {
+struct RunningPrompt {
     request: Value,
-    turn: SyncSender<Signal>,
+    turn: SyncSender<PromptSignal>,
 }
 
 #[derive(Debug)]
-struct Agent {
+struct ScriptedAgent {
     flags: Arc<Flags>,
-    peer: Arc<Peer>,
-    sessions: HashMap<String, Session>,
+    peer: Arc<AgentPeer>,
+    sessions: HashMap<String, ScriptedSession>,
     created: u64,
     authenticated: bool,
 }
@@ -54,20 +54,21 @@ struct Agent {
 pub fn run(flags: Flags, input: impl BufRead, output: impl Write + Send + 'static) -> io::Result<()> {
     let mut record =
         flags.record.as_ref().map(|path| OpenOptions::new().create(true).append(true).open(path)).transpose()?;
-    let peer = Arc::new(Peer::new(Output::new(output)));
-    let mut agent = Agent { flags: Arc::new(flags), peer, sessions: HashMap::new(), created: 0, authenticated: false };
-    count(&agent.flags, "+")?;
-    let mut reader = Reader::new(input);
+    let peer = Arc::new(AgentPeer::new(MessageWriter::new(output)));
+    let mut agent =
+        ScriptedAgent { flags: Arc::new(flags), peer, sessions: HashMap::new(), created: 0, authenticated: false };
+    append_sign(&agent.flags, "+")?;
+    let mut reader = MessageReader::new(input);
     while let Some(message) = reader.next_message()? {
-        note(record.as_mut(), reader.line())?;
-        agent.handle(message, reader.line())?;
+        record_line(record.as_mut(), reader.line())?;
+        agent.handle_message(message, reader.line())?;
     }
-    agent.signal(|_| true, || Signal::HangUp);
+    agent.signal_turns(|_| true, || PromptSignal::HangUp);
     Ok(())
 }
 
 /// Appends a sign to the counter file. Short appends of several agents do not mix.
-fn count(flags: &Flags, sign: &str) -> io::Result<()> {
+fn append_sign(flags: &Flags, sign: &str) -> io::Result<()> {
     let Some(path) = &flags.count else { return Ok(()) };
     OpenOptions::new().create(true).append(true).open(path)?.write_all(format!("{sign}\n").as_bytes())
 }
@@ -78,45 +79,49 @@ fn is_echo(line: &[u8]) -> bool {
     matches!(method, Some("\"_echo\"" | "\"_note\""))
 }
 
-fn note(record: Option<&mut File>, line: &[u8]) -> io::Result<()> {
+fn record_line(record: Option<&mut File>, line: &[u8]) -> io::Result<()> {
     match record {
         Some(file) => file.write_all(&[line, b"\n"].concat()),
         None => Ok(()),
     }
 }
 
-impl Agent {
-    fn handle(&mut self, message: Message, line: &[u8]) -> io::Result<()> {
+impl ScriptedAgent {
+    fn handle_message(&mut self, message: RpcMessage, line: &[u8]) -> io::Result<()> {
         match message {
-            Message::Request { id, method, params } => self.request(&id, &method, &params, line),
-            Message::Notification { method, params } => self.notification(&method, &params, line),
-            Message::Response { id, answer } => {
-                self.peer.settle(id, answer);
+            RpcMessage::Request { id, method, params } => self.handle_request(&id, &method, &params, line),
+            RpcMessage::Notification { method, params } => self.handle_notification(&method, &params, line),
+            RpcMessage::Response { id, answer } => {
+                self.peer.pass_answer(id, answer);
                 Ok(())
             }
             // A message that is too odd to parse can still be echoed.
-            Message::Malformed(_) if is_echo(line) => self.echo(line),
+            RpcMessage::Malformed(_) if is_echo(line) => self.echo_params(line),
             // This agent's own parser accepts less than a real agent's.
-            Message::Malformed(why) => match wharf_json::Json::parse(line) {
-                Ok(odd) => self.handle(wire::parse_value(odd.to_value()), line),
-                Err(_) => self.send(&wire::error(&Value::Null, wire::fault(wire::PARSE_ERROR, why))),
+            RpcMessage::Malformed(why) => match wharf_json::Json::parse(line) {
+                Ok(odd) => self.handle_message(wire::parse_value(odd.to_value()), line),
+                Err(_) => {
+                    self.send_message(&wire::error_frame(&Value::Null, wire::error_object(wire::PARSE_ERROR, why)))
+                }
             },
-            Message::Invalid(id) => self.send(&wire::error(&id, wire::fault(wire::INVALID_REQUEST, "Invalid request"))),
+            RpcMessage::Invalid(id) => {
+                self.send_message(&wire::error_frame(&id, wire::error_object(wire::INVALID_REQUEST, "Invalid request")))
+            }
         }
     }
 
-    fn send(&self, message: &Value) -> io::Result<()> {
-        self.peer.output().send(message)
+    fn send_message(&self, message: &Value) -> io::Result<()> {
+        self.peer.output().send_message(message)
     }
 
-    fn update(&self, session: &str, update: &Value) -> io::Result<()> {
-        self.send(&wire::update(session, update))
+    fn send_update(&self, session: &str, update: &Value) -> io::Result<()> {
+        self.send_message(&wire::update_frame(session, update))
     }
 
-    fn request(&mut self, id: &Value, method: &str, params: &Value, line: &[u8]) -> io::Result<()> {
-        self.serve(id, method, params, line)?;
+    fn handle_request(&mut self, id: &Value, method: &str, params: &Value, line: &[u8]) -> io::Result<()> {
+        self.answer_request(id, method, params, line)?;
         if matches!(method, "session/new" | "session/load" | "session/resume") {
-            count(&self.flags, "-")?;
+            append_sign(&self.flags, "-")?;
         }
         if self.flags.die_after.iter().any(|named| named == method) {
             std::process::exit(3);
@@ -124,7 +129,7 @@ impl Agent {
         Ok(())
     }
 
-    fn serve(&mut self, id: &Value, method: &str, params: &Value, line: &[u8]) -> io::Result<()> {
+    fn answer_request(&mut self, id: &Value, method: &str, params: &Value, line: &[u8]) -> io::Result<()> {
         let flags = Arc::clone(&self.flags);
         if flags.die_on.iter().any(|named| named == method) {
             std::process::exit(3);
@@ -144,29 +149,32 @@ impl Agent {
             return self.peer.output().send_bytes(format!("{answer}\n").as_bytes());
         }
         if let Some((_, code)) = flags.error_on.iter().find(|(named, _)| named == method) {
-            return self.send(&wire::error(id, wire::fault(*code, format!("{method} fails as told"))));
+            return self
+                .send_message(&wire::error_frame(id, wire::error_object(*code, format!("{method} fails as told"))));
         }
         match method {
-            "session/prompt" => return self.prompt(id, params),
+            "session/prompt" => return self.start_prompt(id, params),
             "session/new" if self.may_start() => return self.new_session(id, params),
-            "session/load" | "session/resume" => return self.bring_back(id, method, params),
-            "session/set_mode" | "session/set_config_option" => return self.set(id, method, params),
-            "session/set_model" if flags.models || flags.split_models => return self.set(id, method, params),
-            "_echo" => return self.echo(line),
+            "session/load" | "session/resume" => return self.load_session(id, method, params),
+            "session/set_mode" | "session/set_config_option" => return self.change_setting(id, method, params),
+            "session/set_model" if flags.models || flags.split_models => {
+                return self.change_setting(id, method, params);
+            }
+            "_echo" => return self.echo_params(line),
             _ => {}
         }
-        let answer = self.answer(method, params);
-        self.send(&match answer {
-            Ok(result) => return self.respond(method, id, result),
-            Err(fault) => wire::error(id, fault),
+        let answer = self.make_answer(method, params);
+        self.send_message(&match answer {
+            Ok(result) => return self.send_result(method, id, result),
+            Err(fault) => wire::error_frame(id, fault),
         })
     }
 
     /// Answers with a result, with the additional members of a flag unchanged.
-    fn respond(&self, method: &str, id: &Value, result: Value) -> io::Result<()> {
-        let answer = wire::response(id, result);
+    fn send_result(&self, method: &str, id: &Value, result: Value) -> io::Result<()> {
+        let answer = wire::result_frame(id, result);
         let Some((_, members)) = self.flags.add_to.iter().find(|(named, _)| named == method) else {
-            return self.send(&answer);
+            return self.send_message(&answer);
         };
         let answer = answer.to_string().replacen(r#""result":{"#, &format!(r#""result":{{{members},"#), 1);
         self.peer.output().send_bytes(format!("{answer}\n").as_bytes())
@@ -176,9 +184,9 @@ impl Agent {
         self.authenticated || !self.flags.auth
     }
 
-    fn answer(&mut self, method: &str, params: &Value) -> Answer {
+    fn make_answer(&mut self, method: &str, params: &Value) -> RpcResult {
         match method {
-            "initialize" => Ok(shapes::initialize(&self.flags, &params["clientCapabilities"])),
+            "initialize" => Ok(initialize::initialize_answer(&self.flags, &params["clientCapabilities"])),
             "authenticate" => {
                 self.authenticated = true;
                 Ok(json!({}))
@@ -187,20 +195,20 @@ impl Agent {
                 self.authenticated = false;
                 Ok(json!({}))
             }
-            "session/new" => Err(wire::fault(wire::AUTH_REQUIRED, "Authentication required")),
+            "session/new" => Err(wire::error_object(wire::AUTH_REQUIRED, "Authentication required")),
             "session/close" if self.flags.close => {
                 let session = params["sessionId"].as_str().unwrap_or_default();
-                self.signal(|id| id == session, || Signal::Cancel);
-                self.sessions.remove(session).map(|_| json!({})).ok_or_else(|| wire::unknown_session(session))
+                self.signal_turns(|id| id == session, || PromptSignal::Cancel);
+                self.sessions.remove(session).map(|_| json!({})).ok_or_else(|| wire::unknown_session_error(session))
             }
             // Any session can be deleted: those of other processes are on the same disk.
             "session/delete" if self.flags.delete => {
                 let session = params["sessionId"].as_str().unwrap_or_default();
-                self.signal(|id| id == session, || Signal::Cancel);
+                self.signal_turns(|id| id == session, || PromptSignal::Cancel);
                 self.sessions.remove(session);
                 Ok(json!({}))
             }
-            _ => Err(wire::fault(wire::METHOD_NOT_FOUND, format!("Method not found: {method}"))),
+            _ => Err(wire::error_object(wire::METHOD_NOT_FOUND, format!("Method not found: {method}"))),
         }
     }
 
@@ -209,128 +217,138 @@ impl Agent {
         let counted = format!("scripted-{}-{}", std::process::id(), self.created);
         let session = self.flags.session_id.clone().unwrap_or(counted);
         for number in 0..self.flags.early_updates {
-            self.update(&session, &wire::chunk("agent_message_chunk", "early", &format!("early {number}")))?;
+            self.send_update(
+                &session,
+                &wire::chunk_update("agent_message_chunk", "early", &format!("early {number}")),
+            )?;
         }
-        let state = self.adopt(&session, params);
-        let mut result = state.settings.opened(&self.flags);
+        let state = self.add_session(&session, params);
+        let mut result = state.settings.opening_answer(&self.flags);
         result["sessionId"] = json!(session);
-        self.respond("session/new", id, result)?;
-        self.greet(&session)
+        self.send_result("session/new", id, result)?;
+        self.send_opening_updates(&session)
     }
 
-    fn adopt(&mut self, session: &str, params: &Value) -> State {
+    fn add_session(&mut self, session: &str, params: &Value) -> ScriptedState {
         let cwd = params["cwd"].as_str().unwrap_or_default().to_owned();
         let ready = !self.flags.ready;
-        let settings = Settings::open(&self.flags, session);
-        let state = State { settings, cwd, ready };
-        let entry = Session { state: Arc::new(Mutex::new(state.clone())), running: Arc::default(), newest: None };
+        let settings = ScriptedSettings::load(&self.flags, session);
+        let state = ScriptedState { settings, cwd, ready };
+        let entry =
+            ScriptedSession { state: Arc::new(Mutex::new(state.clone())), running: Arc::default(), newest: None };
         self.sessions.insert(session.to_owned(), entry);
         state
     }
 
     /// Sends the messages that follow the opening of a session, or holds them until `session/ready` if that was
     /// advertised.
-    fn greet(&self, session: &str) -> io::Result<()> {
-        let is_ready = self.sessions.get(session).is_some_and(|known| lock(&known.state).ready);
+    fn send_opening_updates(&self, session: &str) -> io::Result<()> {
+        let is_ready = self.sessions.get(session).is_some_and(|known| lock_mutex(&known.state).ready);
         if is_ready && (self.flags.commands || self.flags.ready) {
-            return self.update(session, &script::commands_update());
+            return self.send_update(session, &script::commands_update());
         }
         Ok(())
     }
 
-    fn bring_back(&mut self, id: &Value, method: &str, params: &Value) -> io::Result<()> {
+    fn load_session(&mut self, id: &Value, method: &str, params: &Value) -> io::Result<()> {
         let is_load = method == "session/load";
         let has_it = if is_load { !self.flags.no_load } else { self.flags.resume };
         let session = params["sessionId"].as_str().unwrap_or_default().to_owned();
         if !has_it {
-            let fault = wire::fault(wire::METHOD_NOT_FOUND, format!("Method not found: {method}"));
-            return self.send(&wire::error(id, fault));
+            let fault = wire::error_object(wire::METHOD_NOT_FOUND, format!("Method not found: {method}"));
+            return self.send_message(&wire::error_frame(id, fault));
         }
         if self.flags.forget {
-            return self.send(&wire::error(id, wire::unknown_session(&session)));
+            return self.send_message(&wire::error_frame(id, wire::unknown_session_error(&session)));
         }
-        let state = self.adopt(&session, params);
+        let state = self.add_session(&session, params);
         let replays = is_load || self.flags.replay_on_resume;
         if replays && !self.flags.replay_after_load {
-            self.replay(&session)?;
+            self.send_replay(&session)?;
         }
-        let told = if self.flags.silent_load { json!({}) } else { state.settings.opened(&self.flags) };
-        self.respond(method, id, told)?;
+        let told = if self.flags.silent_load { json!({}) } else { state.settings.opening_answer(&self.flags) };
+        self.send_result(method, id, told)?;
         if self.flags.replay_forever {
             loop {
-                self.replay(&session)?;
+                self.send_replay(&session)?;
                 thread::sleep(Duration::from_millis(20));
             }
         }
         if replays && self.flags.replay_after_load {
-            self.replay(&session)?;
+            self.send_replay(&session)?;
         }
-        self.greet(&session)
+        self.send_opening_updates(&session)
     }
 
-    fn replay(&self, session: &str) -> io::Result<()> {
+    fn send_replay(&self, session: &str) -> io::Result<()> {
         for number in 0..self.flags.replay {
             let (asked, told) = (format!("old-prompt-{number}"), format!("old-answer-{number}"));
-            self.update(session, &wire::chunk("user_message_chunk", &asked, &format!("old prompt {number}")))?;
-            self.update(session, &wire::chunk("agent_message_chunk", &told, &format!("old answer {number}")))?;
+            self.send_update(
+                session,
+                &wire::chunk_update("user_message_chunk", &asked, &format!("old prompt {number}")),
+            )?;
+            self.send_update(
+                session,
+                &wire::chunk_update("agent_message_chunk", &told, &format!("old answer {number}")),
+            )?;
         }
         Ok(())
     }
 
     /// Changes a setting and reports the change in the order that the flags set.
-    fn set(&self, id: &Value, method: &str, params: &Value) -> io::Result<()> {
+    fn change_setting(&self, id: &Value, method: &str, params: &Value) -> io::Result<()> {
         let name = params["sessionId"].as_str().unwrap_or_default();
         let Some(session) = self.sessions.get(name) else {
-            return self.send(&wire::error(id, wire::unknown_session(name)));
+            return self.send_message(&wire::error_frame(id, wire::unknown_session_error(name)));
         };
-        let mut state = lock(&session.state);
-        let answer = match state.settings.set(&self.flags, method, params) {
-            Ok(result) => wire::response(id, result),
-            Err(fault) => return self.send(&wire::error(id, fault)),
+        let mut state = lock_mutex(&session.state);
+        let answer = match state.settings.apply_request(&self.flags, method, params) {
+            Ok(result) => wire::result_frame(id, result),
+            Err(fault) => return self.send_message(&wire::error_frame(id, fault)),
         };
-        let mut frames: Vec<Value> = state.settings.reports(&self.flags, method);
-        frames = frames.iter().map(|update| wire::update(name, update)).collect();
-        let place = if self.flags.report == Report::Before { frames.len() } else { 0 };
+        let mut frames: Vec<Value> = state.settings.change_updates(&self.flags, method);
+        frames = frames.iter().map(|update| wire::update_frame(name, update)).collect();
+        let place = if self.flags.report == ChangeReport::Before { frames.len() } else { 0 };
         frames.insert(place, answer);
-        frames.iter().try_for_each(|frame| self.send(frame))
+        frames.iter().try_for_each(|frame| self.send_message(frame))
     }
 
-    fn notification(&mut self, method: &str, params: &Value, line: &[u8]) -> io::Result<()> {
+    fn handle_notification(&mut self, method: &str, params: &Value, line: &[u8]) -> io::Result<()> {
         let session = params["sessionId"].as_str().unwrap_or_default();
         match method {
-            "session/cancel" => self.signal(|id| id == session, || Signal::Cancel),
-            "$/cancel_request" => self.withdraw(&params["requestId"]),
-            "_go" => self.signal(|_| true, || Signal::Go),
+            "session/cancel" => self.signal_turns(|id| id == session, || PromptSignal::Cancel),
+            "$/cancel_request" => self.withdraw_prompt(&params["requestId"]),
+            "_go" => self.signal_turns(|_| true, || PromptSignal::Go),
             "session/ready" => {
                 if let Some(known) = self.sessions.get(session) {
-                    lock(&known.state).ready = true;
+                    lock_mutex(&known.state).ready = true;
                 }
-                return self.greet(session);
+                return self.send_opening_updates(session);
             }
-            "_note" => return self.echo(line),
+            "_note" => return self.echo_params(line),
             _ => {}
         }
         Ok(())
     }
 
-    fn signal(&self, chosen: impl Fn(&str) -> bool, signal: impl Fn() -> Signal) {
+    fn signal_turns(&self, chosen: impl Fn(&str) -> bool, signal: impl Fn() -> PromptSignal) {
         for (_, session) in self.sessions.iter().filter(|(id, _)| chosen(id)) {
-            for running in lock(&session.running).iter() {
+            for running in lock_mutex(&session.running).iter() {
                 let _ = running.turn.try_send(signal());
             }
         }
     }
 
-    fn withdraw(&self, request: &Value) {
+    fn withdraw_prompt(&self, request: &Value) {
         for session in self.sessions.values() {
-            for running in lock(&session.running).iter().filter(|running| running.request == *request) {
-                let _ = running.turn.try_send(Signal::Withdraw);
+            for running in lock_mutex(&session.running).iter().filter(|running| running.request == *request) {
+                let _ = running.turn.try_send(PromptSignal::Withdraw);
             }
         }
     }
 
     /// Sends the params back byte for byte: as the result of `_echo`, or as the notification `_noted` for a `_note`.
-    fn echo(&self, line: &[u8]) -> io::Result<()> {
+    fn echo_params(&self, line: &[u8]) -> io::Result<()> {
         let parts: HashMap<String, &RawValue> = serde_json::from_slice(line)?;
         let part = |name: &str| parts.get(name).map_or("null", |raw| raw.get());
         let frame = match parts.get("id") {
@@ -340,29 +358,33 @@ impl Agent {
         self.peer.output().send_bytes(format!("{frame}\n").as_bytes())
     }
 
-    fn prompt(&mut self, id: &Value, params: &Value) -> io::Result<()> {
+    fn start_prompt(&mut self, id: &Value, params: &Value) -> io::Result<()> {
         let name = params["sessionId"].as_str().unwrap_or_default().to_owned();
-        let refuse = |fault: Value| self.peer.output().send(&wire::error(id, fault));
+        let refuse = |fault: Value| self.peer.output().send_message(&wire::error_frame(id, fault));
         let Some(session) = self.sessions.get_mut(&name) else {
-            return refuse(wire::unknown_session(&name));
+            return refuse(wire::unknown_session_error(&name));
         };
-        if !lock(&session.state).ready {
-            return refuse(wire::fault(wire::INVALID_REQUEST, "a prompt came before session/ready"));
+        if !lock_mutex(&session.state).ready {
+            return refuse(wire::error_object(wire::INVALID_REQUEST, "a prompt came before session/ready"));
         }
-        let mut running = lock(&session.running);
+        let mut running = lock_mutex(&session.running);
         if !running.is_empty() {
             match self.flags.overlap {
-                Overlap::Reject => return refuse(wire::fault(wire::INVALID_REQUEST, "a prompt is already running")),
-                Overlap::Ignore => return Ok(()),
-                Overlap::Supersede => running.iter().for_each(|old| drop(old.turn.try_send(Signal::Supersede))),
-                Overlap::Queue => {}
+                OverlapReaction::Reject => {
+                    return refuse(wire::error_object(wire::INVALID_REQUEST, "a prompt is already running"));
+                }
+                OverlapReaction::Ignore => return Ok(()),
+                OverlapReaction::Supersede => {
+                    running.iter().for_each(|old| drop(old.turn.try_send(PromptSignal::Supersede)))
+                }
+                OverlapReaction::Queue => {}
             }
         }
-        let mut turn = Turn::new(&name, &self.peer);
+        let mut turn = RunningTurn::new(&name, &self.peer);
         turn.deaf = self.flags.no_cancel;
-        running.push(Running { request: id.clone(), turn: turn.sender() });
+        running.push(RunningPrompt { request: id.clone(), turn: turn.sender() });
         drop(running);
-        let actor = Actor::new(turn, Arc::clone(&session.state), id.clone());
+        let actor = ScriptRun::new(turn, Arc::clone(&session.state), id.clone());
         let (unanswered, before) = (Arc::clone(&session.running), session.newest.take());
         let text = wire::prompt_text(params);
         session.newest = Some(thread::spawn(move || {
@@ -370,9 +392,9 @@ impl Agent {
                 let _ = before.join();
             }
             let request = actor.request.clone();
-            let outcome = actor.perform(&text);
-            lock(&unanswered).retain(|running| running.request != request);
-            outcome.finish();
+            let outcome = actor.run(&text);
+            lock_mutex(&unanswered).retain(|running| running.request != request);
+            outcome.answer_prompt();
         }));
         Ok(())
     }

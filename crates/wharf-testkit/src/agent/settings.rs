@@ -6,11 +6,11 @@ use std::path::{Path, PathBuf};
 use serde_json::{Value, json};
 use wharf_demo::wire;
 
-use super::flags::{Flags, Report};
+use super::flags::{ChangeReport, Flags};
 
 /// The values of one session.
 #[derive(Debug, Clone)]
-pub(super) struct Settings {
+pub(super) struct ScriptedSettings {
     pub(super) mode: String,
     pub(super) model: String,
     pub(super) effort: String,
@@ -19,19 +19,19 @@ pub(super) struct Settings {
     file: Option<PathBuf>,
 }
 
-impl Settings {
+impl ScriptedSettings {
     /// Returns the values that a session begins with, or those that the file has for it.
-    pub(super) fn open(flags: &Flags, session: &str) -> Self {
+    pub(super) fn load(flags: &Flags, session: &str) -> Self {
         let file = flags.settings.as_ref().map(|folder| folder.join(session));
         let mode = flags.first_mode.clone().unwrap_or_else(|| "ask".to_owned());
         let (model, effort) = ("small".to_owned(), "low".to_owned());
         let first = Self { mode, model, effort, fast: true, file: None };
-        let settings = file.as_deref().and_then(read).unwrap_or(first);
+        let settings = file.as_deref().and_then(read_file).unwrap_or(first);
         Self { file, ..settings }
     }
 
     /// Writes the values to their file.
-    pub(super) fn keep(&self) {
+    pub(super) fn save(&self) {
         if let Some(file) = &self.file {
             let kept = json!({ "mode": self.mode, "model": self.model, "effort": self.effort, "fast": self.fast });
             let _ = std::fs::write(file, kept.to_string());
@@ -39,9 +39,9 @@ impl Settings {
     }
 
     /// Changes one value as the request says. Returns the result of the request.
-    pub(super) fn set(&mut self, flags: &Flags, method: &str, params: &Value) -> Result<Value, Value> {
+    pub(super) fn apply_request(&mut self, flags: &Flags, method: &str, params: &Value) -> Result<Value, Value> {
         if flags.fixed_mode || flags.no_modes {
-            return Err(wire::fault(wire::INVALID_PARAMS, "nothing can be set"));
+            return Err(wire::error_object(wire::INVALID_PARAMS, "nothing can be set"));
         }
         let (name, value) = match method {
             "session/set_mode" => ("mode", &params["modeId"]),
@@ -51,18 +51,18 @@ impl Settings {
         if let Some(fast) = value.as_bool() {
             self.fast = fast;
         } else {
-            self.change(flags, name, value.as_str().unwrap_or_default())?;
+            self.set_value(flags, name, value.as_str().unwrap_or_default())?;
         }
-        self.keep();
+        self.save();
         Ok(if method == "session/set_config_option" {
-            json!({ "configOptions": self.options(flags) })
+            json!({ "configOptions": self.config_options(flags) })
         } else {
             json!({})
         })
     }
 
-    fn change(&mut self, flags: &Flags, name: &str, value: &str) -> Result<(), Value> {
-        let unknown = || wire::fault(wire::INVALID_PARAMS, format!("there is no option {name}"));
+    fn set_value(&mut self, flags: &Flags, name: &str, value: &str) -> Result<(), Value> {
+        let unknown = || wire::error_object(wire::INVALID_PARAMS, format!("there is no option {name}"));
         let place = match name {
             "mode" => &mut self.mode,
             "model" => &mut self.model,
@@ -70,7 +70,7 @@ impl Settings {
             _ => return Err(unknown()),
         };
         if flags.refuse_same && place == value {
-            let mut fault = wire::fault(wire::INVALID_PARAMS, format!("already in that {name}"));
+            let mut fault = wire::error_object(wire::INVALID_PARAMS, format!("already in that {name}"));
             fault["data"] = json!({ "current": value });
             return Err(fault);
         }
@@ -85,27 +85,27 @@ impl Settings {
     }
 
     /// Returns the updates that the agent sends by itself after this request.
-    pub(super) fn reports(&self, flags: &Flags, method: &str) -> Vec<Value> {
+    pub(super) fn change_updates(&self, flags: &Flags, method: &str) -> Vec<Value> {
         let mode = json!({ "sessionUpdate": "current_mode_update", "currentModeId": self.mode });
-        let options = json!({ "sessionUpdate": "config_option_update", "configOptions": self.options(flags) });
+        let options = json!({ "sessionUpdate": "config_option_update", "configOptions": self.config_options(flags) });
         match (flags.report, method) {
-            (Report::Nothing, _) => Vec::new(),
-            (Report::Both, _) => vec![mode, options],
-            (Report::Before | Report::After, "session/set_mode") => vec![mode],
-            (Report::Before | Report::After, "session/set_config_option") => vec![options],
-            (Report::Before | Report::After, _) => Vec::new(),
+            (ChangeReport::Nothing, _) => Vec::new(),
+            (ChangeReport::Both, _) => vec![mode, options],
+            (ChangeReport::Before | ChangeReport::After, "session/set_mode") => vec![mode],
+            (ChangeReport::Before | ChangeReport::After, "session/set_config_option") => vec![options],
+            (ChangeReport::Before | ChangeReport::After, _) => Vec::new(),
         }
     }
 
     /// Returns the part of the answer to new, load and resume that reports the settings.
-    pub(super) fn opened(&self, flags: &Flags) -> Value {
+    pub(super) fn opening_answer(&self, flags: &Flags) -> Value {
         if flags.no_modes {
             return json!({});
         }
         let modes = ["ask", "auto"].map(|id| json!({ "id": id, "name": id }));
         let mut opened = json!({
             "modes": { "currentModeId": self.mode, "availableModes": modes },
-            "configOptions": self.options(flags),
+            "configOptions": self.config_options(flags),
         });
         if flags.only_options {
             opened["modes"].take();
@@ -126,13 +126,13 @@ impl Settings {
     }
 
     /// Returns the complete list of config options.
-    fn options(&self, flags: &Flags) -> Value {
-        let mut options = vec![select("model", "Model", Some("model"), &self.model, &["small", "large"])];
+    fn config_options(&self, flags: &Flags) -> Value {
+        let mut options = vec![select_option("model", "Model", Some("model"), &self.model, &["small", "large"])];
         if flags.mode_option || flags.only_options {
-            options.push(select("mode", "Mode", Some("mode"), &self.mode, &["ask", "auto"]));
+            options.push(select_option("mode", "Mode", Some("mode"), &self.mode, &["ask", "auto"]));
         }
         if flags.effort_option {
-            options.push(select("effort", "Effort", None, &self.effort, &["low", "high"]));
+            options.push(select_option("effort", "Effort", None, &self.effort, &["low", "high"]));
         }
         if flags.boolean_option {
             options.push(json!({ "id": "fast", "name": "Fast", "type": "boolean", "currentValue": self.fast }));
@@ -141,7 +141,7 @@ impl Settings {
     }
 }
 
-fn select(id: &str, name: &str, category: Option<&str>, current: &str, values: &[&str]) -> Value {
+fn select_option(id: &str, name: &str, category: Option<&str>, current: &str, values: &[&str]) -> Value {
     let choices: Vec<Value> = values.iter().map(|value| json!({ "value": value, "name": value })).collect();
     let mut option = json!({ "id": id, "name": name, "type": "select", "currentValue": current, "options": choices });
     if let Some(category) = category {
@@ -150,9 +150,9 @@ fn select(id: &str, name: &str, category: Option<&str>, current: &str, values: &
     option
 }
 
-fn read(file: &Path) -> Option<Settings> {
+fn read_file(file: &Path) -> Option<ScriptedSettings> {
     let kept: Value = serde_json::from_slice(&std::fs::read(file).ok()?).ok()?;
     let text = |name: &str| kept[name].as_str().map(str::to_owned);
     let (mode, model, effort) = (text("mode")?, text("model")?, text("effort")?);
-    Some(Settings { mode, model, effort, fast: kept["fast"] == true, file: None })
+    Some(ScriptedSettings { mode, model, effort, fast: kept["fast"] == true, file: None })
 }

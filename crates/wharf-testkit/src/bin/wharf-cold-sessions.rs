@@ -3,13 +3,13 @@
 use std::path::PathBuf;
 
 use anyhow::{Context, Result};
-use wharf_testkit::cold::Cold;
+use wharf_testkit::cold_sessions::ColdSessions;
 
 fn main() -> Result<()> {
     let mut arguments = std::env::args().skip(1);
     let state = PathBuf::from(arguments.next().context("usage: wharf-cold-sessions STATE_DIR COUNT")?);
     let count = arguments.next().context("how many?")?.parse().context("reading the number")?;
     let cwd = std::env::current_dir()?;
-    Cold { count, agent: "agent", cwd: &cwd, waiting: None }.make(&state)?;
+    ColdSessions { count, agent: "agent", cwd: &cwd, waiting: None }.write_to(&state)?;
     Ok(())
 }

@@ -4,28 +4,28 @@ use serde_json::Value;
 
 /// The error object of a response.
 #[derive(Debug, Clone, PartialEq)]
-pub struct RpcError {
+pub struct CallFailure {
     pub code: i64,
     pub message: String,
     pub data: Value,
 }
 
-impl std::fmt::Display for RpcError {
+impl std::fmt::Display for CallFailure {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{} {} {}", self.code, self.message, self.data)
     }
 }
 
-impl std::error::Error for RpcError {}
+impl std::error::Error for CallFailure {}
 
 /// The text and the parsed body of a frame. The body is `null` if the text is not JSON.
 #[derive(Debug, Clone)]
-pub struct Frame {
+pub struct ReceivedFrame {
     pub raw: String,
     pub body: Value,
 }
 
-impl Frame {
+impl ReceivedFrame {
     pub(super) fn parse(raw: &str) -> Self {
         let body = wharf_json::Json::parse(raw.as_bytes()).map(wharf_json::Json::to_value).unwrap_or_default();
         Self { raw: raw.to_owned(), body }
@@ -55,23 +55,23 @@ impl Frame {
     }
 
     /// Returns the text of an `agent_message_chunk`.
-    pub fn text(&self) -> Option<&str> {
+    pub fn chunk_text(&self) -> Option<&str> {
         let update = self.update().filter(|update| update["sessionUpdate"] == "agent_message_chunk")?;
         update["content"]["text"].as_str()
     }
 
     /// Returns the number at the start of a chunk of the scripted agent's `stream` or `burst`.
-    pub fn index(&self) -> Option<u64> {
-        self.text()?.split(' ').next()?.parse().ok()
+    pub fn chunk_index(&self) -> Option<u64> {
+        self.chunk_text()?.split(' ').next()?.parse().ok()
     }
 
     /// Returns the result or the error of a response; `None` for other frames.
-    pub(super) fn answer(&self) -> Option<Result<Value, RpcError>> {
+    pub(super) fn response_result(&self) -> Option<Result<Value, CallFailure>> {
         if self.body.get("method").is_some() || self.body.get("id").is_none() {
             return None;
         }
         Some(match self.body.get("error") {
-            Some(error) => Err(RpcError {
+            Some(error) => Err(CallFailure {
                 code: error["code"].as_i64().unwrap_or_default(),
                 message: error["message"].as_str().unwrap_or_default().to_owned(),
                 data: error["data"].clone(),

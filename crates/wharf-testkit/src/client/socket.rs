@@ -26,7 +26,7 @@ pub enum Credentials {
 }
 
 impl Credentials {
-    fn headers(&self) -> Vec<(&'static str, String)> {
+    fn http_headers(&self) -> Vec<(&'static str, String)> {
         match self {
             Self::Bearer(token) => vec![("authorization", format!("Bearer {token}"))],
             Self::Subprotocol(token) => vec![("sec-websocket-protocol", format!("acp.v1, wharf.token.{token}"))],
@@ -39,10 +39,12 @@ impl Credentials {
 /// Connects and returns also the response of the handshake. A refusal is an error that names the HTTP status.
 pub async fn connect(url: &str, credentials: &Credentials) -> Result<(RawSocket, Response)> {
     let mut request = url.into_client_request().with_context(|| format!("reading the address {url}"))?;
-    for (name, value) in credentials.headers() {
+    for (name, value) in credentials.http_headers() {
         request.headers_mut().insert(name, HeaderValue::from_str(&value)?);
     }
-    connect_async_with_config(request, Some(config()), true).await.with_context(|| format!("connecting to {url}"))
+    connect_async_with_config(request, Some(unlimited_config()), true)
+        .await
+        .with_context(|| format!("connecting to {url}"))
 }
 
 /// Connects to the host's unix socket, which needs no token.
@@ -50,10 +52,10 @@ pub async fn connect_unix(path: &Path) -> Result<WebSocketStream<UnixStream>> {
     let what = || format!("connecting to {}", path.display());
     let stream = UnixStream::connect(path).await.with_context(what)?;
     let request = "ws://localhost/acp".into_client_request()?;
-    Ok(client_async_with_config(request, stream, Some(config())).await.with_context(what)?.0)
+    Ok(client_async_with_config(request, stream, Some(unlimited_config())).await.with_context(what)?.0)
 }
 
 /// Removes the limits of the client, since the host's limits are under test.
-fn config() -> WebSocketConfig {
+fn unlimited_config() -> WebSocketConfig {
     WebSocketConfig::default().max_message_size(None).max_frame_size(None)
 }

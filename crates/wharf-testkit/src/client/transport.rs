@@ -9,27 +9,28 @@ use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::Message;
 
 /// The sending half of a transport.
-pub trait Outgoing: Send {
+pub trait FrameSink: Send {
     fn send(&mut self, text: String) -> BoxFuture<'_, Result<()>>;
     /// Ends the connection from this side.
     fn close(&mut self) -> BoxFuture<'_, Result<()>>;
 }
 
 /// The receiving half of a transport; an `Err` is the last item and says how the connection ended.
-pub type Incoming = BoxStream<'static, Result<String, String>>;
+pub type FrameStream = BoxStream<'static, Result<String, String>>;
 
 /// Splits a WebSocket into both halves of a transport.
-pub(super) fn of_socket<S>(socket: WebSocketStream<S>) -> (Box<dyn Outgoing>, Incoming)
+pub(super) fn split_socket<S>(socket: WebSocketStream<S>) -> (Box<dyn FrameSink>, FrameStream)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let (sink, stream) = socket.split();
-    let frames = stream
-        .filter_map(|message| future::ready(message.map_or_else(|error| Some(Err(format!("lost: {error}"))), text)));
-    (Box::new(Socket(sink)), frames.boxed())
+    let frames = stream.filter_map(|message| {
+        future::ready(message.map_or_else(|error| Some(Err(format!("lost: {error}"))), message_text))
+    });
+    (Box::new(SocketSink(sink)), frames.boxed())
 }
 
-fn text(message: Message) -> Option<Result<String, String>> {
+fn message_text(message: Message) -> Option<Result<String, String>> {
     match message {
         Message::Text(text) => Some(Ok(text.as_str().to_owned())),
         Message::Binary(bytes) => Some(Ok(String::from_utf8_lossy(&bytes).into_owned())),
@@ -39,9 +40,9 @@ fn text(message: Message) -> Option<Result<String, String>> {
     }
 }
 
-struct Socket<S>(SplitSink<WebSocketStream<S>, Message>);
+struct SocketSink<S>(SplitSink<WebSocketStream<S>, Message>);
 
-impl<S: AsyncRead + AsyncWrite + Unpin + Send> Outgoing for Socket<S> {
+impl<S: AsyncRead + AsyncWrite + Unpin + Send> FrameSink for SocketSink<S> {
     fn send(&mut self, text: String) -> BoxFuture<'_, Result<()>> {
         async move { Ok(self.0.send(Message::text(text)).await?) }.boxed()
     }

@@ -2,34 +2,35 @@
 
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
-use wharf_testkit::pipe::{AgentPipe, chunk_text};
+use wharf_testkit::agent_pipe::{AgentPipe, chunk_text};
 
-use crate::{scripted, told};
+use crate::{open_scripted_agent, prompt_for_text};
 
 /// Answers the agent's next request of this method.
-fn serve(agent: &mut AgentPipe, method: &str, result: Value) -> Result<Value> {
+fn answer_request(agent: &mut AgentPipe, method: &str, result: Value) -> Result<Value> {
     let ask = agent.expect(method, |message| message["method"] == method)?;
-    agent.respond(&ask["id"], result)?;
+    agent.send_result(&ask["id"], result)?;
     Ok(ask)
 }
 
-fn allow() -> Value {
+fn allow_once() -> Value {
     json!({ "outcome": { "outcome": "selected", "optionId": "allow_once" } })
 }
 
 #[test]
 fn commands_run_in_order() -> Result<()> {
-    let (mut agent, session) = scripted(&[])?;
-    let (text, reason) = told(&mut agent, &session, "echo one; plan ;echo  two;stop max_tokens; echo three")?;
+    let (mut agent, session) = open_scripted_agent(&[])?;
+    let (text, reason) =
+        prompt_for_text(&mut agent, &session, "echo one; plan ;echo  two;stop max_tokens; echo three")?;
     assert_eq!((text.as_str(), reason), ("onetwo", json!("max_tokens")));
     Ok(())
 }
 
 #[test]
 fn streams_are_numbered_and_of_the_asked_size() -> Result<()> {
-    let (mut agent, session) = scripted(&[])?;
+    let (mut agent, session) = open_scripted_agent(&[])?;
     for command in ["stream 500 60", "burst 5000 60", "burst 500 60 flush"] {
-        let (_, messages) = agent.prompt(&session, command)?;
+        let (_, messages) = agent.send_prompt(&session, command)?;
         for (index, message) in messages.iter().enumerate() {
             let text = chunk_text(message);
             assert!(text.starts_with(&format!("{index} ")) && text.len() == 60, "{command}: {text:?}");
@@ -40,8 +41,8 @@ fn streams_are_numbered_and_of_the_asked_size() -> Result<()> {
 
 #[test]
 fn ticks_carry_the_time_they_were_sent_at() -> Result<()> {
-    let (mut agent, session) = scripted(&[])?;
-    let (_, messages) = agent.prompt(&session, "tick 3 500")?;
+    let (mut agent, session) = open_scripted_agent(&[])?;
+    let (_, messages) = agent.send_prompt(&session, "tick 3 500")?;
     let times: Vec<u128> =
         messages.iter().filter_map(|message| chunk_text(message).split(' ').nth(2)?.parse().ok()).collect();
     assert_eq!(times.len(), 3);
@@ -51,24 +52,24 @@ fn ticks_carry_the_time_they_were_sent_at() -> Result<()> {
 
 #[test]
 fn a_permission_tells_what_was_chosen() -> Result<()> {
-    let (mut agent, session) = scripted(&[])?;
+    let (mut agent, session) = open_scripted_agent(&[])?;
     for (command, id) in [("ask", json!(1)), ("id0", json!(0)), ("stringid", json!("question-é-1"))] {
         let prompt = agent.start_prompt(&session, command)?;
-        let ask = serve(&mut agent, "session/request_permission", allow())?;
+        let ask = answer_request(&mut agent, "session/request_permission", allow_once())?;
         assert_eq!(ask["id"], id);
         agent.expect("choice", |message| chunk_text(message) == "chosen: allow_once")?;
-        agent.response(prompt)?;
+        agent.wait_response(prompt)?;
     }
     Ok(())
 }
 
 #[test]
 fn two_permissions_can_be_answered_in_any_order() -> Result<()> {
-    let (mut agent, session) = scripted(&[])?;
+    let (mut agent, session) = open_scripted_agent(&[])?;
     agent.start_prompt(&session, "ask2")?;
     agent.expect("second", |message| message["id"] == "right")?;
-    agent.respond(&json!("right"), allow())?;
-    agent.respond(&json!("left"), json!({ "outcome": { "outcome": "cancelled" } }))?;
+    agent.send_result(&json!("right"), allow_once())?;
+    agent.send_result(&json!("left"), json!({ "outcome": { "outcome": "cancelled" } }))?;
     agent.expect("left", |message| chunk_text(message) == "left chosen: cancelled")?;
     agent.expect("right", |message| chunk_text(message) == "right chosen: allow_once")?;
     Ok(())
@@ -76,7 +77,7 @@ fn two_permissions_can_be_answered_in_any_order() -> Result<()> {
 
 #[test]
 fn a_withdrawn_permission_tells_the_error() -> Result<()> {
-    let (mut agent, session) = scripted(&[])?;
+    let (mut agent, session) = open_scripted_agent(&[])?;
     agent.start_prompt(&session, "withdraw")?;
     agent.expect("withdrawal", |message| message["params"]["requestId"] == "to-be-withdrawn")?;
     agent.send_line(br#"{"jsonrpc":"2.0","id":"to-be-withdrawn","error":{"code":-32800,"message":"gone"}}"#)?;
@@ -88,15 +89,15 @@ fn a_withdrawn_permission_tells_the_error() -> Result<()> {
 
 #[test]
 fn files_terminals_and_elicitations_are_asked_for() -> Result<()> {
-    let (mut agent, session) = scripted(&[])?;
+    let (mut agent, session) = open_scripted_agent(&[])?;
     agent.start_prompt(&session, "fs read /a/b; elicit; terminal echo hi")?;
-    let ask = serve(&mut agent, "fs/read_text_file", json!({ "content": "text" }))?;
+    let ask = answer_request(&mut agent, "fs/read_text_file", json!({ "content": "text" }))?;
     assert_eq!(ask["params"]["path"], "/a/b");
     agent.expect("file", |message| chunk_text(message) == r#"answered: {"content":"text"}"#)?;
-    serve(&mut agent, "elicitation/create", json!({ "action": "decline" }))?;
-    serve(&mut agent, "terminal/create", json!({ "terminalId": "t1" }))?;
+    answer_request(&mut agent, "elicitation/create", json!({ "action": "decline" }))?;
+    answer_request(&mut agent, "terminal/create", json!({ "terminalId": "t1" }))?;
     for method in ["terminal/wait_for_exit", "terminal/output", "terminal/release"] {
-        assert_eq!(serve(&mut agent, method, json!({}))?["params"]["terminalId"], "t1");
+        assert_eq!(answer_request(&mut agent, method, json!({}))?["params"]["terminalId"], "t1");
     }
     agent.expect("end", |message| message["result"]["stopReason"] == "end_turn")?;
     Ok(())
@@ -104,10 +105,13 @@ fn files_terminals_and_elicitations_are_asked_for() -> Result<()> {
 
 #[test]
 fn bad_output_is_bad_and_the_agent_goes_on() -> Result<()> {
-    let (mut agent, session) = scripted(&[])?;
+    let (mut agent, session) = open_scripted_agent(&[])?;
     let from = agent.received.len();
-    let (text, reason) =
-        told(&mut agent, &session, "malformed; binary; flood 3; foreign; unknown-update; oversized 100000; echo ok")?;
+    let (text, reason) = prompt_for_text(
+        &mut agent,
+        &session,
+        "malformed; binary; flood 3; foreign; unknown-update; oversized 100000; echo ok",
+    )?;
     assert!(text.ends_with("ok"));
     assert_eq!(reason, "end_turn");
     let lines = &agent.received[from..];
@@ -120,7 +124,7 @@ fn bad_output_is_bad_and_the_agent_goes_on() -> Result<()> {
 
 #[test]
 fn a_line_that_never_ends_has_no_line_break() -> Result<()> {
-    let (mut agent, session) = scripted(&[])?;
+    let (mut agent, session) = open_scripted_agent(&[])?;
     agent.start_prompt(&session, "noline 100000; crash 4")?;
     assert_eq!(agent.next_line()?.map(|line| line.len()), Some(100_000));
     assert_eq!(agent.wait_exit()?.code(), Some(4));
@@ -129,9 +133,9 @@ fn a_line_that_never_ends_has_no_line_break() -> Result<()> {
 
 #[test]
 fn raw_output_and_echoes_are_byte_for_byte() -> Result<()> {
-    let (mut agent, session) = scripted(&[])?;
+    let (mut agent, session) = open_scripted_agent(&[])?;
     let update = r#"{"sessionUpdate":"x",  "n":1.00, "e":"\u00e9;\/", "n":2}"#;
-    agent.prompt(&session, &format!("rawupdate {update}"))?;
+    agent.send_prompt(&session, &format!("rawupdate {update}"))?;
     let held = agent.received.iter().any(|line| line.ends_with(format!("{update}}}}}").as_bytes()));
     assert!(held);
     agent.send_line(br#"{"jsonrpc":"2.0","id":99999999999999999999,"method":"_echo","params":{"a":1.0,  "a":2}}"#)?;
@@ -143,8 +147,8 @@ fn raw_output_and_echoes_are_byte_for_byte() -> Result<()> {
 
 #[test]
 fn late_updates_follow_the_response() -> Result<()> {
-    let (mut agent, session) = scripted(&[])?;
-    let (text, _) = told(&mut agent, &session, "late afterwards; echo before")?;
+    let (mut agent, session) = open_scripted_agent(&[])?;
+    let (text, _) = prompt_for_text(&mut agent, &session, "late afterwards; echo before")?;
     assert_eq!(text, "before");
     agent.expect("late update", |message| chunk_text(message) == "afterwards")?;
     Ok(())
@@ -152,13 +156,13 @@ fn late_updates_follow_the_response() -> Result<()> {
 
 #[test]
 fn hang_waits_for_cancel_and_wait_for_go() -> Result<()> {
-    let (mut agent, session) = scripted(&[])?;
+    let (mut agent, session) = open_scripted_agent(&[])?;
     let id = agent.start_prompt(&session, "wait; echo gone; hang")?;
-    agent.notify("_go", json!({}))?;
+    agent.send_notification("_go", json!({}))?;
     agent.expect("go", |message| chunk_text(message) == "gone")?;
-    agent.notify("session/cancel", json!({ "sessionId": session }))?;
-    assert_eq!(agent.response(id)?["result"]["stopReason"], "cancelled");
+    agent.send_notification("session/cancel", json!({ "sessionId": session }))?;
+    assert_eq!(agent.wait_response(id)?["result"]["stopReason"], "cancelled");
     let id = agent.start_prompt(&session, "error -32001")?;
-    assert_eq!(agent.response(id)?["error"]["code"], -32001);
+    assert_eq!(agent.wait_response(id)?["error"]["code"], -32001);
     Ok(())
 }

@@ -8,10 +8,10 @@ use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::tungstenite::handshake::server::{ErrorResponse, Request, Response};
-use wharf_testkit::client::{Client, Credentials};
+use wharf_testkit::client::{Credentials, TestClient};
 
 /// Serves one connection: sends the headers it received, echoes params, and sends requests or closes on command.
-async fn serve(listener: TcpListener) -> Result<()> {
+async fn serve_connections(listener: TcpListener) -> Result<()> {
     let (stream, _) = listener.accept().await?;
     let mut seen = Vec::new();
     #[expect(clippy::result_large_err, reason = "the library's own signature")]
@@ -46,42 +46,42 @@ async fn serve(listener: TcpListener) -> Result<()> {
     Ok(())
 }
 
-async fn client(credentials: Credentials) -> Result<Client> {
+async fn connect_client(credentials: Credentials) -> Result<TestClient> {
     let listener = TcpListener::bind("127.0.0.1:0").await?;
     let url = format!("ws://{}/acp", listener.local_addr()?);
-    tokio::spawn(serve(listener));
-    Client::connect_with(&url, &credentials).await
+    tokio::spawn(serve_connections(listener));
+    TestClient::connect_with(&url, &credentials).await
 }
 
 #[tokio::test]
 async fn each_way_to_show_a_token_is_sent() -> Result<()> {
-    client(Credentials::Bearer("t".into())).await?.expect_text("Bearer t").await;
-    client(Credentials::Subprotocol("t".into())).await?.expect_text("acp.v1, wharf.token.t").await;
-    client(Credentials::None).await?.expect_text("").await;
+    connect_client(Credentials::Bearer("t".into())).await?.expect_text("Bearer t").await;
+    connect_client(Credentials::Subprotocol("t".into())).await?.expect_text("acp.v1, wharf.token.t").await;
+    connect_client(Credentials::None).await?.expect_text("").await;
     Ok(())
 }
 
 #[tokio::test]
 async fn answers_find_their_requests_in_any_order() -> Result<()> {
-    let client = client(Credentials::None).await?;
-    let first = client.start("a", json!({ "n": 1 })).await;
-    let second = client.start_as(json!("own"), "b", json!({ "n": 2 })).await;
-    assert_eq!(second.answer().await, Ok(json!({ "n": 2 })));
-    assert_eq!(first.answer().await, Ok(json!({ "n": 1 })));
-    assert_eq!(client.request("fail", json!({})).await.map_err(|error| error.code), Err(-7));
-    assert_eq!(client.transcript().len(), 4);
+    let client = connect_client(Credentials::None).await?;
+    let first = client.start_request("a", json!({ "n": 1 })).await;
+    let second = client.start_request_with_id(json!("own"), "b", json!({ "n": 2 })).await;
+    assert_eq!(second.wait_answer().await, Ok(json!({ "n": 2 })));
+    assert_eq!(first.wait_answer().await, Ok(json!({ "n": 1 })));
+    assert_eq!(client.call_method("fail", json!({})).await.map_err(|error| error.code), Err(-7));
+    assert_eq!(client.received_frames().len(), 4);
     Ok(())
 }
 
 #[tokio::test]
 async fn requests_of_the_agent_are_answered_by_hand_or_by_rule() -> Result<()> {
-    let client = client(Credentials::None).await?;
-    client.notify("ask", json!({})).await;
+    let client = connect_client(Credentials::None).await?;
+    client.send_notification("ask", json!({})).await;
     let ask = client.expect_request("session/request_permission").await;
-    client.respond(ask.id(), json!("by hand")).await;
+    client.send_result(ask.id(), json!("by hand")).await;
     assert_eq!(client.expect_notification("answered").await.params(), "by hand");
-    client.choose("allow_once");
-    client.notify("ask", json!({})).await;
+    client.choose_option("allow_once");
+    client.send_notification("ask", json!({})).await;
     let answered = client.expect_notification("answered").await;
     assert_eq!(answered.params()["outcome"]["optionId"], "allow_once");
     Ok(())
@@ -89,19 +89,19 @@ async fn requests_of_the_agent_are_answered_by_hand_or_by_rule() -> Result<()> {
 
 #[tokio::test]
 async fn pending_requests_fail_when_the_connection_ends() -> Result<()> {
-    let client = client(Credentials::None).await?;
-    let lost = client.start("silence", json!({})).await;
-    client.notify("close", json!({})).await;
-    assert!(lost.answer_or_lost().await.is_none());
-    assert_eq!(client.closed().await, "closed");
+    let client = connect_client(Credentials::None).await?;
+    let lost = client.start_request("silence", json!({})).await;
+    client.send_notification("close", json!({})).await;
+    assert!(lost.wait_answer_or_lost().await.is_none());
+    assert_eq!(client.wait_closed().await, "closed");
     Ok(())
 }
 
 #[tokio::test]
 async fn a_wait_that_fails_shows_the_transcript() -> Result<()> {
-    let client = client(Credentials::Bearer("shown".into())).await?;
+    let client = connect_client(Credentials::Bearer("shown".into())).await?;
     client.expect_text("Bearer shown").await;
-    client.set_patience(Duration::from_millis(20));
+    client.set_wait_limit(Duration::from_millis(20));
     let waiting = tokio::spawn(async move { client.expect_text("never").await });
     let panic = waiting.await.err().context("it came")?.into_panic();
     let text = panic.downcast_ref::<String>().context("no text")?;

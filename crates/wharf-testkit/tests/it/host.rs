@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 use tempfile::TempDir;
 use wharf_testkit::host::HostOptions;
-use wharf_testkit::procs;
+use wharf_testkit::processes;
 
 /// Prints the line of a listening host, with its own arguments as the socket; exits on SIGTERM.
 const STAND_IN: &str = r#"#!/bin/sh
@@ -28,23 +28,23 @@ fn stand_in(folder: &Path, script: &str) -> Result<PathBuf> {
 fn a_host_is_started_killed_restarted_and_cleaned_up() -> Result<()> {
     let folder = TempDir::new()?;
     let options = HostOptions { binary: Some(stand_in(folder.path(), STAND_IN)?), ..HostOptions::default() };
-    let mut host = options.setting("default_agent", "x").agent("x", &["a \"b\"".to_owned()]).start()?;
+    let mut host = options.with_setting("default_agent", "x").with_agent("x", &["a \"b\"".to_owned()]).start_host()?;
     assert_eq!(host.ws_url(), "ws://127.0.0.1:1/acp");
     assert_eq!(host.token(), "secret");
-    assert_eq!(host.socket(), host.state_dir().join("socket"));
+    assert_eq!(host.socket_path(), host.state_dir().join("socket"));
     let config = fs::read_to_string(host.directory().join("config.toml"))?;
     assert_eq!(config, "default_agent = \"x\"\n\n[agents.x]\ncommand = [\"a \\\"b\\\"\"]\n");
     let first = host.pid();
     host.restart()?;
-    assert!(!procs::is_alive(first) && host.pid() != first);
+    assert!(!processes::is_alive(first) && host.pid() != first);
     assert!(host.rss_kib().is_some() && host.cpu_time().is_some());
-    assert_eq!(host.stderr(), "some trouble\n");
-    assert!(host.stdout().contains("listening"));
+    assert_eq!(host.read_stderr(), "some trouble\n");
+    assert!(host.read_stdout().contains("listening"));
     assert!(!host.terminate()?.success());
     host.restart()?;
     let last = host.pid();
     drop(host);
-    assert!(!procs::is_alive(last));
+    assert!(!processes::is_alive(last));
     Ok(())
 }
 
@@ -53,7 +53,7 @@ fn a_host_that_does_not_start_is_reported_with_its_stderr() -> Result<()> {
     let folder = TempDir::new()?;
     let script = "#!/bin/sh\necho 'no such flag' >&2\nexit 2\n";
     let options = HostOptions { binary: Some(stand_in(folder.path(), script)?), ..HostOptions::default() };
-    let error = format!("{:?}", options.start().err().context("it started")?);
+    let error = format!("{:?}", options.start_host().err().context("it started")?);
     assert!(error.contains("no such flag") && error.contains("did not say that it listens"), "{error}");
     Ok(())
 }

@@ -5,16 +5,16 @@ use std::fs;
 
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
-use wharf_testkit::host::{Host, HostOptions};
-use wharf_testkit::http::Http;
-use wharf_testkit::pipe::{AgentPipe, joined_text};
+use wharf_testkit::agent_pipe::{AgentPipe, joined_text};
+use wharf_testkit::host::{HostOptions, TestHost};
+use wharf_testkit::http::RestClient;
 
 use crate::rest::{caller_with_role, output_lines, send_prompt, wait_until_idle};
 use crate::{cwd, scripted_host, wharf_binary};
 
 /// A host with a directory of manifests.
 struct AdapterHost {
-    host: Host,
+    host: TestHost,
     _adapters: tempfile::TempDir,
 }
 
@@ -32,25 +32,25 @@ const ACP_FRONT_MATTER: &str = "protocol: acp\nacp: ACP.md\n";
 /// Starts a host whose user has these manifests: name, program (the scripted agent if empty) and front matter.
 fn start_with_manifests(options: HostOptions, manifests: &[(&str, &str, &str)]) -> Result<AdapterHost> {
     let adapters = tempfile::tempdir()?;
-    let agent = wharf_testkit::program::scripted_agent()?;
+    let agent = wharf_testkit::program::find_scripted_agent()?;
     for (name, bin, more) in manifests {
         let bin = if bin.is_empty() { agent.to_str().context("not UTF-8")? } else { bin };
         fs::create_dir(adapters.path().join(name))?;
         fs::write(adapters.path().join(name).join("AGENT-CLI.md"), format_manifest(name, bin, more))?;
     }
     let dir = adapters.path().to_str().context("not UTF-8")?;
-    let host = options.argument("--adapters").argument(dir).start()?;
+    let host = options.with_argument("--adapters").with_argument(dir).start_host()?;
     Ok(AdapterHost { host, _adapters: adapters })
 }
 
-async fn spawn_session(http: &Http, host: &Host, mut body: Value) -> Result<String> {
+async fn spawn_session(http: &RestClient, host: &TestHost, mut body: Value) -> Result<String> {
     body["cwd"] = cwd(host)?.into();
     let session = http.post("/sessions/agent", &body).await?.expect(201)?;
     Ok(session["id"].as_str().context("no id")?.to_owned())
 }
 
 /// Returns the lines that the agent writes in answer to a script.
-async fn prompt_for_lines(http: &Http, session: &str, script: &str) -> Result<Vec<String>> {
+async fn prompt_for_lines(http: &RestClient, session: &str, script: &str) -> Result<Vec<String>> {
     let before = output_lines(http, session).await?.len();
     send_prompt(http, session, script).await?;
     wait_until_idle(http, session).await?;
@@ -68,7 +68,7 @@ async fn spawn_that_cannot_be_carried_out_is_refused_before_a_session_is_created
         ("broken", "sh", "protocol: telepathy"),
     ];
     let AdapterHost { host, _adapters } = start_with_manifests(scripted_host(&[])?, &manifests)?;
-    let http = Http::new(&host);
+    let http = RestClient::new(&host);
     let expected = [
         (json!({ "adapter": "absent" }), 501, "adapter_not_installed", "npm install -g @x/absent"),
         (json!({ "adapter": "modell" }), 422, "unknown_adapter", "did you mean \\\"modal\\\""),
@@ -90,7 +90,7 @@ async fn spawn_that_cannot_be_carried_out_is_refused_before_a_session_is_created
             body["cwd"] = cwd(&host)?.into();
         }
         let answer = http.post("/sessions/agent", &body).await?;
-        assert_eq!(answer.fault(), (status, code.to_owned()), "{answer:?}");
+        assert_eq!(answer.status_and_code(), (status, code.to_owned()), "{answer:?}");
         assert!(answer.json().to_string().contains(words), "{answer:?}");
         if code == "adapter_not_installed" {
             assert_eq!(answer.json()["install"], "npm install -g @x/absent");
@@ -109,13 +109,13 @@ async fn mode_and_options_reach_the_agent_and_are_restored_on_return() -> Result
          options: [{{ id: turns, type: integer, env: {{ TURNS: 't{{value}}' }} }}]"
     );
     let AdapterHost { mut host, _adapters } = start_with_manifests(scripted_host(&[])?, &[("modal", "", &more)])?;
-    let http = Http::new(&host);
+    let http = RestClient::new(&host);
     let body = json!({ "adapter": "modal", "mode": "plan", "options": { "turns": 7 } });
     let session = spawn_session(&http, &host, body).await?;
     let script = "env BASE; env MODE; env TURNS";
     assert_eq!(prompt_for_lines(&http, &session, script).await?.concat(), "BASE=givenMODE=planningTURNS=t7");
     host.restart()?;
-    let http = Http::new(&host);
+    let http = RestClient::new(&host);
     assert_eq!(prompt_for_lines(&http, &session, script).await?.concat(), "BASE=givenMODE=planningTURNS=t7");
     Ok(())
 }
@@ -128,7 +128,7 @@ async fn agent_gets_only_the_named_variables_of_its_callers_environment() -> Res
     let mut options = scripted_host(&[])?;
     options.config.get_or_insert_default().insert_str(0, "env_passthrough = [\"EXTRA\"]\n");
     let AdapterHost { mut host, _adapters } = start_with_manifests(options, &[("keyed", "", &more)])?;
-    let http = Http::new(&host);
+    let http = RestClient::new(&host);
     let env = json!({
         "AGENT_KEY": "hush-1", "MODEL_KEY": "hush-2", "EXTRA": "hush-3", "LANG": "de_DE", "SECRET": "never", "WHARF_X": "y",
     });
@@ -137,12 +137,12 @@ async fn agent_gets_only_the_named_variables_of_its_callers_environment() -> Res
     let expected = "AGENT_KEY=hush-1MODEL_KEY=hush-2EXTRA=hush-3LANG=de_DESECRET=(unset)WHARF_X=(unset)";
     assert_eq!(prompt_for_lines(&http, &session, script).await?.concat(), expected);
     host.restart()?;
-    let http = Http::new(&host);
+    let http = RestClient::new(&host);
     assert_eq!(prompt_for_lines(&http, &session, script).await?.concat(), expected);
     let start = fs::read_to_string(crate::log::session_dir(&host, &session).join("start.json"))?;
     assert!(start.contains("hush-1") && !start.contains("never"), "{start}");
     let created = crate::log::list_events(&host, &session, "created")?;
-    assert!(!created[0].to_string().contains("hush") && !host.stderr().contains("hush"), "{created:?}");
+    assert!(!created[0].to_string().contains("hush") && !host.read_stderr().contains("hush"), "{created:?}");
     Ok(())
 }
 
@@ -156,7 +156,7 @@ fn the_bridge_brings_the_variables_that_the_adapter_names() -> Result<()> {
     let mut editor =
         AgentPipe::start(&wharf_binary(), &arguments, &variables.map(|(name, value)| (name, value.as_ref())))?;
     let session = editor.open_session()?;
-    let (_, updates) = editor.prompt(&session, "env AGENT_KEY; env LC_ALL; env SECRET")?;
+    let (_, updates) = editor.send_prompt(&session, "env AGENT_KEY; env LC_ALL; env SECRET")?;
     assert_eq!(joined_text(&updates), "AGENT_KEY=from the editorLC_ALL=C.UTF-8SECRET=(unset)");
     Ok(())
 }
@@ -165,13 +165,13 @@ fn the_bridge_brings_the_variables_that_the_adapter_names() -> Result<()> {
 async fn sessions_of_an_ephemeral_agent_do_not_come_back() -> Result<()> {
     let more = format!("{ACP_FRONT_MATTER}bin_args: [--resume]\nsession: {{ mode: ephemeral }}");
     let AdapterHost { host, _adapters } = start_with_manifests(scripted_host(&[])?, &[("mayfly", "", &more)])?;
-    let http = Http::new(&host);
+    let http = RestClient::new(&host);
     let session = spawn_session(&http, &host, json!({ "adapter": "mayfly" })).await?;
-    http.poke(&format!("/sessions/{session}/kill")).await?.expect(200)?;
+    http.post_empty(&format!("/sessions/{session}/kill")).await?.expect(200)?;
     let known = http.get(&format!("/sessions/{session}")).await?.expect(200)?;
     assert_eq!(known["resumable"], false);
-    let answer = http.poke(&format!("/sessions/{session}/resume")).await?;
-    assert_eq!(answer.fault(), (409, "not_resumable".to_owned()));
+    let answer = http.post_empty(&format!("/sessions/{session}/resume")).await?;
+    assert_eq!(answer.status_and_code(), (409, "not_resumable".to_owned()));
     Ok(())
 }
 
@@ -180,7 +180,7 @@ async fn adapter_list_shows_installed_and_missing_programs() -> Result<()> {
     let options = format!("{ACP_FRONT_MATTER}options: [{{ id: effort, type: enum, enum: [low, high], default: low }}]");
     let manifests = [("absent", "no-such-agent", ACP_FRONT_MATTER), ("there", "", options.as_str())];
     let AdapterHost { host, _adapters } = start_with_manifests(scripted_host(&[])?, &manifests)?;
-    let http = Http::new(&host);
+    let http = RestClient::new(&host);
     let one = |listed: &Value, slug: &str| {
         let found = listed["adapters"].as_array().and_then(|all| all.iter().find(|one| one["slug"] == slug).cloned());
         found.with_context(|| format!("no {slug}"))
@@ -207,14 +207,14 @@ async fn adapter_list_shows_installed_and_missing_programs() -> Result<()> {
     assert!(checked["missing"].to_string().contains("out of the range"), "{checked}");
     let observer = caller_with_role(&host, "observer")?;
     observer.get("/adapters").await?.expect(200)?;
-    assert_eq!(observer.get("/adapters?check=true").await?.fault(), (403, "observer".to_owned()));
+    assert_eq!(observer.get("/adapters?check=true").await?.status_and_code(), (403, "observer".to_owned()));
     Ok(())
 }
 
 #[tokio::test]
 async fn a_repeated_spawn_with_the_same_key_is_the_same_session_after_a_restart_too() -> Result<()> {
-    let mut host = scripted_host(&["--resume"])?.start()?;
-    let http = Http::new(&host);
+    let mut host = scripted_host(&["--resume"])?.start_host()?;
+    let http = RestClient::new(&host);
     let (key, body) =
         (("idempotency-key", "once"), json!({ "adapter": "scripted", "cwd": cwd(&host)?, "prompt": "echo hi" }));
     let (one, two) =
@@ -226,20 +226,23 @@ async fn a_repeated_spawn_with_the_same_key_is_the_same_session_after_a_restart_
     let mut other = body.clone();
     other["prompt"] = "echo something else".into();
     let answer = http.post_with("/sessions/agent", key, &other).await?;
-    assert_eq!(answer.fault(), (422, "idempotency_key_reused".to_owned()));
+    assert_eq!(answer.status_and_code(), (422, "idempotency_key_reused".to_owned()));
     let stranger = caller_with_role(&host, "admin")?;
     assert_ne!(stranger.post_with("/sessions/agent", key, &body).await?.expect(201)?["id"], id);
     for without_index in [false, true] {
-        host.kill9()?;
+        host.kill()?;
         if without_index {
             fs::remove_file(host.state_dir().join("index.db"))?;
         }
         host.restart()?;
-        let answer = Http::new(&host).post_with("/sessions/agent", key, &body).await?;
+        let answer = RestClient::new(&host).post_with("/sessions/agent", key, &body).await?;
         assert_eq!(answer.header("idempotency-replayed"), Some("true"));
         assert_eq!(answer.expect(200)?["id"], id);
     }
-    assert_eq!(Http::new(&host).get("/sessions").await?.expect(200)?["sessions"].as_array().map(Vec::len), Some(2));
+    assert_eq!(
+        RestClient::new(&host).get("/sessions").await?.expect(200)?["sessions"].as_array().map(Vec::len),
+        Some(2)
+    );
     Ok(())
 }
 
@@ -249,7 +252,7 @@ async fn a_session_that_is_idle_for_as_long_as_its_manifest_says_sleeps_and_wake
     let (short, long) = (idle_for(300), idle_for(600_000));
     let AdapterHost { host, _adapters } =
         start_with_manifests(scripted_host(&[])?, &[("short", "", &short), ("long", "", &long)])?;
-    let http = Http::new(&host);
+    let http = RestClient::new(&host);
     let stays = spawn_session(&http, &host, json!({ "adapter": "long" })).await?;
     let id = spawn_session(&http, &host, json!({ "adapter": "short" })).await?;
     let asleep =

@@ -3,8 +3,8 @@
 
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
-use wharf_testkit::client::{Client, Frame};
-use wharf_testkit::host::{Host, HostOptions};
+use wharf_testkit::client::{ReceivedFrame, TestClient};
+use wharf_testkit::host::{HostOptions, TestHost};
 
 use crate::recording::Recording;
 use crate::{
@@ -13,18 +13,18 @@ use crate::{
 };
 
 /// Connects a client with these capabilities and creates a session.
-async fn open_session_with(host: &Host, capabilities: Value) -> Result<(Client, String)> {
+async fn open_session_with(host: &TestHost, capabilities: Value) -> Result<(TestClient, String)> {
     let client = connect_client_with(host, capabilities, json!({})).await?;
     let session = client.new_session(&cwd(host)?).await?;
     Ok((client, session))
 }
 
-fn agent_requests_seen(client: &Client) -> Vec<String> {
-    let frames = client.transcript();
+fn agent_requests_seen(client: &TestClient) -> Vec<String> {
+    let frames = client.received_frames();
     frames.iter().filter(|frame| frame.is_request()).map(|frame| frame.method().to_owned()).collect()
 }
 
-fn path(host: &Host, name: &str) -> Result<String> {
+fn file_path(host: &TestHost, name: &str) -> Result<String> {
     Ok(host.directory().join(name).to_str().context("not UTF-8")?.to_owned())
 }
 
@@ -35,7 +35,7 @@ fn without_tools(mut options: HostOptions) -> HostOptions {
 
 #[tokio::test]
 async fn files_are_read_and_written_by_the_client_that_says_it_can() -> Result<()> {
-    let host = scripted_host(&[])?.start()?;
+    let host = scripted_host(&[])?.start_host()?;
     let can = json!({ "fs": { "readTextFile": true, "writeTextFile": true } });
     let (server, session) = open_session_with(&host, can).await?;
     let other = join_session(&host, &session).await?;
@@ -51,8 +51,8 @@ async fn files_are_read_and_written_by_the_client_that_says_it_can() -> Result<(
     assert_eq!(said, r#"answered: {"content":"from the editor's buffer"}"#, "whatever the path is: it is the client's");
     let said = prompt_for_text(&other, &session, "fs write /x text").await?;
     assert!(said.starts_with("failed:") && said.contains("-32099") && said.contains("read-only"), "{said}");
-    let asked = server.transcript();
-    let asked: Vec<&Frame> = asked.iter().filter(|frame| frame.is_request()).collect();
+    let asked = server.received_frames();
+    let asked: Vec<&ReceivedFrame> = asked.iter().filter(|frame| frame.is_request()).collect();
     assert_eq!(asked[0].params(), &json!({ "sessionId": session, "path": "/no/such/place" }));
     assert_eq!(agent_requests_seen(&other), [""; 0], "never broadcast");
     assert!(log::list_events(&host, &session, "ask_opened")?.is_empty(), "no fact either");
@@ -61,14 +61,14 @@ async fn files_are_read_and_written_by_the_client_that_says_it_can() -> Result<(
 
 #[tokio::test]
 async fn files_are_read_and_written_by_wharf_where_no_client_does() -> Result<()> {
-    let host = scripted_host(&[])?.start()?;
+    let host = scripted_host(&[])?.start_host()?;
     let (client, session) = open_session(&host).await?;
-    let file = path(&host, "notes.txt")?;
+    let file = file_path(&host, "notes.txt")?;
     assert_eq!(prompt_for_text(&client, &session, &format!("fs write {file} first line")).await?, "answered: {}");
     assert_eq!(std::fs::read_to_string(&file)?, "first line");
     let said = prompt_for_text(&client, &session, &format!("fs read {file}")).await?;
     assert_eq!(said, r#"answered: {"content":"first line"}"#);
-    let said = prompt_for_text(&client, &session, &format!("fs read {}", path(&host, "missing")?)).await?;
+    let said = prompt_for_text(&client, &session, &format!("fs read {}", file_path(&host, "missing")?)).await?;
     assert!(said.contains("-32002") && said.contains("does not exist"), "{said}");
     assert_eq!(agent_requests_seen(&client), [""; 0]);
     Ok(())
@@ -76,10 +76,10 @@ async fn files_are_read_and_written_by_wharf_where_no_client_does() -> Result<()
 
 #[tokio::test]
 async fn a_client_serves_what_it_can_and_wharf_the_rest() -> Result<()> {
-    let host = scripted_host(&[])?.start()?;
+    let host = scripted_host(&[])?.start_host()?;
     let (client, session) = open_session_with(&host, json!({ "fs": { "readTextFile": true } })).await?;
     client.respond_with(|_| Some(Ok(json!({ "content": "unsaved" }))));
-    let file = path(&host, "notes.txt")?;
+    let file = file_path(&host, "notes.txt")?;
     assert_eq!(prompt_for_text(&client, &session, &format!("fs write {file} saved")).await?, "answered: {}");
     assert_eq!(std::fs::read_to_string(&file)?, "saved");
     assert_eq!(
@@ -92,7 +92,7 @@ async fn a_client_serves_what_it_can_and_wharf_the_rest() -> Result<()> {
 
 #[tokio::test]
 async fn terminals_are_the_clients_where_it_has_them_and_else_wharfs() -> Result<()> {
-    let host = scripted_host(&[])?.start()?;
+    let host = scripted_host(&[])?.start_host()?;
     let (client, session) = open_session_with(&host, json!({ "terminal": true })).await?;
     client.respond_with(|ask| {
         Some(Ok(match ask.method() {
@@ -116,18 +116,18 @@ async fn terminals_are_the_clients_where_it_has_them_and_else_wharfs() -> Result
 
 #[tokio::test]
 async fn a_server_that_vanishes_is_an_error_to_the_agent_and_wharf_takes_over() -> Result<()> {
-    let host = scripted_host(&[])?.start()?;
+    let host = scripted_host(&[])?.start_host()?;
     let can = json!({ "fs": { "readTextFile": true, "writeTextFile": true }, "terminal": true });
     let (server, session) = open_session_with(&host, can).await?;
     let other = join_session(&host, &session).await?;
     server.load_session(&session, &cwd(&host)?).await?;
-    let file = path(&host, "notes.txt")?;
+    let file = file_path(&host, "notes.txt")?;
     std::fs::write(&file, "on disk")?;
     let running = other.start_prompt(&session, &format!("fs read {file}; fs read {file}")).await;
     server.expect_request("fs/read_text_file").await;
     server.close().await;
-    assert_eq!(stop_reason(running.answer().await)?, "end_turn");
-    let texts = other.texts();
+    assert_eq!(stop_reason(running.wait_answer().await)?, "end_turn");
+    let texts = other.chunk_texts();
     assert!(texts[0].starts_with("failed:") && texts[0].contains("went away"), "{texts:?}");
     assert_eq!(texts[1], r#"answered: {"content":"on disk"}"#);
     Ok(())
@@ -135,7 +135,7 @@ async fn a_server_that_vanishes_is_an_error_to_the_agent_and_wharf_takes_over() 
 
 #[tokio::test]
 async fn client_that_loaded_last_serves_the_agent() -> Result<()> {
-    let host = scripted_host(&[])?.start()?;
+    let host = scripted_host(&[])?.start_host()?;
     let can = json!({ "fs": { "readTextFile": true } });
     let (first, session) = open_session_with(&host, can.clone()).await?;
     let second = connect_client_with(&host, can, json!({})).await?;
@@ -144,13 +144,13 @@ async fn client_that_loaded_last_serves_the_agent() -> Result<()> {
     }
     assert_eq!(prompt_for_text(&first, &session, "fs read /x").await?, r#"answered: {"content":"first"}"#);
     // Only new, load and resume make a client serve, not an attach or a prompt.
-    second.request("session/attach", json!({ "sessionId": session })).await?;
-    second.prompt(&session, "fs read /x").await?;
-    assert_eq!(second.texts(), [r#"answered: {"content":"first"}"#]);
+    second.call_method("session/attach", json!({ "sessionId": session })).await?;
+    second.send_prompt(&session, "fs read /x").await?;
+    assert_eq!(second.chunk_texts(), [r#"answered: {"content":"first"}"#]);
     for _ in 0..2 {
         first.expect_text(r#"answered: {"content":"first"}"#).await;
     }
-    second.request("session/resume", json!({ "sessionId": session, "cwd": cwd(&host)?, "mcpServers": [] })).await?;
+    second.call_method("session/resume", json!({ "sessionId": session, "cwd": cwd(&host)?, "mcpServers": [] })).await?;
     assert_eq!(prompt_for_text(&first, &session, "fs read /x").await?, r#"answered: {"content":"second"}"#);
     Ok(())
 }
@@ -158,16 +158,16 @@ async fn client_that_loaded_last_serves_the_agent() -> Result<()> {
 #[tokio::test]
 async fn agent_gets_an_error_and_no_capability_when_serving_is_off() -> Result<()> {
     let recording = Recording::new()?;
-    let host = without_tools(recording.scripted(&[])?).start()?;
+    let host = without_tools(recording.host_options(&[])?).start_host()?;
     let (client, session) = open_session(&host).await?;
-    let file = path(&host, "notes.txt")?;
+    let file = file_path(&host, "notes.txt")?;
     std::fs::write(&file, "on disk")?;
     for prompt in [format!("fs read {file}"), format!("fs write {file} x"), "terminal true".to_owned()] {
         let said = prompt_for_text(&client, &session, &prompt).await?;
         assert!(said.starts_with("failed:") && said.contains("-32601"), "{prompt}: {said}");
     }
     assert_eq!(std::fs::read_to_string(&file)?, "on disk");
-    let hello = recording.messages()?.into_iter().next().context("no initialize")?;
+    let hello = recording.read_messages()?.into_iter().next().context("no initialize")?;
     let told = &hello["params"]["clientCapabilities"];
     assert_eq!((&told["fs"]["readTextFile"], &told["terminal"]), (&json!(false), &json!(false)));
     Ok(())
@@ -175,7 +175,7 @@ async fn agent_gets_an_error_and_no_capability_when_serving_is_off() -> Result<(
 
 const ELICITATION_CAPABILITIES: &str = r#"{ "elicitation": { "form": {}, "url": {} } }"#;
 
-async fn connect_with_elicitation(host: &Host, session: &str) -> Result<Client> {
+async fn connect_with_elicitation(host: &TestHost, session: &str) -> Result<TestClient> {
     let client = connect_client_with(host, serde_json::from_str(ELICITATION_CAPABILITIES)?, json!({})).await?;
     client.load_session(session, &cwd(host)?).await?;
     Ok(client)
@@ -183,7 +183,7 @@ async fn connect_with_elicitation(host: &Host, session: &str) -> Result<Client> 
 
 #[tokio::test]
 async fn elicitation_form_goes_to_capable_clients_and_the_first_answer_wins() -> Result<()> {
-    let host = scripted_host(&[])?.start()?;
+    let host = scripted_host(&[])?.start_host()?;
     let (plain, session) = open_session(&host).await?;
     let (one, two) =
         (connect_with_elicitation(&host, &session).await?, connect_with_elicitation(&host, &session).await?);
@@ -197,11 +197,11 @@ async fn elicitation_form_goes_to_capable_clients_and_the_first_answer_wins() ->
             (one.expect_request("elicitation/create").await, two.expect_request("elicitation/create").await);
         assert_eq!(to_one.params(), to_two.params());
         assert_eq!(to_one.params()["sessionId"], session.as_str());
-        two.respond(to_two.id(), answer).await;
+        two.send_result(to_two.id(), answer).await;
         let withdrawn = one.expect_notification("$/cancel_request").await;
         assert_eq!(&withdrawn.params()["requestId"], to_one.id());
-        assert_eq!(stop_reason(running.answer().await)?, "end_turn");
-        let said = plain.texts().pop().context("nothing said")?;
+        assert_eq!(stop_reason(running.wait_answer().await)?, "end_turn");
+        let said = plain.chunk_texts().pop().context("nothing said")?;
         assert!(said.starts_with("answered:") && said.contains(word), "{said}");
     }
     assert_eq!(agent_requests_seen(&plain), [""; 0], "it did not say that it can");
@@ -210,7 +210,7 @@ async fn elicitation_form_goes_to_capable_clients_and_the_first_answer_wins() ->
 
 #[tokio::test]
 async fn elicitation_form_is_cancelled_when_all_clients_cancel_or_none_is_capable() -> Result<()> {
-    let host = scripted_host(&[])?.start()?;
+    let host = scripted_host(&[])?.start_host()?;
     let (plain, session) = open_session(&host).await?;
     let cancelled = r#"answered: {"action":"cancel"}"#;
     assert_eq!(prompt_for_text(&plain, &session, "elicit").await?, cancelled, "nobody can");
@@ -218,25 +218,25 @@ async fn elicitation_form_is_cancelled_when_all_clients_cancel_or_none_is_capabl
         (connect_with_elicitation(&host, &session).await?, connect_with_elicitation(&host, &session).await?);
     let running = plain.start_prompt(&session, "elicit").await;
     let to_one = one.expect_request("elicitation/create").await;
-    one.respond(to_one.id(), json!({ "action": "cancel" })).await;
+    one.send_result(to_one.id(), json!({ "action": "cancel" })).await;
     let to_two = two.expect_request("elicitation/create").await;
-    two.respond(to_two.id(), json!({ "action": "cancel" })).await;
-    assert_eq!(stop_reason(running.answer().await)?, "end_turn");
-    assert_eq!(plain.texts().last().map(String::as_str), Some(cancelled));
+    two.send_result(to_two.id(), json!({ "action": "cancel" })).await;
+    assert_eq!(stop_reason(running.wait_answer().await)?, "end_turn");
+    assert_eq!(plain.chunk_texts().last().map(String::as_str), Some(cancelled));
     // The last capable client leaves.
     let running = plain.start_prompt(&session, "elicit").await;
     one.expect_request("elicitation/create").await;
     one.close().await;
     two.expect_request("elicitation/create").await;
     two.close().await;
-    assert_eq!(stop_reason(running.answer().await)?, "end_turn");
-    assert_eq!(plain.texts().last().map(String::as_str), Some(cancelled));
+    assert_eq!(stop_reason(running.wait_answer().await)?, "end_turn");
+    assert_eq!(plain.chunk_texts().last().map(String::as_str), Some(cancelled));
     Ok(())
 }
 
 #[tokio::test]
 async fn elicitation_link_goes_only_to_the_sender_of_the_prompt() -> Result<()> {
-    let host = scripted_host(&[])?.start()?;
+    let host = scripted_host(&[])?.start_host()?;
     let (plain, session) = open_session(&host).await?;
     let (one, two) =
         (connect_with_elicitation(&host, &session).await?, connect_with_elicitation(&host, &session).await?);
@@ -254,7 +254,7 @@ async fn elicitation_link_goes_only_to_the_sender_of_the_prompt() -> Result<()> 
 
 #[tokio::test]
 async fn extension_methods_pass_in_both_directions() -> Result<()> {
-    let host = scripted_host(&[])?.start()?;
+    let host = scripted_host(&[])?.start_host()?;
     let (first, session) = open_session(&host).await?;
     let second = join_session(&host, &session).await?;
     second.respond_with(|ask| match ask.method() {
@@ -265,10 +265,10 @@ async fn extension_methods_pass_in_both_directions() -> Result<()> {
     assert_eq!(said, r#"answered: {"told":"y"}"#);
     let said = prompt_for_text(&second, &session, r#"ext _vendor/other {"x": "y"}"#).await?;
     assert!(said.starts_with("failed:") && said.contains("what?"), "{said}");
-    second.prompt(&session, r#"extnote _vendor/note {"z": [1, 2.50]}"#).await?;
+    second.send_prompt(&session, r#"extnote _vendor/note {"z": [1, 2.50]}"#).await?;
     let note = second.expect_notification("_vendor/note").await;
     assert_eq!(note.params(), &json!({ "z": [1, 2.5] }));
-    assert!(!first.transcript().iter().any(|frame| frame.method().starts_with("_vendor")), "the other's affair");
+    assert!(!first.received_frames().iter().any(|frame| frame.method().starts_with("_vendor")), "the other's affair");
 
     // From client to agent, byte for byte.
     let raw = |id: &str, method: &str| {
@@ -289,20 +289,20 @@ async fn extension_methods_pass_in_both_directions() -> Result<()> {
 
 #[tokio::test]
 async fn change_of_mode_or_option_is_sent_to_all_clients() -> Result<()> {
-    let host = scripted_host(&[])?.start()?;
+    let host = scripted_host(&[])?.start_host()?;
     let (first, session) = open_session(&host).await?;
     let second = join_session(&host, &session).await?;
-    first.request("session/set_mode", json!({ "sessionId": session, "modeId": "auto" })).await?;
+    first.call_method("session/set_mode", json!({ "sessionId": session, "modeId": "auto" })).await?;
     let update = second.expect_update("the mode", |update| update["sessionUpdate"] == "current_mode_update").await;
     assert_eq!(update.params()["update"]["currentModeId"], "auto");
     let set = json!({ "sessionId": session, "configId": "model", "value": "large" });
-    let answer = second.request("session/set_config_option", set).await?;
+    let answer = second.call_method("session/set_config_option", set).await?;
     let update = first.expect_update("the option", |update| update["sessionUpdate"] == "config_option_update").await;
     assert_eq!(update.params()["update"]["configOptions"], answer["configOptions"]);
     let said = prompt_for_text(&first, &session, "mode").await?;
     assert!(said.starts_with("mode=auto model=large"), "{said}");
     // Setting the current value again sends no update.
-    first.request("session/set_mode", json!({ "sessionId": session, "modeId": "auto" })).await?;
+    first.call_method("session/set_mode", json!({ "sessionId": session, "modeId": "auto" })).await?;
     assert_eq!(log::list_events(&host, &session, "agent_updated")?.len(), 3);
     // A new client gets the current values.
     let third = connect_client(&host).await?;
@@ -314,10 +314,10 @@ async fn change_of_mode_or_option_is_sent_to_all_clients() -> Result<()> {
 
 #[tokio::test]
 async fn a_refusal_of_the_agent_passes_and_changes_nothing() -> Result<()> {
-    let host = scripted_host(&["--fixed-mode"])?.start()?;
+    let host = scripted_host(&["--fixed-mode"])?.start_host()?;
     let (first, session) = open_session(&host).await?;
     let error =
-        expect_error(first.request("session/set_mode", json!({ "sessionId": session, "modeId": "auto" })).await)?;
+        expect_error(first.call_method("session/set_mode", json!({ "sessionId": session, "modeId": "auto" })).await)?;
     assert_eq!((error.code, error.message.as_str()), (-32602, "nothing can be set"));
     assert!(log::list_events(&host, &session, "agent_updated")?.is_empty());
     Ok(())
@@ -325,15 +325,15 @@ async fn a_refusal_of_the_agent_passes_and_changes_nothing() -> Result<()> {
 
 #[tokio::test]
 async fn requests_reach_the_agent_in_the_order_in_which_they_were_sent() -> Result<()> {
-    let host = scripted_host(&[])?.start()?;
+    let host = scripted_host(&[])?.start_host()?;
     let (client, session) = open_session(&host).await?;
     for round in 0..60 {
         let mode = if round % 2 == 0 { "auto" } else { "ask" };
         // The client does not wait for the answer: the prompt is meant to run in that mode.
-        let setting = client.start("session/set_mode", json!({ "sessionId": session, "modeId": mode })).await;
+        let setting = client.start_request("session/set_mode", json!({ "sessionId": session, "modeId": mode })).await;
         let said = prompt_for_text(&client, &session, "mode").await?;
         assert!(said.starts_with(&format!("mode={mode} ")), "round {round}: {said}");
-        setting.answer().await?;
+        setting.wait_answer().await?;
     }
     Ok(())
 }
@@ -342,16 +342,18 @@ async fn requests_reach_the_agent_in_the_order_in_which_they_were_sent() -> Resu
 async fn many_requests_at_once_reach_the_agent_in_their_order() -> Result<()> {
     const REQUEST_COUNT: usize = 300;
     let recording = Recording::new()?;
-    let host = recording.scripted(&[])?.start()?;
+    let host = recording.host_options(&[])?.start_host()?;
     let (client, session) = open_session(&host).await?;
     let mut calls = Vec::new();
     for number in 0..REQUEST_COUNT {
         let method = if number % 3 == 0 { "session/set_mode" } else { "_echo" };
         let mode = format!("mode-{number}");
-        calls.push(client.start(method, json!({ "sessionId": session, "modeId": mode, "number": number })).await);
+        calls.push(
+            client.start_request(method, json!({ "sessionId": session, "modeId": mode, "number": number })).await,
+        );
     }
     for call in calls {
-        call.answer().await?;
+        call.wait_answer().await?;
     }
     let numbers: Vec<u64> =
         recording.since_start()?.iter().filter_map(|message| message["params"]["number"].as_u64()).collect();
@@ -362,41 +364,41 @@ async fn many_requests_at_once_reach_the_agent_in_their_order() -> Result<()> {
 #[tokio::test]
 async fn forwarded_request_can_be_cancelled() -> Result<()> {
     let recording = Recording::new()?;
-    let host = recording.scripted(&["--hang-on", "_slow"])?.start()?;
+    let host = recording.host_options(&["--hang-on", "_slow"])?.start_host()?;
     let (client, session) = open_session(&host).await?;
-    let slow = client.start("_slow", json!({ "sessionId": session })).await;
+    let slow = client.start_request("_slow", json!({ "sessionId": session })).await;
     let sent = recording.expect("_slow", |message| message["method"] == "_slow").await?;
-    client.notify("$/cancel_request", json!({ "requestId": slow.id })).await;
+    client.send_notification("$/cancel_request", json!({ "requestId": slow.id })).await;
     let cancel = recording.expect("$/cancel_request", |message| message["method"] == "$/cancel_request").await?;
     assert_eq!(cancel["params"]["requestId"], sent["id"], "under the id that the agent knows");
     // The agent has to answer the request. If it has crashed, Wharf answers.
-    let _ = client.prompt(&session, "crash").await;
-    let error = expect_error(slow.answer().await)?;
+    let _ = client.send_prompt(&session, "crash").await;
+    let error = expect_error(slow.wait_answer().await)?;
     assert_eq!(error.code, -32603, "{error}");
     Ok(())
 }
 
 #[tokio::test]
 async fn request_is_answered_when_its_client_detaches_meanwhile() -> Result<()> {
-    let host = scripted_host(&["--delay", "session/set_mode=200"])?.start()?;
+    let host = scripted_host(&["--delay", "session/set_mode=200"])?.start_host()?;
     let (_first, session) = open_session(&host).await?;
     let second = join_session(&host, &session).await?;
-    let setting = second.start("session/set_mode", json!({ "sessionId": session, "modeId": "auto" })).await;
-    second.request("session/detach", json!({ "sessionId": session })).await?;
-    assert_eq!(setting.answer().await?, json!({}));
+    let setting = second.start_request("session/set_mode", json!({ "sessionId": session, "modeId": "auto" })).await;
+    second.call_method("session/detach", json!({ "sessionId": session })).await?;
+    assert_eq!(setting.wait_answer().await?, json!({}));
     Ok(())
 }
 
 #[tokio::test]
 async fn request_is_answered_when_its_client_attaches_again_meanwhile() -> Result<()> {
-    let host = scripted_host(&[])?.start()?;
+    let host = scripted_host(&[])?.start_host()?;
     let (client, session) = open_session(&host).await?;
     for round in 0..60 {
         let mode = if round % 2 == 0 { "auto" } else { "ask" };
-        let setting = client.start("session/set_mode", json!({ "sessionId": session, "modeId": mode })).await;
+        let setting = client.start_request("session/set_mode", json!({ "sessionId": session, "modeId": mode })).await;
         let attach = json!({ "sessionId": session, "historyPolicy": "none" });
-        client.request("session/attach", attach).await?;
-        assert_eq!(setting.answer().await?, json!({}));
+        client.call_method("session/attach", attach).await?;
+        assert_eq!(setting.wait_answer().await?, json!({}));
     }
     Ok(())
 }

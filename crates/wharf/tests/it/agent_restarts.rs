@@ -4,24 +4,24 @@ use std::os::unix::fs::PermissionsExt as _;
 
 use anyhow::{Context, Result, ensure};
 use serde_json::json;
-use wharf_testkit::cold::Cold;
-use wharf_testkit::host::{Host, HostOptions};
-use wharf_testkit::http::Http;
+use wharf_testkit::cold_sessions::ColdSessions;
+use wharf_testkit::host::{HostOptions, TestHost};
+use wharf_testkit::http::RestClient;
 
 use crate::{add_section, expect_error, log, open_session, prompt_for_text, scripted_host, stop_reason};
 
 /// Returns a stopped host with this many cold sessions, each with a queued prompt.
-fn stop_with_cold_sessions(options: HostOptions, count: usize) -> Result<(Host, Vec<String>)> {
+fn stop_with_cold_sessions(options: HostOptions, count: usize) -> Result<(TestHost, Vec<String>)> {
     cold_with(options, count, Some("echo waited"))
 }
 
 /// The same with this prompt, or with none.
-fn cold_with(options: HostOptions, count: usize, waiting: Option<&str>) -> Result<(Host, Vec<String>)> {
-    let mut host = options.start()?;
+fn cold_with(options: HostOptions, count: usize, waiting: Option<&str>) -> Result<(TestHost, Vec<String>)> {
+    let mut host = options.start_host()?;
     ensure!(host.terminate()?.success(), "the host did not stop in order");
     let directory = host.directory().to_owned();
-    let cold = Cold { count, agent: "scripted", cwd: &directory, waiting };
-    let sessions = cold.make(&host.state_dir())?;
+    let cold = ColdSessions { count, agent: "scripted", cwd: &directory, waiting };
+    let sessions = cold.write_to(&host.state_dir())?;
     Ok((host, sessions))
 }
 
@@ -31,10 +31,10 @@ async fn kill_of_a_session_that_waits_to_be_brought_back_keeps_it_dead() -> Resu
     let (mut host, sessions) = stop_with_cold_sessions(options, 3)?;
     let [first, doomed, last] = sessions.as_slice() else { anyhow::bail!("{sessions:?}") };
     host.restart()?;
-    let http = Http::new(&host);
+    let http = RestClient::new(&host);
     // Sessions come back one at a time: the second waits for the first, the third for the second.
     log::expect_event(&host, first, "agent_starting", |event| event["start"] == 2).await?;
-    http.poke(&format!("/sessions/{doomed}/kill")).await?.expect(200)?;
+    http.post_empty(&format!("/sessions/{doomed}/kill")).await?.expect(200)?;
     log::expect_event(&host, last, "prompt_ended", |event| event["prompt"] == "waiting").await?;
 
     let starts = log::list_events(&host, doomed, "agent_starting")?;
@@ -53,7 +53,7 @@ async fn close_of_a_session_that_waits_to_be_brought_back_keeps_it_closed() -> R
     // The client's own agent starts as soon as the first session's agent is up, before the other sessions' agents.
     let client = crate::connect_client_of(&host, "demo").await?;
     client.initialize().await?;
-    client.request("session/close", json!({ "sessionId": doomed })).await?;
+    client.call_method("session/close", json!({ "sessionId": doomed })).await?;
     log::expect_event(&host, last, "prompt_ended", |event| event["prompt"] == "waiting").await?;
     assert_eq!(log::list_events(&host, doomed, "agent_starting")?.len(), 1);
     Ok(())
@@ -62,13 +62,13 @@ async fn close_of_a_session_that_waits_to_be_brought_back_keeps_it_closed() -> R
 #[tokio::test]
 async fn close_of_a_session_without_prompts_that_waits_to_be_brought_back_keeps_it_closed() -> Result<()> {
     let options = add_section(scripted_host(&["--slow-start", "700"])?, "[limits]\nstarts = 1");
-    let (mut host, sessions) = cold_with(options.setting("resume_on_start", "all"), 4, None)?;
+    let (mut host, sessions) = cold_with(options.with_setting("resume_on_start", "all"), 4, None)?;
     let [first, _, doomed, last] = sessions.as_slice() else { anyhow::bail!("{sessions:?}") };
     host.restart()?;
     log::expect_event(&host, first, "agent_starting", |event| event["start"] == 2).await?;
     let client = crate::connect_client_of(&host, "demo").await?;
     client.initialize().await?;
-    client.request("session/close", json!({ "sessionId": doomed })).await?;
+    client.call_method("session/close", json!({ "sessionId": doomed })).await?;
     log::expect_event(&host, last, "agent_started", |event| event["start"] == 2).await?;
     assert_eq!(log::list_events(&host, doomed, "agent_starting")?.len(), 1);
 
@@ -76,7 +76,7 @@ async fn close_of_a_session_without_prompts_that_waits_to_be_brought_back_keeps_
     host.restart()?;
     log::expect_event(&host, last, "agent_started", |event| event["start"] == 3).await?;
     assert_eq!(log::list_events(&host, doomed, "agent_starting")?.len(), 1);
-    let known = Http::new(&host).get(&format!("/sessions/{doomed}")).await?.expect(200)?;
+    let known = RestClient::new(&host).get(&format!("/sessions/{doomed}")).await?.expect(200)?;
     assert_eq!((&known["endReason"], &known["resumable"]), (&json!("closed"), &json!(true)), "{known}");
     let client = crate::connect_client(&host).await?;
     assert_eq!(prompt_for_text(&client, doomed, "echo again").await?, "again");
@@ -85,13 +85,13 @@ async fn close_of_a_session_without_prompts_that_waits_to_be_brought_back_keeps_
 
 #[tokio::test]
 async fn request_for_the_agent_of_a_killed_session_does_not_bring_it_back() -> Result<()> {
-    let host = scripted_host(&[])?.start()?;
+    let host = scripted_host(&[])?.start_host()?;
     let (client, session) = open_session(&host).await?;
     prompt_for_text(&client, &session, "echo before").await?;
-    let http = Http::new(&host);
-    http.poke(&format!("/sessions/{session}/kill")).await?.expect(200)?;
+    let http = RestClient::new(&host);
+    http.post_empty(&format!("/sessions/{session}/kill")).await?.expect(200)?;
     let error =
-        expect_error(client.request("session/set_mode", json!({ "sessionId": session, "modeId": "code" })).await)?;
+        expect_error(client.call_method("session/set_mode", json!({ "sessionId": session, "modeId": "code" })).await)?;
     assert_eq!(error.data["reason"], "killed", "{error}");
     let known = http.get(&format!("/sessions/{session}")).await?.expect(200)?;
     assert_eq!((&known["status"], &known["endReason"]), (&json!("killed"), &json!("user")), "{known}");
@@ -102,7 +102,7 @@ async fn request_for_the_agent_of_a_killed_session_does_not_bring_it_back() -> R
 fn fail_at_starts(failing: &str) -> Result<(HostOptions, tempfile::TempDir)> {
     let folder = tempfile::TempDir::with_prefix("wharf-flaky-")?;
     let script = folder.path().join("agent");
-    let agent = wharf_testkit::program::scripted_agent()?;
+    let agent = wharf_testkit::program::find_scripted_agent()?;
     let count = folder.path().join("count");
     let text = format!(
         "#!/bin/sh\necho >> {count}\nn=$(wc -l < {count})\ncase \" {failing} \" in *\" $n \"*) echo start $n fails >&2; exit 9;; esac\nexec {agent} \"$@\"\n",
@@ -112,7 +112,7 @@ fn fail_at_starts(failing: &str) -> Result<(HostOptions, tempfile::TempDir)> {
     std::fs::write(&script, text)?;
     std::fs::set_permissions(&script, std::fs::Permissions::from_mode(0o755))?;
     let command = script.to_str().context("not UTF-8")?.to_owned();
-    let options = scripted_host(&[])?.agent("flaky", &[command]);
+    let options = scripted_host(&[])?.with_agent("flaky", &[command]);
     Ok((retry_soon(options), folder))
 }
 
@@ -123,15 +123,15 @@ fn retry_soon(mut options: HostOptions) -> HostOptions {
 
 #[tokio::test]
 async fn queue_survives_an_agent_that_dies_in_its_first_turn() -> Result<()> {
-    let host = scripted_host(&[])?.start()?;
+    let host = scripted_host(&[])?.start_host()?;
     let (client, session) = open_session(&host).await?;
-    client.request("session/set_mode", json!({ "sessionId": session, "modeId": "auto" })).await?;
+    client.call_method("session/set_mode", json!({ "sessionId": session, "modeId": "auto" })).await?;
     let crashes = client.start_prompt(&session, "pause 300; crash").await;
     let waits = client.start_prompt(&session, "mode").await;
-    assert_eq!(expect_error(crashes.answer().await)?.data["reason"], "agent_exited");
-    assert_eq!(stop_reason(waits.answer().await)?, "end_turn");
+    assert_eq!(expect_error(crashes.wait_answer().await)?.data["reason"], "agent_exited");
+    assert_eq!(stop_reason(waits.wait_answer().await)?, "end_turn");
     // The agent starts without memory but with the same mode as before, and clients are told that it does not remember.
-    ensure!(client.texts().concat().starts_with("mode=auto"), "{:?}", client.texts());
+    ensure!(client.chunk_texts().concat().starts_with("mode=auto"), "{:?}", client.chunk_texts());
     log::expect_event(&host, &session, "agent_updated", |event| {
         let update = &event["frame"]["params"]["update"];
         update["sessionUpdate"] == "notice" && update["message"].to_string().contains("memory")
@@ -142,26 +142,26 @@ async fn queue_survives_an_agent_that_dies_in_its_first_turn() -> Result<()> {
 
 #[tokio::test]
 async fn queue_goes_on_without_an_agent_that_cannot_come_back() -> Result<()> {
-    let host = scripted_host(&["--no-load"])?.start()?;
+    let host = scripted_host(&["--no-load"])?.start_host()?;
     let (client, session) = open_session(&host).await?;
     prompt_for_text(&client, &session, "echo before").await?;
     let crashes = client.start_prompt(&session, "pause 300; crash").await;
     let waits = client.start_prompt(&session, "echo after").await;
-    assert_eq!(expect_error(crashes.answer().await)?.data["reason"], "agent_exited");
-    assert_eq!(stop_reason(waits.answer().await)?, "end_turn");
+    assert_eq!(expect_error(crashes.wait_answer().await)?.data["reason"], "agent_exited");
+    assert_eq!(stop_reason(waits.wait_answer().await)?, "end_turn");
     Ok(())
 }
 
 #[tokio::test]
 async fn third_death_in_a_row_ends_the_queue() -> Result<()> {
-    let host = scripted_host(&[])?.start()?;
+    let host = scripted_host(&[])?.start_host()?;
     let (client, session) = open_session(&host).await?;
     let mut calls = Vec::new();
     for prompt in ["pause 300; crash", "crash", "crash", "echo four", "echo five"] {
         calls.push(client.start_prompt(&session, prompt).await);
     }
     for call in calls {
-        assert_eq!(expect_error(call.answer().await)?.data["reason"], "agent_exited");
+        assert_eq!(expect_error(call.wait_answer().await)?.data["reason"], "agent_exited");
     }
     assert_eq!(log::list_events(&host, &session, "agent_starting")?.len(), 3);
     // The session itself can still be used.
@@ -171,13 +171,13 @@ async fn third_death_in_a_row_ends_the_queue() -> Result<()> {
 
 #[tokio::test]
 async fn cut_off_prompt_is_run_once_more_where_the_settings_say_so() -> Result<()> {
-    let host = scripted_host(&[])?.setting("on_restart", "requeue").start()?;
+    let host = scripted_host(&[])?.with_setting("on_restart", "requeue").start_host()?;
     let (client, session) = open_session(&host).await?;
     let crashes = client.start_prompt(&session, "pause 100; echo trying; crash").await;
     let waits = client.start_prompt(&session, "echo after").await;
-    assert_eq!(expect_error(crashes.answer().await)?.data["reason"], "agent_exited");
-    assert_eq!(stop_reason(waits.answer().await)?, "end_turn");
-    assert_eq!(client.texts(), ["trying", "trying", "after"]);
+    assert_eq!(expect_error(crashes.wait_answer().await)?.data["reason"], "agent_exited");
+    assert_eq!(stop_reason(waits.wait_answer().await)?, "end_turn");
+    assert_eq!(client.chunk_texts(), ["trying", "trying", "after"]);
     Ok(())
 }
 
@@ -185,14 +185,14 @@ async fn cut_off_prompt_is_run_once_more_where_the_settings_say_so() -> Result<(
 async fn failed_start_is_tried_again_for_the_queue() -> Result<()> {
     // The first start is for `initialize`, the second for the session, the third follows the crash.
     let (options, _folder) = fail_at_starts("3 4")?;
-    let host = options.start()?;
+    let host = options.start_host()?;
     let client = crate::connect_client_of(&host, "flaky").await?;
     client.initialize().await?;
     let session = client.new_session(&crate::cwd(&host)?).await?;
     let crashes = client.start_prompt(&session, "pause 300; crash").await;
     let waits = client.start_prompt(&session, "echo after").await;
-    assert_eq!(expect_error(crashes.answer().await)?.data["reason"], "agent_exited");
-    assert_eq!(stop_reason(waits.answer().await)?, "end_turn");
+    assert_eq!(expect_error(crashes.wait_answer().await)?.data["reason"], "agent_exited");
+    assert_eq!(stop_reason(waits.wait_answer().await)?, "end_turn");
     let failed = log::list_events(&host, &session, "start_failed")?;
     ensure!(failed.len() == 2 && failed[0]["message"].to_string().contains("start 3 fails"), "{failed:?}");
     Ok(())
@@ -201,8 +201,8 @@ async fn failed_start_is_tried_again_for_the_queue() -> Result<()> {
 #[tokio::test]
 async fn failed_first_start_is_tried_again_for_a_prompt_if_the_caller_does_not_wait() -> Result<()> {
     let (options, _folder) = fail_at_starts("1 2")?;
-    let host = options.start()?;
-    let http = Http::new(&host);
+    let host = options.start_host()?;
+    let http = RestClient::new(&host);
     let body = json!({ "adapter": "flaky", "cwd": crate::cwd(&host)?, "prompt": "echo at last" });
     let spawned = http.post_with("/sessions/agent", ("Prefer", "respond-async"), &body).await?.expect(201)?;
     let session = spawned["id"].as_str().context("no id")?;
@@ -214,8 +214,8 @@ async fn failed_first_start_is_tried_again_for_a_prompt_if_the_caller_does_not_w
 #[tokio::test]
 async fn failed_first_start_is_told_at_once_to_a_caller_that_waits() -> Result<()> {
     let (options, _folder) = fail_at_starts("1")?;
-    let host = options.start()?;
-    let http = Http::new(&host);
+    let host = options.start_host()?;
+    let http = RestClient::new(&host);
     let body = json!({ "adapter": "flaky", "cwd": crate::cwd(&host)?, "prompt": "echo at last" });
     let answer = http.post("/sessions/agent", &body).await?;
     ensure!(answer.status == 502, "{answer:?}");
@@ -226,18 +226,18 @@ async fn failed_first_start_is_told_at_once_to_a_caller_that_waits() -> Result<(
 
 #[tokio::test]
 async fn start_that_cannot_succeed_is_not_tried_again() -> Result<()> {
-    let host = retry_soon(scripted_host(&[])?).start()?;
+    let host = retry_soon(scripted_host(&[])?).start_host()?;
     let folder = tempfile::TempDir::with_prefix("wharf-vanishing-")?;
     let client = crate::connect_client(&host).await?;
     let session = client.new_session(folder.path().to_str().context("not UTF-8")?).await?;
     let crashes = client.start_prompt(&session, "pause 300; crash").await;
     let waits = client.start_prompt(&session, "echo after").await;
     folder.close()?;
-    assert_eq!(expect_error(crashes.answer().await)?.data["reason"], "agent_exited");
-    assert_eq!(expect_error(waits.answer().await)?.data["reason"], "start_failed");
+    assert_eq!(expect_error(crashes.wait_answer().await)?.data["reason"], "agent_exited");
+    assert_eq!(expect_error(waits.wait_answer().await)?.data["reason"], "start_failed");
     assert_eq!(log::list_events(&host, &session, "start_failed")?, Vec::<serde_json::Value>::new());
     assert_eq!(log::list_events(&host, &session, "agent_starting")?.len(), 2);
-    let known = Http::new(&host).get(&format!("/sessions/{session}")).await?.expect(200)?;
+    let known = RestClient::new(&host).get(&format!("/sessions/{session}")).await?.expect(200)?;
     ensure!(known["message"].to_string().contains("does not exist"), "{known}");
     Ok(())
 }
@@ -245,15 +245,15 @@ async fn start_that_cannot_succeed_is_not_tried_again() -> Result<()> {
 #[tokio::test]
 async fn start_that_keeps_failing_ends_the_queue_with_its_reason() -> Result<()> {
     let (options, _folder) = fail_at_starts("3 4 5 6")?;
-    let host = options.start()?;
+    let host = options.start_host()?;
     let client = crate::connect_client_of(&host, "flaky").await?;
     client.initialize().await?;
     let session = client.new_session(&crate::cwd(&host)?).await?;
     let crashes = client.start_prompt(&session, "pause 300; crash").await;
     let waits = client.start_prompt(&session, "echo after").await;
-    assert_eq!(expect_error(crashes.answer().await)?.data["reason"], "agent_exited");
-    assert_eq!(expect_error(waits.answer().await)?.data["reason"], "start_failed");
-    let known = Http::new(&host).get(&format!("/sessions/{session}")).await?.expect(200)?;
+    assert_eq!(expect_error(crashes.wait_answer().await)?.data["reason"], "agent_exited");
+    assert_eq!(expect_error(waits.wait_answer().await)?.data["reason"], "start_failed");
+    let known = RestClient::new(&host).get(&format!("/sessions/{session}")).await?.expect(200)?;
     ensure!(known["message"].to_string().contains("start 6 fails"), "{known}");
     assert_eq!(prompt_for_text(&client, &session, "echo later").await?, "later");
     Ok(())
@@ -263,17 +263,17 @@ async fn start_that_keeps_failing_ends_the_queue_with_its_reason() -> Result<()>
 async fn kill_ends_a_session_that_waits_for_its_next_try() -> Result<()> {
     let (mut options, _folder) = fail_at_starts("3 4 5 6")?;
     options.config = options.config.map(|config| config.replace("\"50ms\", \"50ms\", \"50ms\"", "\"600s\""));
-    let host = options.start()?;
+    let host = options.start_host()?;
     let client = crate::connect_client_of(&host, "flaky").await?;
     client.initialize().await?;
     let session = client.new_session(&crate::cwd(&host)?).await?;
     let crashes = client.start_prompt(&session, "pause 300; crash").await;
     let waits = client.start_prompt(&session, "echo after").await;
-    expect_error(crashes.answer().await)?;
+    expect_error(crashes.wait_answer().await)?;
     log::expect_event(&host, &session, "start_failed", |_| true).await?;
-    let http = Http::new(&host);
-    http.poke(&format!("/sessions/{session}/kill")).await?.expect(200)?;
-    assert_eq!(expect_error(waits.answer().await)?.data["reason"], "session_ended");
+    let http = RestClient::new(&host);
+    http.post_empty(&format!("/sessions/{session}/kill")).await?.expect(200)?;
+    assert_eq!(expect_error(waits.wait_answer().await)?.data["reason"], "session_ended");
     let known = http.get(&format!("/sessions/{session}")).await?.expect(200)?;
     assert_eq!((&known["status"], &known["endReason"]), (&json!("killed"), &json!("user")), "{known}");
     Ok(())

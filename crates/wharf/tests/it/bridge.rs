@@ -6,15 +6,15 @@ use std::process::Stdio;
 
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
-use wharf_testkit::dice::Dice;
-use wharf_testkit::host::Host;
-use wharf_testkit::pipe::{AgentPipe, chunk_text, joined_text};
-use wharf_testkit::{PATIENCE, procs};
+use wharf_testkit::agent_pipe::{AgentPipe, chunk_text, joined_text};
+use wharf_testkit::host::TestHost;
+use wharf_testkit::random::TestRandom;
+use wharf_testkit::{WAIT_LIMIT, processes};
 
 use crate::{cwd, join_session, log, open_session, scripted_host, wharf_binary};
 
 /// Starts the bridge to this host as an editor would.
-pub(crate) fn start_editor(host: &Host, arguments: &[&str]) -> Result<AgentPipe> {
+pub(crate) fn start_editor(host: &TestHost, arguments: &[&str]) -> Result<AgentPipe> {
     let state_dir = host.state_dir();
     let state_dir = state_dir.to_str().context("the directory is not UTF-8")?;
     AgentPipe::start(&wharf_binary(), &[&["acp", "--no-start", "--state-dir", state_dir], arguments].concat(), &[])
@@ -36,19 +36,19 @@ const ODD_UPDATES: &[&str] = &[
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_editor_gets_the_very_bytes_that_a_websocket_client_gets() -> Result<()> {
-    let host = scripted_host(&[])?.start()?;
+    let host = scripted_host(&[])?.start_host()?;
     let mut editor = start_editor(&host, &[])?;
     let session = editor.open_session()?;
     let direct = join_session(&host, &session).await?;
     for script in ["echo one; think two; plan; tool; unknown-update; usage", "stream 200 64"] {
-        assert_eq!(editor.prompt(&session, script)?.0["result"]["stopReason"], "end_turn");
+        assert_eq!(editor.send_prompt(&session, script)?.0["result"]["stopReason"], "end_turn");
     }
     for line in ODD_UPDATES {
-        editor.prompt(&session, &format!("raw {line}"))?;
+        editor.send_prompt(&session, &format!("raw {line}"))?;
     }
-    editor.prompt(&session, "echo the end")?;
+    editor.send_prompt(&session, "echo the end")?;
     direct.expect_text("the end").await;
-    let seen = direct.transcript().into_iter().filter(|frame| frame.body.get("method").is_some());
+    let seen = direct.received_frames().into_iter().filter(|frame| frame.body.get("method").is_some());
     let seen: Vec<String> = seen.map(|frame| frame.raw).filter(|raw| !raw.contains("user_message_chunk")).collect();
     let lines: Vec<String> = editor.received.iter().map(|line| String::from_utf8_lossy(line).into_owned()).collect();
     let lines: Vec<String> = lines.into_iter().filter(|line| line.contains(r#""method":"#)).collect();
@@ -69,7 +69,7 @@ async fn an_editor_gets_the_very_bytes_that_a_websocket_client_gets() -> Result<
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn closing_stdin_ends_the_bridge_and_the_session_lives_on() -> Result<()> {
-    let host = scripted_host(&[])?.start()?;
+    let host = scripted_host(&[])?.start_host()?;
     let mut editor = start_editor(&host, &[])?;
     let session = editor.open_session()?;
     editor.start_prompt(&session, "echo begun; wait; echo finished")?;
@@ -77,34 +77,34 @@ async fn closing_stdin_ends_the_bridge_and_the_session_lives_on() -> Result<()> 
     editor.close_stdin();
     assert!(editor.wait_exit()?.success());
     let other = join_session(&host, &session).await?;
-    other.notify("_go", json!({ "sessionId": session })).await;
+    other.send_notification("_go", json!({ "sessionId": session })).await;
     other.expect_text("finished").await;
-    let status = other.request("session/status", json!({ "sessionId": session })).await?;
+    let status = other.call_method("session/status", json!({ "sessionId": session })).await?;
     assert_eq!(status["status"], "live");
     Ok(())
 }
 
 #[test]
 fn pending_response_is_written_after_stdin_is_closed() -> Result<()> {
-    let host = scripted_host(&[])?.start()?;
+    let host = scripted_host(&[])?.start_host()?;
     let mut editor = start_editor(&host, &[])?;
     let asked = editor.start_request("initialize", json!({ "protocolVersion": 1 }))?;
     editor.close_stdin();
-    assert_eq!(editor.response(asked)?["result"]["protocolVersion"], 1);
+    assert_eq!(editor.wait_response(asked)?["result"]["protocolVersion"], 1);
     assert!(editor.wait_exit()?.success());
     Ok(())
 }
 
 #[tokio::test]
 async fn session_new_returns_the_session_named_on_the_command_line() -> Result<()> {
-    let host = scripted_host(&[])?.start()?;
+    let host = scripted_host(&[])?.start_host()?;
     let (_client, session) = open_session(&host).await?;
     let mut editor = start_editor(&host, &["--session", &session])?;
-    editor.request("initialize", json!({ "protocolVersion": 1 }))?;
-    let opened = editor.request("session/new", json!({ "cwd": cwd(&host)?, "mcpServers": [] }))?;
+    editor.call_method("initialize", json!({ "protocolVersion": 1 }))?;
+    let opened = editor.call_method("session/new", json!({ "cwd": cwd(&host)?, "mcpServers": [] }))?;
     assert_eq!(opened["sessionId"], session.as_str());
     assert_eq!(opened["modes"]["currentModeId"], "ask");
-    let (answer, said) = editor.prompt(&session, "echo joined")?;
+    let (answer, said) = editor.send_prompt(&session, "echo joined")?;
     assert_eq!((answer["result"]["stopReason"].as_str(), joined_text(&said)), (Some("end_turn"), "joined".to_owned()));
     Ok(())
 }
@@ -142,8 +142,8 @@ impl StopHostOnDrop<'_> {
 impl Drop for StopHostOnDrop<'_> {
     fn drop(&mut self) {
         if let Some(pid) = self.pid() {
-            procs::terminate(pid);
-            let _ = procs::wait_gone(&[pid], PATIENCE);
+            processes::send_sigterm(pid);
+            let _ = processes::wait_gone(&[pid], WAIT_LIMIT);
         }
     }
 }
@@ -155,19 +155,19 @@ fn two_bridges_at_once_start_one_host_which_outlives_them() -> Result<()> {
     let mut both = [start_bridge_with_own_host(folder.path())?, start_bridge_with_own_host(folder.path())?];
     for editor in &mut both {
         let session = editor.open_session()?;
-        let (_, said) = editor.prompt(&session, "echo here")?;
+        let (_, said) = editor.send_prompt(&session, "echo here")?;
         assert_eq!(joined_text(&said), "here");
     }
-    let listed = both[0].request("session/list", json!({}))?;
+    let listed = both[0].call_method("session/list", json!({}))?;
     assert_eq!(listed["sessions"].as_array().map(Vec::len), Some(2), "not one host: {listed}");
     for editor in &mut both {
         editor.close_stdin();
         assert!(editor.wait_exit()?.success());
     }
-    ensure!(host.pid().is_some_and(procs::is_alive), "the host went with the bridge");
+    ensure!(host.pid().is_some_and(processes::is_alive), "the host went with the bridge");
     let mut later = start_bridge_with_own_host(folder.path())?;
-    later.request("initialize", json!({ "protocolVersion": 1 }))?;
-    let listed = later.request("session/list", json!({}))?;
+    later.call_method("initialize", json!({ "protocolVersion": 1 }))?;
+    let listed = later.call_method("session/list", json!({}))?;
     assert_eq!(listed["sessions"].as_array().map(Vec::len), Some(2));
     Ok(())
 }
@@ -193,7 +193,7 @@ fn a_host_that_cannot_start_is_explained_by_its_log() -> Result<()> {
 
 #[test]
 fn a_permission_of_an_agent_that_went_with_the_host_is_withdrawn() -> Result<()> {
-    let mut host = scripted_host(&["--resume"])?.start()?;
+    let mut host = scripted_host(&["--resume"])?.start_host()?;
     let mut editor = start_editor(&host, &[])?;
     let session = editor.open_session()?;
     let cut = editor.start_prompt(&session, "ask")?;
@@ -201,15 +201,16 @@ fn a_permission_of_an_agent_that_went_with_the_host_is_withdrawn() -> Result<()>
     host.restart()?;
     let withdrawn = editor.expect("its withdrawal", |message| message["method"] == "$/cancel_request")?;
     assert_eq!(withdrawn["params"]["requestId"], asked["id"]);
-    assert_eq!(editor.response(cut)?["error"]["data"]["reason"], "host_restarted");
+    assert_eq!(editor.wait_response(cut)?["error"]["data"]["reason"], "host_restarted");
     // No agent waits for this answer any more.
-    editor.respond(&asked["id"], json!({ "outcome": { "outcome": "selected", "optionId": "allow_once" } }))?;
+    editor.send_result(&asked["id"], json!({ "outcome": { "outcome": "selected", "optionId": "allow_once" } }))?;
     let again = editor.start_prompt(&session, "ask")?;
     let asked_again = editor.expect("another", |message| message["method"] == "session/request_permission")?;
     ensure!(asked_again["id"] != asked["id"], "an id came back");
-    editor.respond(&asked_again["id"], json!({ "outcome": { "outcome": "selected", "optionId": "reject_once" } }))?;
+    editor
+        .send_result(&asked_again["id"], json!({ "outcome": { "outcome": "selected", "optionId": "reject_once" } }))?;
     editor.expect("the choice", |message| chunk_text(message) == "chosen: reject_once")?;
-    assert_eq!(editor.response(again)?["result"]["stopReason"], "end_turn");
+    assert_eq!(editor.wait_response(again)?["result"]["stopReason"], "end_turn");
     Ok(())
 }
 
@@ -220,19 +221,19 @@ const STREAM_UPDATES: u64 = 8_000;
 
 #[test]
 fn ten_kills_of_the_host_leave_no_gap_and_no_duplicate() -> Result<()> {
-    let mut dice = Dice::thrown()?;
-    let mut host = scripted_host(&["--resume"])?.start()?;
+    let mut dice = TestRandom::from_environment()?;
+    let mut host = scripted_host(&["--resume"])?.start_host()?;
     let mut editor = start_editor(&host, &[])?;
     let session = editor.open_session()?;
     let mut prompts = Vec::new();
     for round in 0..HOST_KILLS {
         let whole = editor.start_prompt(&session, "stream 40 30")?;
-        assert_eq!(editor.response(whole)?["result"]["stopReason"], "end_turn");
+        assert_eq!(editor.wait_response(whole)?["result"]["stopReason"], "end_turn");
         let cut = start_interrupted_turn(&mut host, &mut editor, &session, &mut dice);
         prompts.push(whole);
         prompts.extend(cut.with_context(|| format!("round {round}"))?);
     }
-    let (last, said) = editor.prompt(&session, "echo and on it goes")?;
+    let (last, said) = editor.send_prompt(&session, "echo and on it goes")?;
     assert_eq!(last["result"]["stopReason"], "end_turn");
     assert_eq!(joined_text(&said), "and on it goes");
     for prompt in &prompts {
@@ -243,10 +244,15 @@ fn ten_kills_of_the_host_leave_no_gap_and_no_duplicate() -> Result<()> {
 }
 
 /// Starts one turn that the kill may interrupt and one prompt that waits behind it. Returns their requests.
-fn start_interrupted_turn(host: &mut Host, editor: &mut AgentPipe, session: &str, dice: &mut Dice) -> Result<[u64; 2]> {
-    let kill_at = dice.below(STREAM_UPDATES / 4);
+fn start_interrupted_turn(
+    host: &mut TestHost,
+    editor: &mut AgentPipe,
+    session: &str,
+    dice: &mut TestRandom,
+) -> Result<[u64; 2]> {
+    let kill_at = dice.next_below(STREAM_UPDATES / 4);
     // A hanging turn is interrupted for certain. A turn that was never seen to begin may not have been accepted.
-    let is_cut = dice.below(4) > 0;
+    let is_cut = dice.next_below(4) > 0;
     let script = if is_cut { format!("stream {STREAM_UPDATES}; hang") } else { format!("stream {STREAM_UPDATES}") };
     let running = editor.start_prompt(session, &script)?;
     let waiting = editor.start_prompt(session, "echo waited")?;
@@ -256,13 +262,13 @@ fn start_interrupted_turn(host: &mut Host, editor: &mut AgentPipe, session: &str
         }
     }
     host.restart()?;
-    let answer = editor.response(running)?;
+    let answer = editor.wait_response(running)?;
     if is_cut || answer.get("error").is_some() {
         assert_eq!(answer["error"]["data"]["reason"], "host_restarted", "{answer}");
     } else {
         assert_eq!(answer["result"]["stopReason"], "end_turn");
     }
-    let answer = editor.response(waiting)?;
+    let answer = editor.wait_response(waiting)?;
     assert_eq!(answer["result"]["stopReason"], "end_turn", "{answer}");
     Ok([running, waiting])
 }
@@ -273,7 +279,7 @@ fn collect_answers(line: &[u8], request: u64) -> bool {
 }
 
 /// Checks that the editor received exactly the events of the log, in their order and once each.
-fn check_transcript(host: &Host, session: &str, editor: &AgentPipe) -> Result<()> {
+fn check_transcript(host: &TestHost, session: &str, editor: &AgentPipe) -> Result<()> {
     let shown: Vec<Value> =
         list_updates(editor).iter().map(|line| serde_json::from_str(line)).collect::<Result<_, _>>()?;
     let logged: Vec<Value> =

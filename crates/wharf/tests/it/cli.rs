@@ -4,15 +4,15 @@ use std::process::{Command, Output};
 
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
-use wharf_testkit::host::Host;
-use wharf_testkit::http::Http;
+use wharf_testkit::host::TestHost;
+use wharf_testkit::http::RestClient;
 
 use crate::program::wharf_command;
 use crate::rest::{wait_for_session, wait_until_idle};
 use crate::{scripted_host, without_usage};
 
 /// Returns a `run_wharf` command with these arguments, in the host's directory and for this host.
-pub(crate) fn command_for_host(host: &Host, arguments: &[&str]) -> Command {
+pub(crate) fn command_for_host(host: &TestHost, arguments: &[&str]) -> Command {
     let mut command = wharf_command(arguments);
     command.env("WHARF_STATE_DIR", host.state_dir()).env("PWD", host.directory()).current_dir(host.directory());
     command.arg("--no-start");
@@ -28,12 +28,12 @@ pub(crate) fn expect_output(output: Output, code: i32) -> Result<String> {
 }
 
 /// Runs a command that must succeed and returns its stdout.
-pub(crate) fn run_wharf(host: &Host, arguments: &[&str]) -> Result<String> {
+pub(crate) fn run_wharf(host: &TestHost, arguments: &[&str]) -> Result<String> {
     expect_output(command_for_host(host, arguments).output()?, 0)
 }
 
 /// Runs a command that must end with this code and write only to stderr; returns stderr.
-pub(crate) fn run_failing_wharf(host: &Host, arguments: &[&str], code: i32) -> Result<String> {
+pub(crate) fn run_failing_wharf(host: &TestHost, arguments: &[&str], code: i32) -> Result<String> {
     let output = command_for_host(host, arguments).output()?;
     let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
     ensure!(output.status.code() == Some(code), "{:?} instead of {code}\n{stderr}", output.status);
@@ -42,7 +42,7 @@ pub(crate) fn run_failing_wharf(host: &Host, arguments: &[&str], code: i32) -> R
 }
 
 /// Starts a session that stays, and returns its id.
-pub(crate) fn start_kept_session(host: &Host, arguments: &[&str]) -> Result<String> {
+pub(crate) fn start_kept_session(host: &TestHost, arguments: &[&str]) -> Result<String> {
     Ok(run_wharf(host, &[&["run", "scripted", "--keep"], arguments].concat())?.trim().to_owned())
 }
 
@@ -52,7 +52,7 @@ fn parse_object(text: &str) -> Result<Value> {
 
 #[tokio::test]
 async fn a_session_is_named_by_a_piece_of_its_id_by_its_label_or_by_the_directory() -> Result<()> {
-    let host = scripted_host(&[])?.start()?;
+    let host = scripted_host(&[])?.start_host()?;
     let one = start_kept_session(&host, &["--label", "one"])?;
     let other = start_kept_session(&host, &["--label", "other", "--cwd", "/"])?;
     let body = one.strip_prefix("sess_").context("no id")?;
@@ -77,8 +77,8 @@ async fn a_session_is_named_by_a_piece_of_its_id_by_its_label_or_by_the_director
 
 #[tokio::test]
 async fn json_output_is_the_hosts_answer() -> Result<()> {
-    let host = scripted_host(&[])?.start()?;
-    let http = Http::new(&host);
+    let host = scripted_host(&[])?.start_host()?;
+    let http = RestClient::new(&host);
     let id = start_kept_session(&host, &["--label", "quite \"a\" label"])?;
     wait_until_idle(&http, &id).await?;
     run_wharf(&host, &["prompt", &id, "echo a; ask"])?;
@@ -105,8 +105,8 @@ async fn json_output_is_the_hosts_answer() -> Result<()> {
 
 #[tokio::test]
 async fn output_to_a_pipe_has_plain_columns() -> Result<()> {
-    let host = scripted_host(&[])?.start()?;
-    let http = Http::new(&host);
+    let host = scripted_host(&[])?.start_host()?;
+    let http = RestClient::new(&host);
     let id = start_kept_session(&host, &["--label", "a\tb"])?;
     wait_until_idle(&http, &id).await?;
     let line = run_wharf(&host, &["sessions"])?;
@@ -128,8 +128,8 @@ async fn output_to_a_pipe_has_plain_columns() -> Result<()> {
 
 #[tokio::test]
 async fn a_busy_session_takes_a_prompt_that_waits_and_the_queue_can_be_changed() -> Result<()> {
-    let host = scripted_host(&[])?.start()?;
-    let http = Http::new(&host);
+    let host = scripted_host(&[])?.start_host()?;
+    let http = RestClient::new(&host);
     let id = start_kept_session(&host, &["--label", "q"])?;
     wait_until_idle(&http, &id).await?;
     let accepted = run_wharf(&host, &["prompt", "q", "echo begun; hang"])?;
@@ -158,8 +158,8 @@ async fn a_busy_session_takes_a_prompt_that_waits_and_the_queue_can_be_changed()
 
 #[tokio::test]
 async fn a_session_ends_returns_and_is_forgotten() -> Result<()> {
-    let host = scripted_host(&["--resume"])?.start()?;
-    let http = Http::new(&host);
+    let host = scripted_host(&["--resume"])?.start_host()?;
+    let http = RestClient::new(&host);
     let id = start_kept_session(&host, &[])?;
     wait_until_idle(&http, &id).await?;
     assert_eq!(run_wharf(&host, &["kill", &id])?, format!("{id} killed\n"));
@@ -177,8 +177,8 @@ async fn a_session_ends_returns_and_is_forgotten() -> Result<()> {
 
 #[tokio::test]
 async fn following_ends_with_the_session_and_watching_shows_every_change() -> Result<()> {
-    let host = scripted_host(&[])?.start()?;
-    let http = Http::new(&host);
+    let host = scripted_host(&[])?.start_host()?;
+    let http = RestClient::new(&host);
     let id = start_kept_session(&host, &["--label", "seen"])?;
     wait_until_idle(&http, &id).await?;
     run_wharf(&host, &["prompt", &id, "--wait", "echo before"])?;
@@ -193,7 +193,7 @@ async fn following_ends_with_the_session_and_watching_shows_every_change() -> Re
     assert!(busy.contains(&id), "{busy}");
     run_wharf(&host, &["kill", &id])?;
     watching.find(|line| line.contains(r#""status":"killed""#))?;
-    let rest = following.rest()?;
+    let rest = following.read_rest()?;
     assert_eq!(rest.first().map(String::as_str), Some("── turn-end (end_turn) ──"));
     assert!(rest.contains(&"after".to_owned()), "{rest:?}");
     assert_eq!(following.code()?, Some(0));
@@ -202,7 +202,7 @@ async fn following_ends_with_the_session_and_watching_shows_every_change() -> Re
 
 #[test]
 fn workspaces_are_named_used_and_removed() -> Result<()> {
-    let host = scripted_host(&[])?.start()?;
+    let host = scripted_host(&[])?.start_host()?;
     let project = host.directory().join("project");
     std::fs::create_dir(&project)?;
     run_wharf(&host, &["workspace", "add", "home"])?;
@@ -225,7 +225,7 @@ fn workspaces_are_named_used_and_removed() -> Result<()> {
 
 #[test]
 fn a_registry_is_imported_and_its_agents_are_listed() -> Result<()> {
-    let host = scripted_host(&[])?.start()?;
+    let host = scripted_host(&[])?.start_host()?;
     let config = host.directory().join("config.toml");
     let config = config.to_str().context("not UTF-8")?;
     let registry = json!({ "version": "1.0.0", "agents": [
@@ -246,7 +246,7 @@ fn a_registry_is_imported_and_its_agents_are_listed() -> Result<()> {
 
 #[test]
 fn verbose_output_lists_the_requests_to_the_host() -> Result<()> {
-    let host = scripted_host(&[])?.start()?;
+    let host = scripted_host(&[])?.start_host()?;
     let output = command_for_host(&host, &["sessions", "-v"]).output()?;
     let told = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(output.stdout.is_empty() && told.contains("GET /sessions") && told.contains(" ms"), "{told}");
@@ -256,7 +256,7 @@ fn verbose_output_lists_the_requests_to_the_host() -> Result<()> {
 
 #[tokio::test]
 async fn piped_listings_hold_no_control_characters_of_others() -> Result<()> {
-    let host = scripted_host(&[])?.start()?;
+    let host = scripted_host(&[])?.start_host()?;
     let hostile = "a\u{1b}]0;mine\u{7}b\u{1b}[2Jc\u{9b}d\r";
     let folder = host.directory().join(hostile);
     std::fs::create_dir(&folder)?;

@@ -8,8 +8,8 @@ use std::process::{Command, Output};
 
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
-use wharf_testkit::http::Http;
-use wharf_testkit::{PATIENCE, procs};
+use wharf_testkit::http::RestClient;
+use wharf_testkit::{WAIT_LIMIT, processes};
 
 use crate::program::wharf_command;
 use crate::rest::caller_with_role;
@@ -48,13 +48,13 @@ fn a_host_is_started_when_one_is_needed_and_stop_leaves_nothing_running() -> Res
     let pid = host["pid"].as_u64().and_then(|pid| u32::try_from(pid).ok()).context("no pid")?;
     assert_eq!((&host["running"], &host["sessions"]["live"]), (&json!(true), &json!(1)), "{host}");
     assert_eq!(host["version"], env!("CARGO_PKG_VERSION"));
-    let tree = procs::descendants(pid);
+    let tree = processes::list_descendants(pid);
     assert!(!tree.is_empty(), "there is no agent");
 
     let stopped = command_for_state(&state, &["stop"]).output()?;
     assert!(stopped.status.success(), "{stopped:?}");
-    assert!(!procs::is_alive(pid), "stop returned before the host was gone");
-    assert_eq!(procs::wait_gone(&tree, PATIENCE), Ok(()));
+    assert!(!processes::is_alive(pid), "stop returned before the host was gone");
+    assert_eq!(processes::wait_gone(&tree, WAIT_LIMIT), Ok(()));
     assert!(!state.join("wharf.sock").exists());
     let again = command_for_state(&state, &["stop"]).output()?;
     assert!(again.status.success() && String::from_utf8_lossy(&again.stderr).contains("no host was running"));
@@ -132,15 +132,15 @@ fn a_host_of_another_version_is_not_used_but_can_be_looked_at() -> Result<()> {
 
 #[tokio::test]
 async fn only_an_admin_stops_the_host() -> Result<()> {
-    let mut host = scripted_host(&[])?.start()?;
+    let mut host = scripted_host(&[])?.start_host()?;
     for (role, code) in [("observer", "observer"), ("controller", "admin_only")] {
         let refused = caller_with_role(&host, role)?.post("/stop", &json!({})).await?.expect(403)?;
         assert_eq!(refused["code"], code, "{role}");
     }
-    let answer = Http::new(&host).post("/stop", &json!({})).await?;
+    let answer = RestClient::new(&host).post("/stop", &json!({})).await?;
     assert_eq!(answer.header("wharf-version"), Some(env!("CARGO_PKG_VERSION")));
     assert_eq!(answer.expect(202)?["pid"], host.pid());
-    assert!(host.wait_exit(PATIENCE)?.success());
+    assert!(host.wait_exit(WAIT_LIMIT)?.success());
     Ok(())
 }
 

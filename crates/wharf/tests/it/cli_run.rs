@@ -6,8 +6,8 @@ use std::process::Stdio;
 use anyhow::{Context, Result, ensure};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
-use wharf_testkit::http::Http;
-use wharf_testkit::{PATIENCE, procs};
+use wharf_testkit::http::RestClient;
+use wharf_testkit::{WAIT_LIMIT, processes};
 
 use crate::cli::{command_for_host, expect_output, run_failing_wharf, run_wharf, start_kept_session};
 use crate::program::{ChildGuard, start_and_read_lines};
@@ -20,14 +20,14 @@ fn send_interrupt(child: &std::process::Child) -> Result<()> {
 }
 
 /// Returns the newest session, as the host lists it.
-async fn newest_session(http: &Http) -> Result<Value> {
+async fn newest_session(http: &RestClient) -> Result<Value> {
     Ok(http.get("/sessions").await?.expect(200)?["sessions"][0].take())
 }
 
 #[tokio::test]
 async fn the_exit_code_tells_how_the_turn_ended_and_the_history_stays() -> Result<()> {
-    let host = scripted_host(&[])?.start()?;
-    let http = Http::new(&host);
+    let host = scripted_host(&[])?.start_host()?;
+    let http = RestClient::new(&host);
     for (prompt, code) in [
         ("echo well", 0),
         ("echo well; stop refusal", 10),
@@ -51,8 +51,10 @@ async fn the_exit_code_tells_how_the_turn_ended_and_the_history_stays() -> Resul
 
 #[tokio::test]
 async fn missing_agent_is_named() -> Result<()> {
-    let host =
-        scripted_host(&[])?.agent("broken", &["false".to_owned()]).agent("absent", &["/no/such".to_owned()]).start()?;
+    let host = scripted_host(&[])?
+        .with_agent("broken", &["false".to_owned()])
+        .with_agent("absent", &["/no/such".to_owned()])
+        .start_host()?;
     let unknown = run_failing_wharf(&host, &["run", "nobody", "echo x"], 4)?;
     assert!(unknown.contains("nobody") && unknown.contains("scripted"), "{unknown}");
     let absent = run_failing_wharf(&host, &["run", "absent", "echo x"], 4)?;
@@ -67,7 +69,7 @@ async fn missing_agent_is_named() -> Result<()> {
 
 #[tokio::test]
 async fn a_prompt_may_come_by_a_pipe() -> Result<()> {
-    let host = scripted_host(&[])?.start()?;
+    let host = scripted_host(&[])?.start_host()?;
     let id = start_kept_session(&host, &["--label", "p"])?;
     for arguments in [
         &["run", "scripted"][..],
@@ -85,8 +87,8 @@ async fn a_prompt_may_come_by_a_pipe() -> Result<()> {
 
 #[tokio::test]
 async fn a_kept_session_goes_on_and_waiting_shows_only_its_own_turn() -> Result<()> {
-    let host = scripted_host(&[])?.start()?;
-    let http = Http::new(&host);
+    let host = scripted_host(&[])?.start_host()?;
+    let http = RestClient::new(&host);
     run_wharf(&host, &["run", "scripted", "--keep", "--label", "k", "echo first"])?;
     let session = newest_session(&http).await?;
     assert_eq!((session["status"].as_str(), session["label"].as_str()), (Some("running"), Some("k")));
@@ -98,14 +100,14 @@ async fn a_kept_session_goes_on_and_waiting_shows_only_its_own_turn() -> Result<
     let id = session["id"].as_str().context("no id")?;
     wait_for_session(&http, id, "the queue", |session| session["queued"] == 1).await?;
     run_wharf(&host, &["interrupt", "k"])?;
-    assert_eq!(waiting.rest()?, ["ours", "── turn-end (refusal) ──"]);
+    assert_eq!(waiting.read_rest()?, ["ours", "── turn-end (refusal) ──"]);
     assert_eq!(waiting.code()?, Some(10));
     Ok(())
 }
 
 #[test]
 fn without_a_terminal_an_ask_stays_open_until_it_is_answered() -> Result<()> {
-    let host = scripted_host(&[])?.start()?;
+    let host = scripted_host(&[])?.start_host()?;
     let mut running = start_and_read_lines(command_for_host(&host, &["run", "scripted", "--label", "asking", "ask"]))?;
     running.find(|line| line.starts_with("[awaiting input]"))?;
     let asks = run_wharf(&host, &["asks"])?;
@@ -118,7 +120,7 @@ fn without_a_terminal_an_ask_stays_open_until_it_is_answered() -> Result<()> {
     assert!(several.contains("allow_always") && several.contains("fits several"), "{several}");
     run_failing_wharf(&host, &["answer", &format!("asking/{}9", columns[1]), "rej"], 4)?;
     run_wharf(&host, &["answer", columns[1], "rej"])?;
-    assert_eq!(running.rest()?, ["chosen: reject_once", "── turn-end (end_turn) ──"]);
+    assert_eq!(running.read_rest()?, ["chosen: reject_once", "── turn-end (end_turn) ──"]);
     assert_eq!(running.code()?, Some(0));
     run_failing_wharf(&host, &["answer", "asking", "rej"], 4)?;
     Ok(())
@@ -126,7 +128,7 @@ fn without_a_terminal_an_ask_stays_open_until_it_is_answered() -> Result<()> {
 
 #[test]
 fn asks_are_denied_or_allowed_as_the_flags_say() -> Result<()> {
-    let host = scripted_host(&[])?.start()?;
+    let host = scripted_host(&[])?.start_host()?;
     for (flag, answer) in [("--deny", "chosen: reject_once"), ("--allow", "chosen: allow_once")] {
         let output = run_wharf(&host, &["run", "scripted", flag, "ask 2"])?;
         assert_eq!(output.lines().filter(|line| *line == answer).count(), 2, "{output}");
@@ -137,12 +139,12 @@ fn asks_are_denied_or_allowed_as_the_flags_say() -> Result<()> {
 
 #[tokio::test]
 async fn ctrl_c_cancels_the_turn_and_a_second_one_leaves() -> Result<()> {
-    let host = scripted_host(&[])?.start()?;
-    let http = Http::new(&host);
+    let host = scripted_host(&[])?.start_host()?;
+    let http = RestClient::new(&host);
     let mut running = start_and_read_lines(command_for_host(&host, &["run", "scripted", "echo begun; tool; hang"]))?;
     assert_eq!(running.next()?, "begun");
     send_interrupt(&running.guard.0)?;
-    assert_eq!(running.rest()?.last().map(String::as_str), Some("── turn-end (cancelled) ──"));
+    assert_eq!(running.read_rest()?.last().map(String::as_str), Some("── turn-end (cancelled) ──"));
     assert_eq!(running.code()?, Some(12));
 
     for (flags, status) in [(&["--keep"][..], "running"), (&[], "killed")] {
@@ -154,7 +156,7 @@ async fn ctrl_c_cancels_the_turn_and_a_second_one_leaves() -> Result<()> {
         let said = read_first_line(running.0.stderr.take())?;
         assert!(said.contains("once more"), "{said}");
         send_interrupt(&running.0)?;
-        let ended = procs::wait_exit(&mut running.0, PATIENCE)?.context("it goes on")?;
+        let ended = processes::wait_exit(&mut running.0, WAIT_LIMIT)?.context("it goes on")?;
         assert_eq!(ended.code(), Some(130));
         wait_for_session(&http, &id, status, |session| session["status"] == status).await?;
         run_wharf(&host, &["kill", &id])?;
@@ -173,8 +175,8 @@ fn read_first_line(stream: Option<impl Read + Send + 'static>) -> Result<String>
 
 #[tokio::test]
 async fn closed_output_pipe_ends_the_command_without_an_error() -> Result<()> {
-    let host = scripted_host(&[])?.start()?;
-    let http = Http::new(&host);
+    let host = scripted_host(&[])?.start_host()?;
+    let http = RestClient::new(&host);
     let mut verb = command_for_host(&host, &["run", "scripted", "think begun; tick 100000 1000"]);
     let mut running = ChildGuard(verb.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?);
     let mut line = String::new();
@@ -184,7 +186,7 @@ async fn closed_output_pipe_ends_the_command_without_an_error() -> Result<()> {
     drop(reader);
     let id = newest_session(&http).await?["id"].as_str().context("no id")?.to_owned();
     run_wharf(&host, &["interrupt", &id])?;
-    let status = procs::wait_exit(&mut running.0, PATIENCE)?.context("it goes on")?;
+    let status = processes::wait_exit(&mut running.0, WAIT_LIMIT)?.context("it goes on")?;
     let mut said = String::new();
     running.0.stderr.take().context("no stderr")?.read_to_string(&mut said)?;
     assert_eq!((status.code(), said.as_str()), (Some(0), ""));
@@ -196,7 +198,7 @@ async fn closed_output_pipe_ends_the_command_without_an_error() -> Result<()> {
 fn agent_gets_path_and_the_variables_of_its_adapter_only() -> Result<()> {
     let mut options = scripted_host(&[])?;
     options.config.get_or_insert_default().insert_str(0, "env_passthrough = [\"WANTED\"]\n");
-    let host = options.start()?;
+    let host = options.start_host()?;
     for (name, passed) in [("WANTED", true), ("LC_WHARF_TEST", true), ("UNWANTED_BY_ALL", false)] {
         let mut verb = command_for_host(&host, &["run", "scripted", &format!("env {name}")]);
         let output = expect_output(verb.env(name, "its value").output()?, 0)?;

@@ -1,11 +1,11 @@
-//! Cold sessions come back: after `kill -9` of the host and after the end of their agent (rules 2.6, 2.7).
+//! ColdSessions sessions come back: after `kill -9` of the host and after the end of their agent (rules 2.6, 2.7).
 
 use std::os::unix::fs::PermissionsExt;
 
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
-use wharf_testkit::client::{Client, RpcError};
-use wharf_testkit::host::Host;
+use wharf_testkit::client::{CallFailure, TestClient};
+use wharf_testkit::host::TestHost;
 
 use crate::recording::Recording;
 use crate::{
@@ -28,20 +28,22 @@ const WAKE_REQUESTS: [WakeRequest; 5] =
     [WakeRequest::Load, WakeRequest::Resume, WakeRequest::Attach, WakeRequest::Prompt, WakeRequest::SetMode];
 
 impl WakeRequest {
-    async fn take(self, client: &Client, session: &str, cwd: &str) -> Result<Value, RpcError> {
+    async fn take(self, client: &TestClient, session: &str, cwd: &str) -> Result<Value, CallFailure> {
         let start = json!({ "sessionId": session, "cwd": cwd, "mcpServers": [] });
         match self {
-            Self::Load => client.request("session/load", start).await,
-            Self::Resume => client.request("session/resume", start).await,
-            Self::Attach => client.request("session/attach", json!({ "sessionId": session })).await,
-            Self::Prompt => client.prompt(session, "echo back").await,
-            Self::SetMode => client.request("session/set_mode", json!({ "sessionId": session, "modeId": "ask" })).await,
+            Self::Load => client.call_method("session/load", start).await,
+            Self::Resume => client.call_method("session/resume", start).await,
+            Self::Attach => client.call_method("session/attach", json!({ "sessionId": session })).await,
+            Self::Prompt => client.send_prompt(session, "echo back").await,
+            Self::SetMode => {
+                client.call_method("session/set_mode", json!({ "sessionId": session, "modeId": "ask" })).await
+            }
         }
     }
 }
 
 /// Returns the texts that the log holds, in order.
-fn logged_texts(host: &Host, session: &str) -> Result<Vec<String>> {
+fn logged_texts(host: &TestHost, session: &str) -> Result<Vec<String>> {
     let updates = log::list_events(host, session, "agent_updated")?;
     let update = |event: &Value| event["frame"]["params"]["update"].clone();
     let chunks = updates.iter().map(update).filter(|update| update["content"]["text"].is_string());
@@ -49,25 +51,25 @@ fn logged_texts(host: &Host, session: &str) -> Result<Vec<String>> {
 }
 
 /// Returns how the agent was started each time.
-fn list_start_kinds(host: &Host, session: &str) -> Result<Vec<String>> {
+fn list_start_kinds(host: &TestHost, session: &str) -> Result<Vec<String>> {
     let starts = log::list_events(host, session, "agent_starting")?;
     Ok(starts.iter().map(|event| event["how"].as_str().unwrap_or_default().to_owned()).collect())
 }
 
 /// Returns how the prompts ended, in the order of their ends.
-fn list_prompt_ends(host: &Host, session: &str) -> Result<Vec<String>> {
+fn list_prompt_ends(host: &TestHost, session: &str) -> Result<Vec<String>> {
     let ends = log::list_events(host, session, "prompt_ended")?;
     Ok(ends.iter().map(|event| event["end"]["how"].as_str().unwrap_or_default().to_owned()).collect())
 }
 
-async fn wait_until_accepted(host: &Host, session: &str, word: &str) -> Result<()> {
+async fn wait_until_accepted(host: &TestHost, session: &str, word: &str) -> Result<()> {
     log::expect_event(host, session, "prompt_accepted", |event| event["frame"].to_string().contains(word))
         .await
         .map(drop)
 }
 
 /// Brings the session back by this request, prompts it, and checks that its log was appended to.
-async fn check_return(host: &Host, way: WakeRequest, session: &str, before: &[Value], how: &str) -> Result<()> {
+async fn check_return(host: &TestHost, way: WakeRequest, session: &str, before: &[Value], how: &str) -> Result<()> {
     let client = connect_client(host).await?;
     way.take(&client, session, &cwd(host)?).await?;
     assert_eq!(prompt_for_text(&client, session, "echo after").await?, "after");
@@ -86,11 +88,11 @@ async fn check_return(host: &Host, way: WakeRequest, session: &str, before: &[Va
 #[tokio::test]
 async fn every_request_brings_a_session_back_after_kill_9() -> Result<()> {
     for (flags, how) in [(&[][..], "load"), (&["--resume"], "resume")] {
-        let mut host = scripted_host(flags)?.start()?;
+        let mut host = scripted_host(flags)?.start_host()?;
         let mut sessions = Vec::new();
         for way in WAKE_REQUESTS {
             let (client, session) = open_session(&host).await?;
-            client.prompt(&session, "echo before").await?;
+            client.send_prompt(&session, "echo before").await?;
             sessions.push((way, session));
         }
         host.restart()?;
@@ -106,11 +108,11 @@ async fn every_request_brings_a_session_back_after_kill_9() -> Result<()> {
 
 #[tokio::test]
 async fn every_request_brings_a_session_back_after_a_crash_of_the_agent() -> Result<()> {
-    let host = scripted_host(&[])?.start()?;
+    let host = scripted_host(&[])?.start_host()?;
     for way in WAKE_REQUESTS {
         let (client, session) = open_session(&host).await?;
-        client.prompt(&session, "echo before").await?;
-        let error = expect_error(client.prompt(&session, "crash 3").await)?;
+        client.send_prompt(&session, "echo before").await?;
+        let error = expect_error(client.send_prompt(&session, "crash 3").await)?;
         assert_eq!(error.data["reason"], "agent_exited", "{error}");
         log::expect_event(&host, &session, "ended", |_| true).await?;
         let before = log::read_records(&host, &session)?;
@@ -121,11 +123,11 @@ async fn every_request_brings_a_session_back_after_a_crash_of_the_agent() -> Res
 
 #[tokio::test]
 async fn a_client_that_stayed_goes_on_with_the_next_agent() -> Result<()> {
-    let host = scripted_host(&[])?.start()?;
+    let host = scripted_host(&[])?.start_host()?;
     let (first, session) = open_session(&host).await?;
     let second = join_session(&host, &session).await?;
     let agent = parse_pids(&prompt_for_text(&first, &session, "pid").await?);
-    expect_error(first.prompt(&session, "crash").await)?;
+    expect_error(first.send_prompt(&session, "crash").await)?;
     let next = parse_pids(&prompt_for_text(&first, &session, "pid").await?);
     assert_ne!(agent, next);
     second.expect_text(&format!("pid {}", next.first().context("no pid")?)).await;
@@ -134,10 +136,10 @@ async fn a_client_that_stayed_goes_on_with_the_next_agent() -> Result<()> {
 
 #[tokio::test]
 async fn a_session_that_was_closed_comes_back_with_a_prompt() -> Result<()> {
-    let host = scripted_host(&["--close"])?.start()?;
+    let host = scripted_host(&["--close"])?.start_host()?;
     let (first, session) = open_session(&host).await?;
-    first.prompt(&session, "echo before").await?;
-    first.request("session/close", json!({ "sessionId": session })).await?;
+    first.send_prompt(&session, "echo before").await?;
+    first.call_method("session/close", json!({ "sessionId": session })).await?;
     let ended = log::expect_event(&host, &session, "ended", |_| true).await?;
     assert_eq!(ended["ending"]["reason"], "closed");
     let second = connect_client(&host).await?;
@@ -155,20 +157,20 @@ async fn replay_of_the_agent_is_dropped_before_and_after_its_answer() -> Result<
         &["--replay", "500", "--replay-after-load"],
     ];
     for flags in cases {
-        let mut host = scripted_host(&[flags, &["--commands"]].concat())?.start()?;
+        let mut host = scripted_host(&[flags, &["--commands"]].concat())?.start_host()?;
         let (first, session) = open_session(&host).await?;
-        first.prompt(&session, "echo before").await?;
+        first.send_prompt(&session, "echo before").await?;
         host.restart()?;
         let second = connect_client(&host).await?;
         // Both are sent at the same time: the prompt has to wait until the replay is over.
         let load = json!({ "sessionId": session, "cwd": cwd(&host)?, "mcpServers": [] });
-        let loading = second.start("session/load", load).await;
+        let loading = second.start_request("session/load", load).await;
         let prompting = second.start_prompt(&session, "echo after").await;
-        loading.answer().await?;
-        assert_eq!(stop_reason(prompting.answer().await)?, "end_turn", "{flags:?}");
+        loading.wait_answer().await?;
+        assert_eq!(stop_reason(prompting.wait_answer().await)?, "end_turn", "{flags:?}");
         assert_eq!(logged_texts(&host, &session)?, ["before", "after"], "{flags:?}");
         let third = join_session(&host, &session).await?;
-        assert_eq!(third.texts(), ["before", "after"], "{flags:?}");
+        assert_eq!(third.chunk_texts(), ["before", "after"], "{flags:?}");
         // State updates are not part of the replay.
         let updates = log::list_events(&host, &session, "agent_updated")?;
         let commands = updates.iter().filter(|event| event["update"] == "available_commands_update").count();
@@ -179,9 +181,9 @@ async fn replay_of_the_agent_is_dropped_before_and_after_its_answer() -> Result<
 
 #[tokio::test]
 async fn a_replay_of_many_megabytes_is_no_fault() -> Result<()> {
-    let mut host = scripted_host(&["--replay", "50000", "--commands"])?.start()?;
+    let mut host = scripted_host(&["--replay", "50000", "--commands"])?.start_host()?;
     let (first, session) = open_session(&host).await?;
-    first.prompt(&session, "echo before").await?;
+    first.send_prompt(&session, "echo before").await?;
     host.restart()?;
     let second = join_session(&host, &session).await?;
     assert_eq!(prompt_for_text(&second, &session, "echo after").await?, "after");
@@ -193,17 +195,17 @@ async fn a_replay_of_many_megabytes_is_no_fault() -> Result<()> {
 #[tokio::test]
 async fn mode_and_options_in_force_are_set_again_before_the_first_prompt() -> Result<()> {
     let recording = Recording::new()?;
-    let mut host = recording.scripted(&[])?.start()?;
+    let mut host = recording.host_options(&[])?.start_host()?;
     let (first, session) = open_session(&host).await?;
-    first.request("session/set_mode", json!({ "sessionId": session, "modeId": "auto" })).await?;
+    first.call_method("session/set_mode", json!({ "sessionId": session, "modeId": "auto" })).await?;
     let option = json!({ "sessionId": session, "configId": "model", "value": "large" });
-    first.request("session/set_config_option", option).await?;
+    first.call_method("session/set_config_option", option).await?;
     host.restart()?;
     let second = connect_client(&host).await?;
     let said = prompt_for_text(&second, &session, "mode").await?;
     assert!(said.starts_with("mode=auto model=large "), "{said}");
     let expected = ["session/load", "session/set_mode", "session/set_config_option", "session/prompt"];
-    assert_eq!(recording.methods()?, expected);
+    assert_eq!(recording.read_methods()?, expected);
     let loaded = join_session(&host, &session).await?.load_session(&session, &cwd(&host)?).await?;
     assert_eq!(loaded["modes"]["currentModeId"], "auto");
     assert_eq!(loaded["configOptions"][0]["currentValue"], "large");
@@ -220,7 +222,7 @@ async fn mode_and_options_in_force_are_set_again_before_the_first_prompt() -> Re
     let fourth = connect_client(&host).await?;
     let said = prompt_for_text(&fourth, &session, "mode").await?;
     assert!(said.starts_with("mode=ask model=large "), "{said}");
-    assert_eq!(recording.methods()?, ["session/load", "session/set_config_option", "session/prompt"]);
+    assert_eq!(recording.read_methods()?, ["session/load", "session/set_config_option", "session/prompt"]);
     Ok(())
 }
 
@@ -233,9 +235,9 @@ async fn a_session_does_not_come_back_with_more_rights_than_it_had() -> Result<(
     ];
     for (flag, prompt, word) in cases {
         let recording = Recording::new()?;
-        let mut host = recording.scripted(&["--error-on", flag])?.start()?;
+        let mut host = recording.host_options(&["--error-on", flag])?.start_host()?;
         let (first, session) = open_session(&host).await?;
-        first.prompt(&session, prompt).await?;
+        first.send_prompt(&session, prompt).await?;
         host.restart()?;
         for way in [WakeRequest::Load, WakeRequest::Resume, WakeRequest::Attach, WakeRequest::SetMode] {
             let client = connect_client(&host).await?;
@@ -244,12 +246,12 @@ async fn a_session_does_not_come_back_with_more_rights_than_it_had() -> Result<(
             assert_eq!(error.data["reason"], "start_failed", "{way:?}: {error}");
         }
         let client = connect_client(&host).await?;
-        let error = expect_error(client.prompt(&session, "echo never").await)?;
+        let error = expect_error(client.send_prompt(&session, "echo never").await)?;
         assert_eq!(error.data["reason"], "start_failed", "{error}");
         let ended = log::list_events(&host, &session, "ended")?;
         let ending = &ended.last().context("no end")?["ending"];
         assert!(ending["message"].as_str().is_some_and(|message| message.contains(word)), "{ending}");
-        let prompts = recording.messages()?;
+        let prompts = recording.read_messages()?;
         let prompts: Vec<&Value> = prompts.iter().filter(|message| message["method"] == "session/prompt").collect();
         assert_eq!(prompts.len(), 1, "no prompt reached an agent without its limits: {prompts:?}");
     }
@@ -259,15 +261,15 @@ async fn a_session_does_not_come_back_with_more_rights_than_it_had() -> Result<(
 #[tokio::test]
 async fn start_parameters_are_kept_privately_and_used_on_return() -> Result<()> {
     let recording = Recording::new()?;
-    let mut host = recording.scripted(&[])?.start()?;
+    let mut host = recording.host_options(&[])?.start_host()?;
     let (cwd, other) = (cwd(&host)?, host.directory().join("other"));
     std::fs::create_dir(&other)?;
     let server = |name: &str| json!([{ "name": name, "command": "/bin/true", "args": [], "env": [{ "name": "KEY", "value": format!("secret-of-{name}") }] }]);
     let first = connect_client(&host).await?;
     let new = json!({ "cwd": cwd, "mcpServers": server("one"), "additionalDirectories": [other] });
-    let opened = first.request("session/new", new).await?;
+    let opened = first.call_method("session/new", new).await?;
     let session = opened["sessionId"].as_str().context("no id")?.to_owned();
-    first.prompt(&session, "echo before").await?;
+    first.send_prompt(&session, "echo before").await?;
 
     let folder = log::session_dir(&host, &session);
     let mode = std::fs::metadata(folder.join("start.json"))?.permissions().mode();
@@ -291,9 +293,9 @@ async fn start_parameters_are_kept_privately_and_used_on_return() -> Result<()> 
         let third = connect_client(&host).await?;
         if let WakeRequest::Load = way {
             let load = json!({ "sessionId": session, "cwd": cwd, "mcpServers": server("two") });
-            third.request("session/load", load).await?;
+            third.call_method("session/load", load).await?;
         } else {
-            third.prompt(&session, "echo back").await?;
+            third.send_prompt(&session, "echo back").await?;
         }
         let sent = recording.since_start()?.into_iter().next().context("nothing sent")?;
         assert_eq!(sent["params"]["mcpServers"], server("two"), "{way:?}");
@@ -303,7 +305,7 @@ async fn start_parameters_are_kept_privately_and_used_on_return() -> Result<()> 
 }
 
 /// Creates a session with a running turn and two queued prompts.
-async fn create_session_with_queue(host: &Host) -> Result<String> {
+async fn create_session_with_queue(host: &TestHost) -> Result<String> {
     let (first, session) = open_session(host).await?;
     let _running = first.start_prompt(&session, "echo running; hang").await;
     first.expect_text("running").await;
@@ -316,14 +318,14 @@ async fn create_session_with_queue(host: &Host) -> Result<String> {
 
 #[tokio::test]
 async fn queued_prompts_run_after_kill_9_and_a_restart() -> Result<()> {
-    let mut host = scripted_host(&[])?.start()?;
+    let mut host = scripted_host(&[])?.start_host()?;
     let session = create_session_with_queue(&host).await?;
     host.restart()?;
     // This happens without any client.
     let is_two = |event: &Value| event["frame"].to_string().contains("\"two\"");
     log::expect_event(&host, &session, "agent_updated", is_two).await?;
     let later = join_session(&host, &session).await?;
-    assert_eq!(later.texts(), ["running", "one", "two"]);
+    assert_eq!(later.chunk_texts(), ["running", "one", "two"]);
     assert_eq!(prompt_for_text(&later, &session, "echo on").await?, "on");
     assert_eq!(list_prompt_ends(&host, &session)?, ["host_restarted", "answered", "answered", "answered"]);
     Ok(())
@@ -331,7 +333,7 @@ async fn queued_prompts_run_after_kill_9_and_a_restart() -> Result<()> {
 
 #[tokio::test]
 async fn queued_prompts_run_after_an_orderly_restart_too() -> Result<()> {
-    let mut host = scripted_host(&[])?.start()?;
+    let mut host = scripted_host(&[])?.start_host()?;
     let session = create_session_with_queue(&host).await?;
     assert!(host.terminate()?.success());
     host.restart()?;
@@ -345,16 +347,16 @@ async fn queued_prompts_run_after_an_orderly_restart_too() -> Result<()> {
 
 #[tokio::test]
 async fn queued_prompts_wait_for_a_client_with_resume_on_start_none() -> Result<()> {
-    let mut host = scripted_host(&[])?.setting("resume_on_start", "none").start()?;
+    let mut host = scripted_host(&[])?.with_setting("resume_on_start", "none").start_host()?;
     let session = create_session_with_queue(&host).await?;
     host.restart()?;
     let later = connect_client(&host).await?;
-    let status = later.request("session/status", json!({ "sessionId": session })).await?;
+    let status = later.call_method("session/status", json!({ "sessionId": session })).await?;
     assert_eq!(status["status"], "not_found");
     assert_eq!(status["_meta"]["wharf"]["resumable"], true);
-    let listed = later.request("session/list", json!({})).await?;
+    let listed = later.call_method("session/list", json!({})).await?;
     assert_eq!(listed["sessions"][0]["_meta"]["wharf"]["queued"], 2, "{listed}");
-    let queue = later.request("_wharf/queue/list", json!({ "sessionId": session })).await?;
+    let queue = later.call_method("_wharf/queue/list", json!({ "sessionId": session })).await?;
     assert_eq!(queue["prompts"].as_array().map(Vec::len), Some(2), "looking starts nothing: {queue}");
     assert_eq!(list_start_kinds(&host, &session)?, ["new"]);
     // When a client prompts, the waiting prompts run first.
@@ -366,15 +368,15 @@ async fn queued_prompts_wait_for_a_client_with_resume_on_start_none() -> Result<
 #[tokio::test]
 async fn every_session_comes_back_with_resume_on_start_all() -> Result<()> {
     let options = add_scripted_agent(scripted_host(&[])?, "mortal", &["--no-load"])?;
-    let mut host = options.setting("resume_on_start", "all").start()?;
+    let mut host = options.with_setting("resume_on_start", "all").start_host()?;
     let (_first, session) = open_session(&host).await?;
     let mortal = crate::connect_client_of(&host, "mortal").await?.new_session(&cwd(&host)?).await?;
     host.restart()?;
     log::expect_event(&host, &session, "agent_started", |event| event["start"] == 2).await?;
     let later = connect_client(&host).await?;
-    let status = later.request("session/status", json!({ "sessionId": session })).await?;
+    let status = later.call_method("session/status", json!({ "sessionId": session })).await?;
     assert_eq!(status["status"], "live");
-    let status = later.request("session/status", json!({ "sessionId": mortal })).await?;
+    let status = later.call_method("session/status", json!({ "sessionId": mortal })).await?;
     assert_eq!(status["status"], "not_found");
     assert_eq!(status["_meta"]["wharf"]["resumable"], false);
     Ok(())
@@ -382,7 +384,7 @@ async fn every_session_comes_back_with_resume_on_start_all() -> Result<()> {
 
 #[tokio::test]
 async fn interrupted_turn_runs_again_with_on_restart_requeue() -> Result<()> {
-    let mut host = scripted_host(&[])?.setting("on_restart", "requeue").start()?;
+    let mut host = scripted_host(&[])?.with_setting("on_restart", "requeue").start_host()?;
     let (first, session) = open_session(&host).await?;
     let _running = first.start_prompt(&session, "echo begun; ask; echo done").await;
     first.expect_request("session/request_permission").await;
@@ -390,7 +392,7 @@ async fn interrupted_turn_runs_again_with_on_restart_requeue() -> Result<()> {
     wait_until_accepted(&host, &session, "next").await?;
     host.restart()?;
     let second = connect_client(&host).await?;
-    second.choose("allow_once");
+    second.choose_option("allow_once");
     second.load_session(&session, &cwd(&host)?).await?;
     second.expect_text("next").await;
     assert_eq!(prompt_for_text(&second, &session, "echo on").await?, "on");
@@ -403,9 +405,9 @@ async fn interrupted_turn_runs_again_with_on_restart_requeue() -> Result<()> {
 
 #[tokio::test]
 async fn an_agent_that_forgot_the_session_is_a_clear_error() -> Result<()> {
-    let mut host = scripted_host(&["--forget"])?.start()?;
+    let mut host = scripted_host(&["--forget"])?.start_host()?;
     let (first, session) = open_session(&host).await?;
-    first.prompt(&session, "echo before").await?;
+    first.send_prompt(&session, "echo before").await?;
     host.restart()?;
     for way in [WakeRequest::Load, WakeRequest::Resume, WakeRequest::Attach, WakeRequest::SetMode] {
         let client = connect_client(&host).await?;
@@ -414,25 +416,25 @@ async fn an_agent_that_forgot_the_session_is_a_clear_error() -> Result<()> {
         assert_eq!(error.data["reason"], "start_failed", "{way:?}: {error}");
     }
     let second = connect_client(&host).await?;
-    let error = expect_error(second.prompt(&session, "echo never").await)?;
+    let error = expect_error(second.send_prompt(&session, "echo never").await)?;
     assert_eq!(error.data["reason"], "start_failed", "{error}");
     // The log can still be read.
     let reader = connect_observer(&host).await?;
     reader.load_session(&session, &cwd(&host)?).await?;
-    assert_eq!(reader.texts(), ["before"]);
+    assert_eq!(reader.chunk_texts(), ["before"]);
     Ok(())
 }
 
 #[tokio::test]
 async fn agent_that_can_neither_load_nor_resume_is_a_clear_error() -> Result<()> {
-    let mut host = scripted_host(&["--no-load"])?.start()?;
+    let mut host = scripted_host(&["--no-load"])?.start_host()?;
     let (first, session) = open_session(&host).await?;
-    first.prompt(&session, "echo before").await?;
+    first.send_prompt(&session, "echo before").await?;
     host.restart()?;
     let second = connect_client(&host).await?;
     let loaded = second.load_session(&session, &cwd(&host)?).await?;
     assert_eq!(loaded["_meta"]["wharf"], json!({ "status": "killed", "resumable": false }));
-    assert_eq!(second.texts(), ["before"]);
+    assert_eq!(second.chunk_texts(), ["before"]);
     for way in [WakeRequest::Resume, WakeRequest::Prompt, WakeRequest::SetMode] {
         let error = expect_error(way.take(&second, &session, &cwd(&host)?).await)?;
         assert_eq!(error.data["reason"], "not_resumable", "{way:?}: {error}");
@@ -446,18 +448,18 @@ async fn agent_that_can_neither_load_nor_resume_is_a_clear_error() -> Result<()>
 
 #[tokio::test]
 async fn observers_read_a_cold_session_and_start_nothing() -> Result<()> {
-    let mut host = scripted_host(&[])?.start()?;
+    let mut host = scripted_host(&[])?.start_host()?;
     let (first, session) = open_session(&host).await?;
-    first.prompt(&session, "echo before").await?;
+    first.send_prompt(&session, "echo before").await?;
     host.restart()?;
     log::expect_event(&host, &session, "ended", |_| true).await?;
     let before = log::read_records(&host, &session)?;
     let (by_token, by_wish) = (connect_observer(&host).await?, connect_client(&host).await?);
     by_token.load_session(&session, &cwd(&host)?).await?;
-    assert_eq!(by_token.texts(), ["before"]);
+    assert_eq!(by_token.chunk_texts(), ["before"]);
     WakeRequest::Resume.take(&by_token, &session, &cwd(&host)?).await?;
     WakeRequest::Attach.take(&by_token, &session, &cwd(&host)?).await?;
-    by_wish.request("session/attach", json!({ "sessionId": session, "role": "observer" })).await?;
+    by_wish.call_method("session/attach", json!({ "sessionId": session, "role": "observer" })).await?;
     for observer in [&by_token, &by_wish] {
         for way in [WakeRequest::Prompt, WakeRequest::SetMode] {
             let error = expect_error(way.take(observer, &session, &cwd(&host)?).await)?;
@@ -471,7 +473,7 @@ async fn observers_read_a_cold_session_and_start_nothing() -> Result<()> {
 #[tokio::test]
 async fn start_parameters_are_sent_again_byte_for_byte() -> Result<()> {
     let recording = Recording::new()?;
-    let mut host = recording.scripted(&[])?.start()?;
+    let mut host = recording.host_options(&[])?.start_host()?;
     let (first, directory) = (connect_client(&host).await?, cwd(&host)?);
     let odd = r#""z" : 1.50e1,"a":{"y":-0.0,"x":"\u0041"},"mcpServers":[ {"name":"one","command":"/bin/true","args":[],"env":[]} ]"#;
     first
@@ -481,7 +483,7 @@ async fn start_parameters_are_sent_again_byte_for_byte() -> Result<()> {
         .await;
     let opened = first.expect("the answer", |frame| *frame.id() == "new").await;
     let session = opened.body["result"]["sessionId"].as_str().context("no id")?.to_owned();
-    first.prompt(&session, "echo before").await?;
+    first.send_prompt(&session, "echo before").await?;
     host.restart()?;
     let second = connect_client(&host).await?;
     assert_eq!(prompt_for_text(&second, &session, "echo after").await?, "after");
@@ -506,9 +508,9 @@ async fn start_parameters_are_sent_again_byte_for_byte() -> Result<()> {
 
 #[tokio::test]
 async fn clients_that_wake_a_session_at_the_same_time_share_one_agent() -> Result<()> {
-    let mut host = scripted_host(&["--delay", "session/load=200"])?.start()?;
+    let mut host = scripted_host(&["--delay", "session/load=200"])?.start_host()?;
     let (first, session) = open_session(&host).await?;
-    first.prompt(&session, "echo before").await?;
+    first.send_prompt(&session, "echo before").await?;
     host.restart()?;
     let cwd = cwd(&host)?;
     let mut clients = Vec::new();
@@ -523,13 +525,13 @@ async fn clients_that_wake_a_session_at_the_same_time_share_one_agent() -> Resul
     assert_eq!(list_start_kinds(&host, &session)?, ["new", "load"]);
     let mut agents = Vec::new();
     for (_, client) in &clients {
-        let before = client.transcript().len();
-        client.prompt(&session, "pid").await?;
+        let before = client.received_frames().len();
+        client.send_prompt(&session, "pid").await?;
         let said = client
-            .transcript()
+            .received_frames()
             .into_iter()
             .skip(before)
-            .find_map(|frame| frame.text().filter(|text| text.starts_with("pid")).map(str::to_owned));
+            .find_map(|frame| frame.chunk_text().filter(|text| text.starts_with("pid")).map(str::to_owned));
         agents.push(said);
     }
     agents.dedup();

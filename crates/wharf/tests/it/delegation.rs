@@ -5,10 +5,10 @@ use std::os::unix::fs::symlink;
 
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
-use wharf_testkit::client::Client;
-use wharf_testkit::host::{Host, HostOptions};
-use wharf_testkit::http::Http;
-use wharf_testkit::{PATIENCE, look, procs};
+use wharf_testkit::client::TestClient;
+use wharf_testkit::host::{HostOptions, TestHost};
+use wharf_testkit::http::RestClient;
+use wharf_testkit::{WAIT_LIMIT, polling, processes};
 
 use crate::identity::{CallingAgent, list_ids, run_verb_in_agent, token_of};
 use crate::mcp_client::Mcp;
@@ -27,12 +27,12 @@ fn configure_delegation(settings: &str) -> Result<HostOptions> {
 /// A session whose agent calls the host over HTTP.
 struct ParentSession {
     agent: CallingAgent,
-    http: Http,
+    http: RestClient,
     mcp: Mcp,
 }
 
 impl ParentSession {
-    async fn new(host: &Host) -> Result<Self> {
+    async fn new(host: &TestHost) -> Result<Self> {
         let agent = CallingAgent::new(host).await?;
         let http = agent.http(host).await?;
         Ok(Self { agent, mcp: Mcp::Http(http.clone()), http })
@@ -42,36 +42,40 @@ impl ParentSession {
         &self.agent.session
     }
 
-    async fn child(&self) -> Result<String> {
+    async fn start_child(&self) -> Result<String> {
         let child = self.http.post("/sessions/agent", &json!({ "adapter": "child" })).await?.expect(201)?;
         Ok(child["id"].as_str().context("no id")?.to_owned())
     }
 
     /// Checks that both requests that start a child are refused with this status and code.
     async fn is_refused(&mut self, wanted: &Value, status: u16, code: &str) -> Result<()> {
-        assert_eq!(self.http.post("/sessions/agent", wanted).await?.fault(), (status, code.to_owned()), "{wanted}");
+        assert_eq!(
+            self.http.post("/sessions/agent", wanted).await?.status_and_code(),
+            (status, code.to_owned()),
+            "{wanted}"
+        );
         for tool in ["start_agent_session", "agent_start"] {
-            assert_eq!(self.mcp.refusal(tool, wanted.clone()).await?.0, code, "{wanted}");
+            assert_eq!(self.mcp.call_for_refusal(tool, wanted.clone()).await?.0, code, "{wanted}");
         }
         Ok(())
     }
 }
 
 /// Returns the number of sessions with a log, and of processes.
-fn count_sessions_and_processes(host: &Host) -> Result<(usize, usize)> {
-    Ok((log::all_sessions(host)?.len(), procs::descendants(host.pid()).len()))
+fn count_sessions_and_processes(host: &TestHost) -> Result<(usize, usize)> {
+    Ok((log::all_sessions(host)?.len(), processes::list_descendants(host.pid()).len()))
 }
 
 /// Returns a caller with the current token of a session's agent.
-async fn agent_caller(host: &Host, session: &str) -> Result<Http> {
+async fn agent_caller(host: &TestHost, session: &str) -> Result<RestClient> {
     let client = connect_client(host).await?;
     client.load_session(session, &cwd(host)?).await?;
-    Ok(Http::with_token(host, &token_of(&client, session, host).await?))
+    Ok(RestClient::with_token(host, &token_of(&client, session, host).await?))
 }
 
 #[tokio::test]
 async fn delegation_is_off_by_default() -> Result<()> {
-    let host = add_scripted_agent(scripted_host(&[])?, "child", &[])?.start()?;
+    let host = add_scripted_agent(scripted_host(&[])?, "child", &[])?.start_host()?;
     let mut parent = ParentSession::new(&host).await?;
     let before = count_sessions_and_processes(&host)?;
     for wanted in [json!({ "adapter": "child" }), json!({ "adapter": "scripted" }), json!({ "adapter": "no such" })] {
@@ -83,23 +87,23 @@ async fn delegation_is_off_by_default() -> Result<()> {
 
 #[tokio::test]
 async fn an_agent_starts_a_child_works_with_it_and_ends_it() -> Result<()> {
-    let host = configure_delegation("")?.start()?;
+    let host = configure_delegation("")?.start_host()?;
     let mut parent = ParentSession::new(&host).await?;
     let start = json!({ "adapter": "child", "prompt": "echo first", "label": "helper" });
-    let child = parent.mcp.call("agent_start", start).await?;
+    let child = parent.mcp.call_tool("agent_start", start).await?;
     let id = child["id"].as_str().context("no id")?.to_owned();
     assert_eq!((&child["parentSessionId"], &child["depth"]), (&json!(parent.id()), &json!(1)));
     assert_eq!(child["cwd"], fs::canonicalize(host.directory())?.to_str().context("odd")?);
     let mcp = &mut parent.mcp;
-    mcp.call("wait_agent_session", json!({ "sessionId": id })).await?;
-    mcp.call("agent_prompt", json!({ "sessionId": id, "prompt": "echo second" })).await?;
-    mcp.call("wait_agent_session", json!({ "sessionId": id })).await?;
-    let told = mcp.call("agent_output", json!({ "sessionId": id })).await?;
+    mcp.call_tool("wait_agent_session", json!({ "sessionId": id })).await?;
+    mcp.call_tool("agent_prompt", json!({ "sessionId": id, "prompt": "echo second" })).await?;
+    mcp.call_tool("wait_agent_session", json!({ "sessionId": id })).await?;
+    let told = mcp.call_tool("agent_output", json!({ "sessionId": id })).await?;
     assert_eq!(told["lines"], json!(["first", TURN_END, "second", TURN_END]));
-    let listed = mcp.call("agent_sessions_list", json!({})).await?;
+    let listed = mcp.call_tool("agent_sessions_list", json!({})).await?;
     assert_eq!(list_ids(&listed), [&id, &parent.agent.session]);
-    assert_eq!(mcp.call("agent_kill", json!({ "sessionId": id })).await?["ok"], true);
-    assert_eq!(mcp.refusal("agent_prompt", json!({ "sessionId": id, "prompt": "again" })).await?.0, "killed");
+    assert_eq!(mcp.call_tool("agent_kill", json!({ "sessionId": id })).await?["ok"], true);
+    assert_eq!(mcp.call_for_refusal("agent_prompt", json!({ "sessionId": id, "prompt": "again" })).await?.0, "killed");
 
     // The log records the ancestry and the session whose agent acted.
     let origin = log::list_events(&host, &id, "created")?.remove(0)["origin"].take();
@@ -107,12 +111,12 @@ async fn an_agent_starts_a_child_works_with_it_and_ends_it() -> Result<()> {
     let prompts = log::list_events(&host, &id, "prompt_accepted")?;
     ensure!(prompts.iter().all(|prompt| prompt["sender"]["parent"] == parent.id()), "{prompts:?}");
     // Every surface shows the ancestry; a session of the user has none.
-    let user = Http::new(&host);
+    let user = RestClient::new(&host);
     let listed = user.get("/sessions").await?.expect(200)?;
     assert_eq!(listed["sessions"][0]["parentSessionId"], parent.id());
     assert!(listed["sessions"][1].get("parentSessionId").is_none() && listed["sessions"][1].get("depth").is_none());
     let all = json!({ "_meta": { "wharf": { "all": true } } });
-    let listed = parent.agent.client.request("session/list", all).await?;
+    let listed = parent.agent.client.call_method("session/list", all).await?;
     let meta = &listed["sessions"][0]["_meta"]["wharf"];
     assert_eq!((&meta["parentSessionId"], &meta["depth"]), (&json!(parent.id()), &json!(1)));
     let shown = crate::program::wharf_command(&["show", &id, "--state-dir"]).arg(host.state_dir()).output()?;
@@ -123,7 +127,7 @@ async fn an_agent_starts_a_child_works_with_it_and_ends_it() -> Result<()> {
 
 #[tokio::test]
 async fn process_of_an_agent_delegates_without_a_token() -> Result<()> {
-    let host = configure_delegation("")?.start()?;
+    let host = configure_delegation("")?.start_host()?;
     let agent = CallingAgent::new(&host).await?;
     let hello = json!({ "jsonrpc": "2.0", "id": 1, "method": "initialize", "params":
         { "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": { "name": "x", "version": "1" } } });
@@ -133,7 +137,7 @@ async fn process_of_an_agent_delegates_without_a_token() -> Result<()> {
         { "name": "agent_start", "arguments": arguments } });
     let said = run_verb_in_agent(&host, &agent, "mcp --no-start", &[hello, ready, start]).await?;
     ensure!(said.contains(&format!(r#""parentSessionId":"{}""#, agent.session)), "{said}");
-    let socket = format!("'{}'", host.socket().display());
+    let socket = format!("'{}'", host.socket_path().display());
     let body = r#"'{"adapter":"child"}'"#;
     // Over the socket the agent is recognised whatever token it sends.
     let (status, child) =
@@ -148,7 +152,7 @@ async fn process_of_an_agent_delegates_without_a_token() -> Result<()> {
 
 #[tokio::test]
 async fn forbidden_delegation_is_refused_and_creates_no_session() -> Result<()> {
-    let host = configure_delegation("max_depth = 1")?.start()?;
+    let host = configure_delegation("max_depth = 1")?.start_host()?;
     let outside = tempfile::tempdir()?;
     let inside = host.directory().join("inside");
     fs::create_dir(&inside)?;
@@ -190,15 +194,15 @@ async fn forbidden_delegation_is_refused_and_creates_no_session() -> Result<()> 
     let mut below = Mcp::Http(http.clone());
     let before = count_sessions_and_processes(&host)?;
     let wanted = json!({ "adapter": "child" });
-    assert_eq!(http.post("/sessions/agent", &wanted).await?.fault(), (403, "max_depth_exceeded".to_owned()));
-    assert_eq!(below.refusal("agent_start", wanted).await?.0, "max_depth_exceeded");
+    assert_eq!(http.post("/sessions/agent", &wanted).await?.status_and_code(), (403, "max_depth_exceeded".to_owned()));
+    assert_eq!(below.call_for_refusal("agent_start", wanted).await?.0, "max_depth_exceeded");
     assert_eq!(count_sessions_and_processes(&host)?, before, "something was made");
     Ok(())
 }
 
 #[tokio::test]
 async fn child_cannot_start_outside_through_a_replaced_directory() -> Result<()> {
-    let host = configure_delegation("max_depth = 1")?.start()?;
+    let host = configure_delegation("max_depth = 1")?.start_host()?;
     let (outside, work) = (tempfile::tempdir()?, host.directory().join("work"));
     fs::create_dir(&work)?;
     let agent = CallingAgent::in_directory(&host, work.to_str().context("odd")?).await?;
@@ -211,7 +215,7 @@ async fn child_cannot_start_outside_through_a_replaced_directory() -> Result<()>
     for cwd in [json!(null), json!(work), json!(outside.path())] {
         let wanted = json!({ "adapter": "child", "cwd": cwd });
         assert_eq!(
-            http.post("/sessions/agent", &wanted).await?.fault(),
+            http.post("/sessions/agent", &wanted).await?.status_and_code(),
             (403, "cwd_outside_parent".to_owned()),
             "{cwd}"
         );
@@ -222,7 +226,7 @@ async fn child_cannot_start_outside_through_a_replaced_directory() -> Result<()>
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn simultaneous_starts_stay_within_the_quota() -> Result<()> {
-    let host = configure_delegation("max_children = 3")?.start()?;
+    let host = configure_delegation("max_children = 3")?.start_host()?;
     let mut parent = ParentSession::new(&host).await?;
     let mut starting = tokio::task::JoinSet::new();
     for _ in 0..10 {
@@ -235,7 +239,7 @@ async fn simultaneous_starts_stay_within_the_quota() -> Result<()> {
         match answer.status {
             201 => started.push(answer.json()["id"].as_str().context("no id")?.to_owned()),
             _ => {
-                assert_eq!(answer.fault(), (429, "child_quota_exceeded".to_owned()));
+                assert_eq!(answer.status_and_code(), (429, "child_quota_exceeded".to_owned()));
                 refusals += 1;
             }
         }
@@ -246,15 +250,15 @@ async fn simultaneous_starts_stay_within_the_quota() -> Result<()> {
     parent.is_refused(&json!({ "adapter": "child" }), 429, "child_quota_exceeded").await?;
     assert_eq!(count_sessions_and_processes(&host)?, before, "something was made");
     // Ended children do not count, and another session has its own quota.
-    parent.http.poke(&format!("/sessions/{}/kill", started[0])).await?.expect(200)?;
-    parent.child().await?;
-    ParentSession::new(&host).await?.child().await?;
+    parent.http.post_empty(&format!("/sessions/{}/kill", started[0])).await?.expect(200)?;
+    parent.start_child().await?;
+    ParentSession::new(&host).await?.start_child().await?;
     Ok(())
 }
 
 #[tokio::test]
 async fn repeated_spawn_with_one_key_starts_one_child() -> Result<()> {
-    let host = configure_delegation("max_children = 1")?.start()?;
+    let host = configure_delegation("max_children = 1")?.start_host()?;
     let parent = ParentSession::new(&host).await?;
     let wanted = json!({ "adapter": "child" });
     let again = async || parent.http.post_with("/sessions/agent", ("idempotency-key", "k"), &wanted).await;
@@ -265,11 +269,12 @@ async fn repeated_spawn_with_one_key_starts_one_child() -> Result<()> {
 
 #[tokio::test]
 async fn agent_controls_its_descendant_sessions_only() -> Result<()> {
-    let host = configure_delegation("max_depth = 2")?.start()?;
-    let user = Http::new(&host);
+    let host = configure_delegation("max_depth = 2")?.start_host()?;
+    let user = RestClient::new(&host);
     let stranger = spawn_session(&user, &host).await?;
     let [parent, other] = [ParentSession::new(&host).await?, ParentSession::new(&host).await?];
-    let (child, sibling, cousin) = (parent.child().await?, parent.child().await?, other.child().await?);
+    let (child, sibling, cousin) =
+        (parent.start_child().await?, parent.start_child().await?, other.start_child().await?);
     let below = agent_caller(&host, &child).await?;
     let grandchild = below.post("/sessions/agent", &json!({ "adapter": "child" })).await?.expect(201)?;
     let grandchild = grandchild["id"].as_str().context("no id")?.to_owned();
@@ -277,10 +282,10 @@ async fn agent_controls_its_descendant_sessions_only() -> Result<()> {
     assert_eq!((&known["parentSessionId"], &known["depth"]), (&json!(child), &json!(2)));
     let deepest = agent_caller(&host, &grandchild).await?;
     let deeper = deepest.post("/sessions/agent", &json!({ "adapter": "child" })).await?;
-    assert_eq!(deeper.fault(), (403, "max_depth_exceeded".to_owned()));
+    assert_eq!(deeper.status_and_code(), (403, "max_depth_exceeded".to_owned()));
 
     let say = json!({ "prompt": "echo hi" });
-    let prompted = async |http: &Http, id: &str| {
+    let prompted = async |http: &RestClient, id: &str| {
         let answer = http.post(&format!("/sessions/{id}/prompt"), &say).await?;
         Ok::<_, anyhow::Error>((answer.status, answer.json()["code"].as_str().unwrap_or_default().to_owned()))
     };
@@ -296,18 +301,18 @@ async fn agent_controls_its_descendant_sessions_only() -> Result<()> {
     ] {
         for id in unseen {
             assert_eq!(prompted(http, id).await?, (404, "unknown_session".to_owned()));
-            assert_eq!(http.poke(&format!("/sessions/{id}/kill")).await?.status, 404);
+            assert_eq!(http.post_empty(&format!("/sessions/{id}/kill")).await?.status, 404);
             assert_eq!(http.get(&format!("/sessions/{id}/output")).await?.status, 404);
         }
     }
     assert_eq!(prompted(&parent.http, parent.id()).await?, (403, "observer".to_owned()), "its own");
     // A parent cannot delete its child, bring it back from a kill, or reach it over ACP.
     assert_eq!(parent.http.delete(&format!("/sessions/{child}")).await?.status, 403);
-    assert_eq!(parent.http.poke(&format!("/sessions/{child}/resume")).await?.status, 403);
-    let acp = Client::connect(&host.ws_url(), parent.http.token()).await?;
+    assert_eq!(parent.http.post_empty(&format!("/sessions/{child}/resume")).await?.status, 403);
+    let acp = TestClient::connect(&host.ws_url(), parent.http.token()).await?;
     acp.initialize().await?;
     let prompt = json!({ "sessionId": child, "prompt": [{ "type": "text", "text": "echo" }] });
-    assert_eq!(expect_error(acp.request("session/prompt", prompt).await)?.code, -32011);
+    assert_eq!(expect_error(acp.call_method("session/prompt", prompt).await)?.code, -32011);
     let adapters = parent.http.get("/adapters").await?.expect(200)?;
     let slugs: Vec<&Value> = adapters["adapters"].as_array().into_iter().flatten().map(|one| &one["slug"]).collect();
     assert_eq!(slugs, ["child"]);
@@ -317,23 +322,23 @@ async fn agent_controls_its_descendant_sessions_only() -> Result<()> {
 #[tokio::test]
 async fn asks_of_a_child_are_answered_by_the_user_unless_configured_otherwise() -> Result<()> {
     for (settings, may) in [("", false), ("answer = true", true)] {
-        let host = configure_delegation(settings)?.start()?;
+        let host = configure_delegation(settings)?.start_host()?;
         let mut parent = ParentSession::new(&host).await?;
-        let child = parent.child().await?;
-        parent.mcp.call("agent_prompt", json!({ "sessionId": child, "prompt": "ask" })).await?;
-        let waited = parent.mcp.call("wait_agent_session", json!({ "sessionId": child })).await?;
+        let child = parent.start_child().await?;
+        parent.mcp.call_tool("agent_prompt", json!({ "sessionId": child, "prompt": "ask" })).await?;
+        let waited = parent.mcp.call_tool("wait_agent_session", json!({ "sessionId": child })).await?;
         assert_eq!(waited["outcome"], "awaiting_input");
         let ask = waited["asks"][0]["askId"].as_u64().context("no ask")?;
         let yes = json!({ "sessionId": child, "optionId": "allow_once" });
         let route = format!("/sessions/{child}/asks/{ask}");
         if may {
-            parent.mcp.call("answer_agent_session", yes).await?;
+            parent.mcp.call_tool("answer_agent_session", yes).await?;
         } else {
-            assert_eq!(parent.mcp.refusal("answer_agent_session", yes).await?.0, "delegation_denied");
+            assert_eq!(parent.mcp.call_for_refusal("answer_agent_session", yes).await?.0, "delegation_denied");
             let answer = json!({ "optionId": "allow_once" });
             let refused = parent.http.post(&route, &answer).await?;
-            assert_eq!(refused.fault(), (403, "delegation_denied".to_owned()));
-            Http::new(&host).post(&route, &json!({ "optionId": "reject_once" })).await?.expect(200)?;
+            assert_eq!(refused.status_and_code(), (403, "delegation_denied".to_owned()));
+            RestClient::new(&host).post(&route, &json!({ "optionId": "reject_once" })).await?.expect(200)?;
         }
         wait_until_idle(&parent.http, &child).await?;
         let chosen = if may { "chosen: allow_once" } else { "chosen: reject_once" };
@@ -341,16 +346,16 @@ async fn asks_of_a_child_are_answered_by_the_user_unless_configured_otherwise() 
         ensure!(lines.iter().any(|line| line == chosen), "{lines:?}");
         // The child's own agent cannot answer in either case.
         let own = agent_caller(&host, &child).await?;
-        parent.mcp.call("agent_prompt", json!({ "sessionId": child, "prompt": "ask" })).await?;
+        parent.mcp.call_tool("agent_prompt", json!({ "sessionId": child, "prompt": "ask" })).await?;
         let asks = format!("/sessions/{child}/asks");
         let open = look_for(&own, &asks).await?;
         let refused = own.post(&format!("{asks}/{open}"), &json!({ "optionId": "allow_once" })).await?;
-        assert_eq!(refused.fault(), (403, "observer".to_owned()));
+        assert_eq!(refused.status_and_code(), (403, "observer".to_owned()));
     }
     Ok(())
 }
 
-async fn look_for(http: &Http, asks: &str) -> Result<u64> {
+async fn look_for(http: &RestClient, asks: &str) -> Result<u64> {
     loop {
         let open = http.get(asks).await?.expect(200)?;
         if let Some(ask) = open["asks"][0]["askId"].as_u64() {
@@ -362,20 +367,20 @@ async fn look_for(http: &Http, asks: &str) -> Result<u64> {
 #[tokio::test]
 async fn children_end_with_their_killed_parent_unless_configured_otherwise() -> Result<()> {
     for (settings, end) in [("max_depth = 2", "killed"), ("max_depth = 2\nchildren = \"keep\"", "running")] {
-        let host = configure_delegation(settings)?.start()?;
-        let user = Http::new(&host);
+        let host = configure_delegation(settings)?.start_host()?;
+        let user = RestClient::new(&host);
         let parent = ParentSession::new(&host).await?;
-        let child = parent.child().await?;
+        let child = parent.start_child().await?;
         let below = agent_caller(&host, &child).await?;
         let grandchild = below.post("/sessions/agent", &json!({ "adapter": "child" })).await?.expect(201)?;
         let grandchild = grandchild["id"].as_str().context("no id")?;
         let bystander = spawn_session(&user, &host).await?;
         // An agent that exits by itself may come back, so its children stay.
-        expect_error(parent.agent.client.prompt(parent.id(), "crash").await)?;
+        expect_error(parent.agent.client.send_prompt(parent.id(), "crash").await)?;
         wait_for_session(&user, parent.id(), "its end", |session| session["status"] == "exited").await?;
         let again = parent.agent.http(&host).await?;
         assert_eq!(list_ids(&again.get("/sessions?alive=true").await?.expect(200)?).len(), 3);
-        user.poke(&format!("/sessions/{}/kill", parent.id())).await?.expect(200)?;
+        user.post_empty(&format!("/sessions/{}/kill", parent.id())).await?.expect(200)?;
         for session in [&child, grandchild] {
             let now = wait_for_session(&user, session, end, |session| session["status"] == end).await?;
             assert_eq!(now.get("endReason"), (end == "killed").then_some(&json!("closed")));
@@ -387,16 +392,20 @@ async fn children_end_with_their_killed_parent_unless_configured_otherwise() -> 
 
 #[tokio::test]
 async fn ancestry_of_sessions_survives_a_restart() -> Result<()> {
-    let mut host = configure_delegation("max_children = 1\nmax_depth = 2")?.start()?;
+    let mut host = configure_delegation("max_children = 1\nmax_depth = 2")?.start_host()?;
     let parent = ParentSession::new(&host).await?;
-    let child = parent.child().await?;
-    host.kill9()?;
+    let child = parent.start_child().await?;
+    host.kill()?;
     host.restart()?;
-    let user = Http::new(&host);
+    let user = RestClient::new(&host);
     let known = user.get(&format!("/sessions/{child}")).await?.expect(200)?;
     assert_eq!((&known["parentSessionId"], &known["depth"]), (&json!(parent.id()), &json!(1)));
     assert_eq!(parent.http.token().len(), 64);
-    assert_eq!(Http::with_token(&host, parent.http.token()).get("/sessions").await?.status, 401, "of a dead agent");
+    assert_eq!(
+        RestClient::with_token(&host, parent.http.token()).get("/sessions").await?.status,
+        401,
+        "of a dead agent"
+    );
     // The parent comes back under its id, and its new token covers its child, which comes back for a prompt.
     let http = agent_caller(&host, parent.id()).await?;
     assert_eq!(list_ids(&http.get("/sessions").await?.expect(200)?), [&child, parent.id()]);
@@ -405,7 +414,7 @@ async fn ancestry_of_sessions_survives_a_restart() -> Result<()> {
     ensure!(output_lines(&http, &child).await?.contains(&"back".to_owned()));
     // The child counts toward the quota again.
     let refused = http.post("/sessions/agent", &json!({ "adapter": "child" })).await?;
-    assert_eq!(refused.fault(), (429, "child_quota_exceeded".to_owned()));
+    assert_eq!(refused.status_and_code(), (429, "child_quota_exceeded".to_owned()));
 
     // A sleeping child does not count; it counts when it would come back.
     let sleeps = user.post(&format!("/sessions/{child}/prompt"), &json!({ "prompt": "crash" })).await?;
@@ -414,15 +423,15 @@ async fn ancestry_of_sessions_survives_a_restart() -> Result<()> {
     let second = http.post("/sessions/agent", &json!({ "adapter": "child" })).await?.expect(201)?;
     let prompt = format!("/sessions/{child}/prompt");
     let refused = http.post(&prompt, &json!({ "prompt": "echo one too many" })).await?;
-    assert_eq!(refused.fault(), (429, "child_quota_exceeded".to_owned()));
+    assert_eq!(refused.status_and_code(), (429, "child_quota_exceeded".to_owned()));
     let gone = format!("/sessions/{}/kill", second["id"].as_str().context("no id")?);
-    http.poke(&gone).await?.expect(200)?;
+    http.post_empty(&gone).await?.expect(200)?;
     http.post(&prompt, &json!({ "prompt": "echo again" })).await?.expect(200)?;
 
     // After a clean stop the next start reads the ancestry from the index alone.
     host.terminate()?;
     host.restart()?;
-    let known = Http::new(&host).get(&format!("/sessions/{child}")).await?.expect(200)?;
+    let known = RestClient::new(&host).get(&format!("/sessions/{child}")).await?.expect(200)?;
     assert_eq!((&known["parentSessionId"], &known["depth"]), (&json!(parent.id()), &json!(1)));
     let http = agent_caller(&host, parent.id()).await?;
     assert_eq!(http.get(&format!("/sessions/{child}")).await?.status, 200);
@@ -431,16 +440,16 @@ async fn ancestry_of_sessions_survives_a_restart() -> Result<()> {
 
 #[tokio::test]
 async fn dead_parent_starts_no_child_over_a_connection_it_left_open() -> Result<()> {
-    let host = configure_delegation("")?.start()?;
+    let host = configure_delegation("")?.start_host()?;
     let parent = ParentSession::new(&host).await?;
-    parent.child().await?;
+    parent.start_child().await?;
     // An MCP connection over TCP is one request; an event stream stays open for as long as it is read.
-    let mut events = parent.http.stream("/sessions/stream", None).await?;
+    let mut events = parent.http.open_stream("/sessions/stream", None).await?;
     events.next().await?;
-    expect_error(parent.agent.client.prompt(parent.id(), "crash").await)?;
-    tokio::time::timeout(PATIENCE, events.rest()).await.context("the stream did not end with the agent")??;
-    let ended = || Ok(procs::descendants(host.pid()).len().eq(&2).then_some(()));
-    look::until(PATIENCE, ended).await?.context("the child's processes alone")?;
+    expect_error(parent.agent.client.send_prompt(parent.id(), "crash").await)?;
+    tokio::time::timeout(WAIT_LIMIT, events.read_rest()).await.context("the stream did not end with the agent")??;
+    let ended = || Ok(processes::list_descendants(host.pid()).len().eq(&2).then_some(()));
+    polling::poll_until(WAIT_LIMIT, ended).await?.context("the child's processes alone")?;
     let refused = parent.http.post("/sessions/agent", &json!({ "adapter": "child" })).await?;
     assert_eq!(refused.status, 401);
     Ok(())

@@ -7,15 +7,15 @@ use crate::{expect_error, log, open_session, scripted_host};
 
 #[tokio::test]
 async fn request_accepted_while_the_agent_starts_is_carried_out_and_answered_after_the_client_left() -> Result<()> {
-    let host = scripted_host(&["--delay", "session/load=300"])?.start()?;
+    let host = scripted_host(&["--delay", "session/load=300"])?.start_host()?;
     let (client, session) = open_session(&host).await?;
-    expect_error(client.prompt(&session, "crash 3").await)?;
+    expect_error(client.send_prompt(&session, "crash 3").await)?;
     log::expect_event(&host, &session, "ended", |_| true).await?;
-    let waiting = client.start("session/set_mode", json!({ "sessionId": session, "modeId": "auto" })).await;
+    let waiting = client.start_request("session/set_mode", json!({ "sessionId": session, "modeId": "auto" })).await;
     log::expect_event(&host, &session, "agent_starting", |event| event["how"] == "load").await?;
-    client.request("session/detach", json!({ "sessionId": session })).await?;
+    client.call_method("session/detach", json!({ "sessionId": session })).await?;
     assert!(log::list_events(&host, &session, "agent_started")?.len() == 1, "it left before the agent was back");
-    waiting.answer().await?;
+    waiting.wait_answer().await?;
     let changed = |event: &serde_json::Value| event["frame"]["params"]["update"]["currentModeId"] == "auto";
     log::expect_event(&host, &session, "agent_updated", changed).await?;
     Ok(())

@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use serde_json::json;
-use wharf_testkit::client::Client;
-use wharf_testkit::host::Host;
-use wharf_testkit::http::Http;
-use wharf_testkit::procs;
+use wharf_testkit::client::TestClient;
+use wharf_testkit::host::TestHost;
+use wharf_testkit::http::RestClient;
+use wharf_testkit::processes;
 
 use crate::{TREE_ENDS_WITHIN, connect_client, open_session, parse_pids, prompt_for_text, scripted_host};
 
@@ -20,36 +20,36 @@ const HOST_STOPS_WITHIN: Duration = Duration::from_secs(10);
 
 /// A session whose agent has disabled its shim and started a child in a session of its own.
 struct StuckTree {
-    client: Client,
+    client: TestClient,
     session: String,
     processes: Vec<u32>,
 }
 
 impl StuckTree {
-    async fn grow(host: &Host, attack: &str) -> Result<Self> {
+    async fn start_tree(host: &TestHost, attack: &str) -> Result<Self> {
         let (client, session) = open_session(host).await?;
         let shim = r#"SHIM=$(sed -n 's/^PPid:\t//p' /proc/$PPID/status)"#;
         let child = "env -i setsid sh -c 'trap \"\" TERM HUP; exec tail -f /dev/null' >/dev/null 2>&1 & echo $!";
         let said = prompt_for_text(&client, &session, &format!("sh {shim}; echo $SHIM; {attack}; {child}")).await?;
         let mut processes: Vec<u32> = said.split_whitespace().filter_map(|word| word.parse().ok()).collect();
         assert_eq!(processes.len(), 2, "{said}");
-        assert!(procs::descendants(host.pid()).contains(&processes[0]), "the shim is below the host: {said}");
+        assert!(processes::list_descendants(host.pid()).contains(&processes[0]), "the shim is below the host: {said}");
         processes.extend(parse_pids(&prompt_for_text(&client, &session, "pid").await?));
-        assert!(processes.iter().copied().all(procs::is_alive));
+        assert!(processes.iter().copied().all(processes::is_alive));
         Ok(Self { client, session, processes })
     }
 }
 
 fn assert_gone(pids: &[u32]) {
-    assert_eq!(procs::wait_gone(pids, TREE_ENDS_WITHIN), Ok(()));
+    assert_eq!(processes::wait_gone(pids, TREE_ENDS_WITHIN), Ok(()));
 }
 
 #[tokio::test]
 async fn killing_a_session_ends_its_processes_although_the_shim_is_disabled() -> Result<()> {
-    let host = scripted_host(&[])?.start()?;
+    let host = scripted_host(&[])?.start_host()?;
     for attack in [LIMIT_SHIM_FILES, STOP_SHIM] {
-        let tree = StuckTree::grow(&host, attack).await?;
-        Http::new(&host).poke(&format!("/sessions/{}/kill", tree.session)).await?.expect(200)?;
+        let tree = StuckTree::start_tree(&host, attack).await?;
+        RestClient::new(&host).post_empty(&format!("/sessions/{}/kill", tree.session)).await?.expect(200)?;
         assert_gone(&tree.processes);
     }
     Ok(())
@@ -57,11 +57,11 @@ async fn killing_a_session_ends_its_processes_although_the_shim_is_disabled() ->
 
 #[tokio::test]
 async fn deleting_a_session_ends_and_deletes_it_although_the_shim_is_disabled() -> Result<()> {
-    let host = scripted_host(&[])?.start()?;
+    let host = scripted_host(&[])?.start_host()?;
     for attack in [LIMIT_SHIM_FILES, STOP_SHIM] {
-        let tree = StuckTree::grow(&host, attack).await?;
+        let tree = StuckTree::start_tree(&host, attack).await?;
         let path = format!("/sessions/{}", tree.session);
-        let http = Http::new(&host);
+        let http = RestClient::new(&host);
         let deleted = tokio::time::timeout(TREE_ENDS_WITHIN, http.delete(&path)).await.context("DELETE hangs")??;
         assert_eq!(deleted.expect(200)?["ok"], json!(true));
         assert_gone(&tree.processes);
@@ -71,11 +71,11 @@ async fn deleting_a_session_ends_and_deletes_it_although_the_shim_is_disabled() 
 
 #[tokio::test]
 async fn stopping_the_host_ends_all_trees_in_time_although_shims_are_disabled() -> Result<()> {
-    let mut host = scripted_host(&[])?.start()?;
-    let trees = [StuckTree::grow(&host, LIMIT_SHIM_FILES).await?, StuckTree::grow(&host, STOP_SHIM).await?];
+    let mut host = scripted_host(&[])?.start_host()?;
+    let trees = [StuckTree::start_tree(&host, LIMIT_SHIM_FILES).await?, StuckTree::start_tree(&host, STOP_SHIM).await?];
     let (_other, _session) = open_session(&host).await?;
-    let below = procs::descendants(host.pid());
-    procs::terminate(host.pid());
+    let below = processes::list_descendants(host.pid());
+    processes::send_sigterm(host.pid());
     assert!(host.wait_exit(HOST_STOPS_WITHIN)?.success());
     assert_gone(&below);
     assert!(trees.iter().flat_map(|tree| &tree.processes).all(|pid| below.contains(pid)));
@@ -84,10 +84,10 @@ async fn stopping_the_host_ends_all_trees_in_time_although_shims_are_disabled() 
 
 #[tokio::test]
 async fn a_disabled_shim_does_not_hold_up_other_sessions() -> Result<()> {
-    let host = scripted_host(&[])?.start()?;
-    let tree = StuckTree::grow(&host, STOP_SHIM).await?;
+    let host = scripted_host(&[])?.start_host()?;
+    let tree = StuckTree::start_tree(&host, STOP_SHIM).await?;
     let (other, other_session) = open_session(&host).await?;
-    let http = Http::new(&host);
+    let http = RestClient::new(&host);
     let stuck = tokio::spawn({
         let (http, path) = (http.clone(), format!("/sessions/{}", tree.session));
         async move { http.delete(&path).await }
@@ -103,10 +103,10 @@ async fn a_disabled_shim_does_not_hold_up_other_sessions() -> Result<()> {
 
 #[tokio::test]
 async fn an_agent_that_exits_behind_a_disabled_shim_leaves_nothing_and_comes_back() -> Result<()> {
-    let host = scripted_host(&["--resume"])?.start()?;
+    let host = scripted_host(&["--resume"])?.start_host()?;
     for attack in [LIMIT_SHIM_FILES, STOP_SHIM] {
-        let tree = StuckTree::grow(&host, attack).await?;
-        crate::expect_error(tree.client.prompt(&tree.session, "crash 7").await)?;
+        let tree = StuckTree::start_tree(&host, attack).await?;
+        crate::expect_error(tree.client.send_prompt(&tree.session, "crash 7").await)?;
         assert_gone(&tree.processes);
         assert_eq!(prompt_for_text(&tree.client, &tree.session, "echo back").await?, "back");
     }
@@ -115,13 +115,13 @@ async fn an_agent_that_exits_behind_a_disabled_shim_leaves_nothing_and_comes_bac
 
 #[tokio::test]
 async fn an_agent_without_a_session_does_not_outlive_the_host_behind_a_stopped_shim() -> Result<()> {
-    let mut host = scripted_host(&["--ignore-eof", "--ignore-term"])?.start()?;
+    let mut host = scripted_host(&["--ignore-eof", "--ignore-term"])?.start_host()?;
     let _client = connect_client(&host).await?;
-    let below = procs::descendants(host.pid());
+    let below = processes::list_descendants(host.pid());
     assert_eq!(below.len(), 2, "shim and agent");
-    let shim = below.iter().copied().find(|pid| !procs::descendants(*pid).is_empty()).context("no shim")?;
-    procs::stop(shim);
-    procs::terminate(host.pid());
+    let shim = below.iter().copied().find(|pid| !processes::list_descendants(*pid).is_empty()).context("no shim")?;
+    processes::send_sigstop(shim);
+    processes::send_sigterm(host.pid());
     assert!(host.wait_exit(HOST_STOPS_WITHIN)?.success());
     assert_gone(&below);
     Ok(())

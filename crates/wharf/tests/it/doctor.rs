@@ -4,7 +4,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 use serde_json::Value;
-use wharf_testkit::host::Host;
+use wharf_testkit::host::TestHost;
 
 use crate::program::wharf_command;
 use crate::{add_section, scripted_host};
@@ -18,7 +18,7 @@ fn run_doctor(state: &Path, config: &Path, variables: &[(&str, &str)]) -> Result
     Ok((serde_json::from_str(&told).with_context(|| format!("{output:?}"))?, output.status.code()))
 }
 
-fn run_doctor_for_host(host: &Host, variables: &[(&str, &str)]) -> Result<(Value, Option<i32>)> {
+fn run_doctor_for_host(host: &TestHost, variables: &[(&str, &str)]) -> Result<(Value, Option<i32>)> {
     run_doctor(&host.state_dir(), &host.directory().join("config.toml"), variables)
 }
 
@@ -29,7 +29,7 @@ fn find_check<'a>(told: &'a Value, check: &str) -> &'a Value {
 
 #[test]
 fn doctor_reports_a_working_machine_and_the_running_host() -> Result<()> {
-    let host = scripted_host(&[])?.start()?;
+    let host = scripted_host(&[])?.start_host()?;
     let (told, code) = run_doctor_for_host(&host, &[])?;
     assert_eq!((&told["usable"], code), (&Value::Bool(true), Some(0)), "{told:#}");
     let says = find_check(&told, "host")["says"].as_str().unwrap_or_default();
@@ -66,7 +66,7 @@ fn doctor_reports_a_wrong_setting_and_still_checks_the_rest() -> Result<()> {
 
 #[test]
 fn doctor_reports_an_unavailable_sandbox() -> Result<()> {
-    let host = add_section(scripted_host(&[])?, "[sandbox]\nmode = \"landlock\"").start()?;
+    let host = add_section(scripted_host(&[])?, "[sandbox]\nmode = \"landlock\"").start_host()?;
     let (told, code) = run_doctor_for_host(&host, &[("WHARF_WITHOUT_LANDLOCK", "1")])?;
     assert_eq!((&told["usable"], code), (&Value::Bool(false), Some(1)), "{told:#}");
     let finding = find_check(&told, "sandbox");

@@ -2,37 +2,37 @@
 
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
-use wharf_testkit::client::{Client, Frame};
-use wharf_testkit::host::Host;
+use wharf_testkit::client::{ReceivedFrame, TestClient};
+use wharf_testkit::host::TestHost;
 
 use crate::{connect_client_with, cwd, join_session, log, open_session, scripted_host};
 
-async fn connect_with_event_ids(host: &Host) -> Result<Client> {
+async fn connect_with_event_ids(host: &TestHost) -> Result<TestClient> {
     connect_client_with(host, json!({}), json!({ "wharf": { "eventIds": true } })).await
 }
 
-fn event_id(frame: &Frame) -> Option<String> {
+fn event_id(frame: &ReceivedFrame) -> Option<String> {
     frame.params()["_meta"]["wharf"]["eventId"].as_str().map(str::to_owned)
 }
 
 /// Returns the frame without the event id.
-fn without_id(frame: &Frame) -> String {
+fn without_id(frame: &ReceivedFrame) -> String {
     let added = format!(r#""_meta":{{"wharf":{{"eventId":"{}"}}}},"#, event_id(frame).unwrap_or_default());
     frame.raw.replace(&added, "")
 }
 
-fn from_log(client: &Client) -> Vec<Frame> {
-    client.transcript().into_iter().filter(|frame| frame.update().is_some() || frame.is_request()).collect()
+fn from_log(client: &TestClient) -> Vec<ReceivedFrame> {
+    client.received_frames().into_iter().filter(|frame| frame.update().is_some() || frame.is_request()).collect()
 }
 
 #[tokio::test]
 async fn frames_from_the_log_carry_their_event_id() -> Result<()> {
-    let host = scripted_host(&[])?.start()?;
+    let host = scripted_host(&[])?.start_host()?;
     let (prompter, session) = open_session(&host).await?;
     let (with_ids, plain) = (connect_with_event_ids(&host).await?, join_session(&host, &session).await?);
     with_ids.load_session(&session, &cwd(&host)?).await?;
-    prompter.choose("allow_once");
-    prompter.prompt(&session, "echo one; tool; ask; title T; unknown-update; echo end").await?;
+    prompter.choose_option("allow_once");
+    prompter.send_prompt(&session, "echo one; tool; ask; title T; unknown-update; echo end").await?;
     with_ids.expect_text("end").await;
     plain.expect_text("end").await;
 
@@ -52,7 +52,7 @@ async fn frames_from_the_log_carry_their_event_id() -> Result<()> {
         }
     }
     // The frames are otherwise unchanged; requests have ids of their own on every connection.
-    let updates = |frames: &[Frame]| -> Vec<String> {
+    let updates = |frames: &[ReceivedFrame]| -> Vec<String> {
         frames.iter().filter(|frame| frame.update().is_some()).map(without_id).collect()
     };
     assert_eq!(updates(&frames), updates(&from_log(&plain)));
@@ -61,7 +61,7 @@ async fn frames_from_the_log_carry_their_event_id() -> Result<()> {
     // A replay carries the same event ids.
     let again = connect_with_event_ids(&host).await?;
     again.load_session(&session, &cwd(&host)?).await?;
-    let of_updates = |client: &Client| -> Vec<Option<String>> {
+    let of_updates = |client: &TestClient| -> Vec<Option<String>> {
         from_log(client).iter().filter(|frame| frame.update().is_some()).map(event_id).collect()
     };
     assert_eq!(of_updates(&again), of_updates(&with_ids));
@@ -70,16 +70,16 @@ async fn frames_from_the_log_carry_their_event_id() -> Result<()> {
 
 #[tokio::test]
 async fn restart_raises_the_epoch_and_sequence_numbers_continue() -> Result<()> {
-    let mut host = scripted_host(&[])?.start()?;
+    let mut host = scripted_host(&[])?.start_host()?;
     let (first, session) = open_session(&host).await?;
-    first.prompt(&session, "echo one").await?;
+    first.send_prompt(&session, "echo one").await?;
     host.restart()?;
     let second = connect_with_event_ids(&host).await?;
     second.load_session(&session, &cwd(&host)?).await?;
-    second.prompt(&session, "echo two").await?;
+    second.send_prompt(&session, "echo two").await?;
     let ids: Vec<(u64, u64)> = from_log(&second)
         .iter()
-        .filter(|frame| frame.text().is_some())
+        .filter(|frame| frame.chunk_text().is_some())
         .filter_map(event_id)
         .filter_map(|id| id.split_once('-').and_then(|(epoch, seq)| Some((epoch.parse().ok()?, seq.parse().ok()?))))
         .collect();
@@ -90,12 +90,12 @@ async fn restart_raises_the_epoch_and_sequence_numbers_continue() -> Result<()> 
 
 #[tokio::test]
 async fn event_id_is_added_to_the_agents_own_meta() -> Result<()> {
-    let host = scripted_host(&[])?.start()?;
+    let host = scripted_host(&[])?.start_host()?;
     let (first, session) = open_session(&host).await?;
     let second = connect_with_event_ids(&host).await?;
     second.load_session(&session, &cwd(&host)?).await?;
     let line = r#"raw {"jsonrpc":"2.0","method":"session/update","params":{"_meta":{"mine": 1.50},"sessionId":"$SESSION","update":{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"x"}}}}"#;
-    first.prompt(&session, line).await?;
+    first.send_prompt(&session, line).await?;
     let frame = second.expect_text("x").await;
     let meta: &Value = &frame.params()["_meta"];
     assert!(meta["wharf"]["eventId"].is_string() && meta["mine"] == 1.5, "{}", frame.raw);
@@ -110,16 +110,16 @@ fn answer_event_id(answer: &Value) -> Option<&str> {
 
 #[tokio::test]
 async fn attach_and_load_answers_carry_the_last_replayed_event_id() -> Result<()> {
-    let host = scripted_host(&[])?.start()?;
+    let host = scripted_host(&[])?.start_host()?;
     let first = connect_with_event_ids(&host).await?;
     let at = json!({ "cwd": cwd(&host)?, "mcpServers": [] });
-    let opened = first.request("session/new", at.clone()).await?;
+    let opened = first.call_method("session/new", at.clone()).await?;
     let session = opened["sessionId"].as_str().context("no id")?.to_owned();
     let started =
         log::read_records(&host, &session)?.into_iter().find(|record| record["event"]["kind"] == "agent_started");
     let started = started.context("not started")?;
     assert_eq!(answer_event_id(&opened), Some(&*format!("{}-{}", started["epoch"], started["seq"])));
-    first.prompt(&session, "echo one").await?;
+    first.send_prompt(&session, "echo one").await?;
 
     let head = log::read_records(&host, &session)?.pop().context("nothing in the log")?;
     let head = format!("{}-{}", head["epoch"], head["seq"]);
@@ -135,13 +135,13 @@ async fn attach_and_load_answers_carry_the_last_replayed_event_id() -> Result<()
     ] {
         let mut params = join.clone();
         params.as_object_mut().context("no object")?.extend(more.as_object().context("no object")?.clone());
-        let answer = second.request(method, params).await?;
+        let answer = second.call_method(method, params).await?;
         assert_eq!(answer_event_id(&answer), Some(&*head), "{method} {more}: {answer}");
     }
     // A replay from the beginning has no event before it.
     let stream = json!({ "sessionId": session, "historyDelivery": "stream" });
-    assert_eq!(answer_event_id(&second.request("session/attach", stream).await?), None);
+    assert_eq!(answer_event_id(&second.call_method("session/attach", stream).await?), None);
     let plain = crate::connect_client(&host).await?;
-    assert_eq!(answer_event_id(&plain.request("session/load", join).await?), None, "not asked for");
+    assert_eq!(answer_event_id(&plain.call_method("session/load", join).await?), None, "not asked for");
     Ok(())
 }

@@ -5,9 +5,9 @@ use std::os::unix::fs::symlink;
 
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
-use wharf_testkit::client::Client;
-use wharf_testkit::host::Host;
-use wharf_testkit::http::Http;
+use wharf_testkit::client::TestClient;
+use wharf_testkit::host::TestHost;
+use wharf_testkit::http::RestClient;
 
 use crate::recording::Recording;
 use crate::{connect_client, connect_client_with, cwd, log, parse_pids, prompt_for_text, rest, scripted_host};
@@ -23,12 +23,12 @@ fn no_capabilities() -> Value {
 
 /// Returns the `clientCapabilities` that the last started agent received.
 fn last_client_capabilities(recording: &Recording) -> Result<Value> {
-    let start = recording.messages()?.into_iter().rfind(|message| message["method"] == "initialize");
+    let start = recording.read_messages()?.into_iter().rfind(|message| message["method"] == "initialize");
     Ok(start.context("no start")?["params"]["clientCapabilities"].clone())
 }
 
 /// Creates a session by an editor that leaves, and connects another client without its capabilities.
-async fn create_session_without_editor(host: &Host, directory: &str) -> Result<(Client, String)> {
+async fn create_session_without_editor(host: &TestHost, directory: &str) -> Result<(TestClient, String)> {
     let editor = connect_client_with(host, editor_capabilities(), json!({})).await?;
     let session = editor.new_session(directory).await?;
     editor.close().await;
@@ -42,14 +42,15 @@ const AGENT_SESSION: &str = "of-the-agent";
 
 /// A host with the directories `inside`, where the session runs, and `outside`.
 struct TwoDirectories {
-    host: Host,
+    host: TestHost,
     inside: String,
     outside: std::path::PathBuf,
 }
 
 impl TwoDirectories {
     fn new() -> Result<Self> {
-        let host = scripted_host(&["--session-id", AGENT_SESSION])?.variable("ONLY_OF_THE_HOST", "1").start()?;
+        let host =
+            scripted_host(&["--session-id", AGENT_SESSION])?.with_variable("ONLY_OF_THE_HOST", "1").start_host()?;
         let (inside, outside) = (host.directory().join("inside"), host.directory().join("outside"));
         std::fs::create_dir(&inside)?;
         std::fs::create_dir(&outside)?;
@@ -62,7 +63,7 @@ impl TwoDirectories {
 #[tokio::test]
 async fn files_and_terminals_are_offered_to_an_agent_only_if_its_client_has_them() -> Result<()> {
     let recording = Recording::new()?;
-    let host = recording.scripted(&[])?.start()?;
+    let host = recording.host_options(&[])?.start_host()?;
     let reads = json!({ "fs": { "readTextFile": true }, "novel": { "x": 1 } });
     for capabilities in [json!({ "novel": { "x": 1 } }), reads, editor_capabilities()] {
         let client = connect_client_with(&host, capabilities.clone(), json!({})).await?;
@@ -75,13 +76,13 @@ async fn files_and_terminals_are_offered_to_an_agent_only_if_its_client_has_them
 #[tokio::test]
 async fn agents_of_rest_and_amux_are_offered_neither_files_nor_terminals() -> Result<()> {
     let recording = Recording::new()?;
-    let host = recording.scripted(&[])?.start()?;
-    rest::spawn_session(&Http::new(&host), &host).await?;
+    let host = recording.host_options(&[])?.start_host()?;
+    rest::spawn_session(&RestClient::new(&host), &host).await?;
     assert_eq!(last_client_capabilities(&recording)?, no_capabilities());
-    let amux = Client::connect(&format!("{}?session=work", host.ws_url()), host.token()).await?;
+    let amux = TestClient::connect(&format!("{}?session=work", host.ws_url()), host.token()).await?;
     let mut capabilities = editor_capabilities();
     capabilities["novel"] = true.into();
-    amux.request("initialize", json!({ "protocolVersion": 1, "clientCapabilities": capabilities })).await?;
+    amux.call_method("initialize", json!({ "protocolVersion": 1, "clientCapabilities": capabilities })).await?;
     amux.new_session(&cwd(&host)?).await?;
     assert_eq!(last_client_capabilities(&recording)?, json!({ "novel": true }));
     Ok(())
@@ -90,8 +91,8 @@ async fn agents_of_rest_and_amux_are_offered_neither_files_nor_terminals() -> Re
 #[tokio::test]
 async fn setting_always_offers_files_and_terminals_to_every_agent() -> Result<()> {
     let recording = Recording::new()?;
-    let host = prepend_setting(recording.scripted(&[])?, "serve_tools = \"always\"").start()?;
-    rest::spawn_session(&Http::new(&host), &host).await?;
+    let host = prepend_setting(recording.host_options(&[])?, "serve_tools = \"always\"").start_host()?;
+    rest::spawn_session(&RestClient::new(&host), &host).await?;
     assert_eq!(last_client_capabilities(&recording)?, editor_capabilities());
     let client =
         connect_client_with(&host, json!({ "elicitation": { "form": {} }, "novel": { "x": 1 } }), json!({})).await?;
@@ -112,8 +113,8 @@ fn prepend_setting(mut options: wharf_testkit::host::HostOptions, line: &str) ->
 #[tokio::test]
 async fn deprecated_true_and_false_still_work_with_a_warning() -> Result<()> {
     for (old, new) in [("true", "always"), ("false", "never")] {
-        let host = prepend_setting(scripted_host(&[])?, &format!("serve_tools = {old}")).start()?;
-        let words = host.stderr();
+        let host = prepend_setting(scripted_host(&[])?, &format!("serve_tools = {old}")).start_host()?;
+        let words = host.read_stderr();
         assert!(words.contains("WARN") && words.contains(&format!("serve_tools = \"{new}\"")), "{words}");
     }
     Ok(())
@@ -122,7 +123,7 @@ async fn deprecated_true_and_false_still_work_with_a_warning() -> Result<()> {
 #[tokio::test]
 async fn returning_agent_is_offered_the_capabilities_of_the_client_that_woke_it() -> Result<()> {
     let recording = Recording::new()?;
-    let mut host = recording.scripted(&["--resume"])?.start()?;
+    let mut host = recording.host_options(&["--resume"])?.start_host()?;
     let mut creator = editor_capabilities();
     creator["novel"] = true.into();
     let editor = connect_client_with(&host, creator, json!({})).await?;
@@ -132,12 +133,12 @@ async fn returning_agent_is_offered_the_capabilities_of_the_client_that_woke_it(
     for (terminal, way) in [(false, "session/resume"), (true, "session/set_mode")] {
         host.restart()?;
         let client = connect_client_with(&host, json!({ "terminal": terminal, "other": 1 }), json!({})).await?;
-        client.request(way, json!({ "sessionId": session, "cwd": cwd(&host)?, "modeId": "ask" })).await?;
+        client.call_method(way, json!({ "sessionId": session, "cwd": cwd(&host)?, "modeId": "ask" })).await?;
         assert_eq!(last_client_capabilities(&recording)?, expected_tools(terminal), "{way}");
     }
     // A REST caller has neither capability; it does not change the recorded ones.
     host.restart()?;
-    let http = Http::new(&host);
+    let http = RestClient::new(&host);
     http.post(&format!("/sessions/{session}/resume"), &json!({})).await?.expect(200)?;
     rest::wait_until_idle(&http, &session).await?;
     assert_eq!(last_client_capabilities(&recording)?, expected_tools(false), "REST");

@@ -5,12 +5,12 @@ use std::fs;
 
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
-use wharf_testkit::{PATIENCE, look};
+use wharf_testkit::{WAIT_LIMIT, polling};
 
 use crate::{connect_client_with, cwd, log, prompt_for_text, scripted_host};
 
 /// Requests of an agent; `@` stands for their session.
-const REQUESTS: [(&str, &str); 12] = [
+const AGENT_REQUESTS: [(&str, &str); 12] = [
     ("session/request_permission", r#"@"toolCall":{"toolCallId":"t"},"options":[{"optionId":"yes","name":"Yes"}]"#),
     ("elicitation/create", r#"@"mode":"form","message":"which","requestedSchema":{"type":"object"}"#),
     ("elicitation/create", r#"@"mode":"url","message":"look","elicitationId":"e","url":"https://example.invalid/""#),
@@ -29,7 +29,7 @@ const REQUESTS: [(&str, &str); 12] = [
 async fn answers_to(requests: &[(&str, &str)], session_member: &str) -> Result<Vec<Value>> {
     let folder = tempfile::tempdir()?;
     let record = folder.path().join("record");
-    let host = scripted_host(&["--record", record.to_str().context("not UTF-8")?])?.start()?;
+    let host = scripted_host(&["--record", record.to_str().context("not UTF-8")?])?.start_host()?;
     let abilities = json!({
         "fs": { "readTextFile": true, "writeTextFile": true }, "terminal": true, "elicitation": { "form": {}, "url": {} },
     });
@@ -46,14 +46,14 @@ async fn answers_to(requests: &[(&str, &str)], session_member: &str) -> Result<V
     let mut answers = Vec::new();
     for (number, line) in lines.iter().enumerate() {
         let id = format!("q{number}");
-        let answer = look::until(PATIENCE, || {
+        let answer = polling::poll_until(WAIT_LIMIT, || {
             let text = fs::read_to_string(&record)?;
             let frames = text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
             Ok({ frames }.find(|frame| frame["id"] == id.as_str()))
         });
         answers.push(answer.await?.with_context(|| format!("the agent was told nothing on {line}"))?);
     }
-    let asked = client.transcript().into_iter().find(|frame| !frame.method().is_empty() && !frame.id().is_null());
+    let asked = client.received_frames().into_iter().find(|frame| !frame.method().is_empty() && !frame.id().is_null());
     ensure!(asked.is_none(), "the client was asked {}", asked.map(|frame| frame.raw).unwrap_or_default());
     let faults = log::list_events(&host, &session, "agent_faulted")?.len();
     ensure!(faults == requests.len(), "the log has {faults} faults for {} requests", requests.len());
@@ -62,7 +62,7 @@ async fn answers_to(requests: &[(&str, &str)], session_member: &str) -> Result<V
 
 #[tokio::test]
 async fn requests_of_an_agent_for_another_session_are_refused_for_every_method() -> Result<()> {
-    for answer in answers_to(&REQUESTS, r#""sessionId":"not its own","#).await? {
+    for answer in answers_to(&AGENT_REQUESTS, r#""sessionId":"not its own","#).await? {
         assert_eq!(answer["error"]["code"], -32602, "{answer}");
     }
     Ok(())
@@ -71,7 +71,7 @@ async fn requests_of_an_agent_for_another_session_are_refused_for_every_method()
 #[tokio::test]
 async fn permissions_and_forms_without_a_usable_session_are_refused() -> Result<()> {
     for member in ["", r#""sessionId":null,"#, r#""sessionId":1e400,"#] {
-        for answer in answers_to(&REQUESTS[..2], member).await.with_context(|| format!("with {member:?}"))? {
+        for answer in answers_to(&AGENT_REQUESTS[..2], member).await.with_context(|| format!("with {member:?}"))? {
             assert_eq!(answer["error"]["code"], -32602, "{answer}");
         }
     }

@@ -9,22 +9,22 @@ use std::process::Stdio;
 use anyhow::{Context, Result, ensure};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
-use wharf_testkit::client::Client;
-use wharf_testkit::host::{Host, HostOptions};
-use wharf_testkit::{PATIENCE, procs};
+use wharf_testkit::client::TestClient;
+use wharf_testkit::host::{HostOptions, TestHost};
+use wharf_testkit::{WAIT_LIMIT, processes};
 
 use crate::program::{ChildGuard, terminal_command, wharf_command};
 use crate::{open_session, scripted_host, start_from_shell, stop_reason};
 
 /// Configures a host that writes to its log at every step.
 fn configure_verbose_host(setting: &str) -> Result<(HostOptions, tempfile::TempDir)> {
-    start_from_shell(scripted_host(&[])?.variable("WHARF_LOG", "trace"), setting)
+    start_from_shell(scripted_host(&[])?.with_variable("WHARF_LOG", "trace"), setting)
 }
 
 /// Checks that the host runs a turn and then stops in order.
-async fn check_turn_and_stop(mut host: Host) -> Result<()> {
+async fn check_turn_and_stop(mut host: TestHost) -> Result<()> {
     let (client, session) = open_session(&host).await?;
-    assert_eq!(stop_reason(client.prompt(&session, "echo hello").await)?, "end_turn");
+    assert_eq!(stop_reason(client.send_prompt(&session, "echo hello").await)?, "end_turn");
     assert!(host.terminate()?.success());
     Ok(())
 }
@@ -32,7 +32,7 @@ async fn check_turn_and_stop(mut host: Host) -> Result<()> {
 #[tokio::test]
 async fn host_works_when_its_log_is_full() -> Result<()> {
     let (options, _folder) = configure_verbose_host("exec 2>/dev/full")?;
-    check_turn_and_stop(options.start()?).await
+    check_turn_and_stop(options.start_host()?).await
 }
 
 #[tokio::test]
@@ -41,7 +41,7 @@ async fn host_works_when_nobody_reads_its_log_any_more() -> Result<()> {
     let pipe = make_pipe(folder.path())?;
     let reader = open_pipe(&pipe)?;
     let (options, _script) = configure_verbose_host(&format!("exec 2>{}", pipe.display()))?;
-    let host = options.start()?;
+    let host = options.start_host()?;
     drop(reader);
     check_turn_and_stop(host).await
 }
@@ -53,7 +53,7 @@ async fn host_works_when_the_reader_of_its_log_hangs() -> Result<()> {
     let mut reader = open_pipe(&pipe)?;
     while reader.write(&[b'x'; 4096]).map_or_else(|error| error.kind() != ErrorKind::WouldBlock, |_| true) {}
     let (options, _script) = configure_verbose_host(&format!("exec 2>{}", pipe.display()))?;
-    check_turn_and_stop(options.start()?).await
+    check_turn_and_stop(options.start_host()?).await
 }
 
 fn make_pipe(folder: &Path) -> Result<std::path::PathBuf> {
@@ -70,13 +70,13 @@ fn open_pipe(pipe: &Path) -> Result<File> {
 
 #[tokio::test]
 async fn stray_signals_do_not_end_the_host() -> Result<()> {
-    let host = scripted_host(&[])?.start()?;
+    let host = scripted_host(&[])?.start_host()?;
     let (client, session) = open_session(&host).await?;
     let pid = i32::try_from(host.pid()).ok().and_then(Pid::from_raw).context("no pid")?;
     let stray = [Signal::HUP, Signal::USR1, Signal::USR2, Signal::XFSZ, Signal::XCPU, Signal::ALARM, Signal::VTALARM];
     for signal in stray.into_iter().chain([Signal::PROF, Signal::IO, Signal::PIPE]) {
         kill_process(pid, signal)?;
-        let answer = stop_reason(client.prompt(&session, "echo still here").await);
+        let answer = stop_reason(client.send_prompt(&session, "echo still here").await);
         assert_eq!(answer.with_context(|| format!("{signal:?}"))?, "end_turn", "{signal:?}");
     }
     check_turn_and_stop(host).await
@@ -91,7 +91,7 @@ fn ignored_signals(process: &str) -> Result<u64> {
 
 #[tokio::test]
 async fn agents_ignore_no_signal_because_their_host_does() -> Result<()> {
-    let host = scripted_host(&[])?.start()?;
+    let host = scripted_host(&[])?.start_host()?;
     let (client, session) = open_session(&host).await?;
     let agent = crate::parse_pids(&crate::prompt_for_text(&client, &session, "pid").await?);
     let agent = agent.first().context("no pid")?.to_string();
@@ -101,10 +101,10 @@ async fn agents_ignore_no_signal_because_their_host_does() -> Result<()> {
 
 #[test]
 fn sigquit_stops_the_host_in_order() -> Result<()> {
-    let mut host = scripted_host(&[])?.start()?;
+    let mut host = scripted_host(&[])?.start_host()?;
     let pid = i32::try_from(host.pid()).ok().and_then(Pid::from_raw).context("no pid")?;
     kill_process(pid, Signal::QUIT)?;
-    assert!(host.wait_exit(PATIENCE)?.success());
+    assert!(host.wait_exit(WAIT_LIMIT)?.success());
     Ok(())
 }
 
@@ -154,20 +154,20 @@ fn ending_the_tree_of_the_starter_leaves_the_host_and_its_sessions_alive() -> Re
     let host = status["pid"].as_u64().and_then(|pid| u32::try_from(pid).ok()).context("no pid")?;
     let _ended = KillOnDrop(host);
 
-    let tree = procs::descendants(bridge.0.id());
+    let tree = processes::list_descendants(bridge.0.id());
     assert!(!tree.contains(&host), "the host is below its starter");
     assert_ne!(process_session(host)?, process_session(bridge.0.id())?);
     assert_eq!(fs::read_link(format!("/proc/{host}/cwd"))?, home);
     assert!(!proc_file(host, "environ")?.contains("SECRET_OF_THE_STARTER"));
     tree.iter().for_each(|pid| {
-        procs::kill(*pid);
+        processes::send_sigkill(*pid);
     });
     drop(bridge);
-    assert!(procs::is_alive(host));
+    assert!(processes::is_alive(host));
     let prompted = verb(&["prompt", session, "echo hello", "--wait"]).output()?;
     assert!(prompted.status.success(), "{}", String::from_utf8_lossy(&prompted.stderr));
     assert!(verb(&["stop"]).output()?.status.success());
-    ensure!(procs::wait_gone(&[host], PATIENCE).is_ok(), "the host does not stop");
+    ensure!(processes::wait_gone(&[host], WAIT_LIMIT).is_ok(), "the host does not stop");
     Ok(())
 }
 
@@ -176,7 +176,7 @@ struct KillOnDrop(u32);
 
 impl Drop for KillOnDrop {
     fn drop(&mut self) {
-        procs::kill(self.0);
+        processes::send_sigkill(self.0);
     }
 }
 
@@ -184,7 +184,7 @@ impl Drop for KillOnDrop {
 async fn closing_the_terminal_does_not_end_the_host() -> Result<()> {
     let folder = tempfile::tempdir()?;
     let state = folder.path().join("state");
-    let agent = wharf_testkit::program::scripted_agent()?;
+    let agent = wharf_testkit::program::find_scripted_agent()?;
     let line = format!(
         "echo $$; exec {} serve --json --listen 127.0.0.1:0 --state-dir {} --agent-cmd {}",
         crate::wharf_binary().display(),
@@ -204,11 +204,11 @@ async fn closing_the_terminal_does_not_end_the_host() -> Result<()> {
 
     let url = listening["url"].as_str().context("no url")?.replacen("http", "ws", 1);
     let token = fs::read_to_string(state.join("token"))?;
-    let client = Client::connect(&format!("{url}/acp"), token.trim()).await?;
+    let client = TestClient::connect(&format!("{url}/acp"), token.trim()).await?;
     client.initialize().await?;
     let session = client.new_session(folder.path().to_str().context("not UTF-8")?).await?;
-    assert_eq!(stop_reason(client.prompt(&session, "echo hello").await)?, "end_turn");
-    procs::terminate(pid);
-    ensure!(procs::wait_gone(&[pid], PATIENCE).is_ok(), "the host does not stop");
+    assert_eq!(stop_reason(client.send_prompt(&session, "echo hello").await)?, "end_turn");
+    processes::send_sigterm(pid);
+    ensure!(processes::wait_gone(&[pid], WAIT_LIMIT).is_ok(), "the host does not stop");
     Ok(())
 }

@@ -12,7 +12,7 @@ use wharf_host::{
     new_client_id, new_prompt_id,
 };
 use wharf_store::{Hostility, MemoryEngine};
-use wharf_testkit::{PATIENCE, procs};
+use wharf_testkit::{WAIT_LIMIT, processes};
 
 use crate::{TREE_ENDS_WITHIN, wharf_binary};
 
@@ -26,7 +26,7 @@ struct DiskFixture {
 impl DiskFixture {
     fn new() -> Result<Self> {
         let dir = TempDir::with_prefix("wharf-test-")?;
-        let agent = wharf_testkit::program::scripted_agent()?;
+        let agent = wharf_testkit::program::find_scripted_agent()?;
         let agent = json!([agent.to_str().context("not UTF-8")?]);
         let mut config = Config::parse(&format!("default_agent = \"scripted\"\n[agents.scripted]\ncommand = {agent}"))
             .map_err(anyhow::Error::msg)?;
@@ -62,7 +62,7 @@ impl DiskFixture {
                 changes.changed().await?;
             }
         };
-        tokio::time::timeout(PATIENCE, wait).await.context("it was never listed so")?
+        tokio::time::timeout(WAIT_LIMIT, wait).await.context("it was never listed so")?
     }
 }
 
@@ -98,7 +98,7 @@ async fn read_events_until(handle: &SessionHandle, last: impl Fn(&Event) -> bool
             }
         }
     };
-    match tokio::time::timeout(PATIENCE, read).await {
+    match tokio::time::timeout(WAIT_LIMIT, read).await {
         Ok(read) => read.map(|()| events),
         Err(_) => bail!("the event did not come; there are {events:?}"),
     }
@@ -179,7 +179,7 @@ async fn kill_ends_the_agent_when_its_event_cannot_be_written() -> Result<()> {
     stage.disk.fill_appends(usize::MAX);
     assert_eq!(handle.prompt(prompt_submission("echo no")).await, Err(CallError::StorageFull));
     assert_eq!(handle.kill(EndReason::User).await, Err(CallError::NotWritten { done: "the agent was ended" }));
-    procs::wait_gone(&[agent], TREE_ENDS_WITHIN).map_err(|left| anyhow::anyhow!("left: {left:?}"))?;
+    processes::wait_gone(&[agent], TREE_ENDS_WITHIN).map_err(|left| anyhow::anyhow!("left: {left:?}"))?;
     stage.disk.fill_appends(0);
     read_events_until(&handle, |event| matches!(event, Event::Ended(_))).await?;
     Ok(())
@@ -261,7 +261,7 @@ async fn append_with_a_failed_sync_is_not_acknowledged() -> Result<()> {
     assert!(matches!(answer, Err(CallError::Storage(_))), "{answer:?}");
     let known = stage.listed(&handle, |known| known.status == Status::Error).await?;
     assert!(known.message.as_ref().is_some_and(|message| message.contains("could not be written")), "{known:?}");
-    procs::wait_gone(&[agent], TREE_ENDS_WITHIN).map_err(|left| anyhow::anyhow!("left: {left:?}"))?;
+    processes::wait_gone(&[agent], TREE_ENDS_WITHIN).map_err(|left| anyhow::anyhow!("left: {left:?}"))?;
     other.prompt(prompt_submission("echo and on")).await?;
     read_events_until(&other, is_ended).await?;
     Ok(())
@@ -281,7 +281,7 @@ async fn slow_sync_blocks_no_other_session() -> Result<()> {
         let before = other.head();
         other.prompt(prompt_submission("echo quick")).await?;
         let mut cursor = other.cursor(before);
-        tokio::time::timeout(PATIENCE, async {
+        tokio::time::timeout(WAIT_LIMIT, async {
             while !cursor.next().await?.entries().iter().any(|entry| is_ended(&entry.event)) {}
             anyhow::Ok(())
         })

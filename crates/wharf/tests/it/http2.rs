@@ -7,20 +7,20 @@ use h2::client::SendRequest;
 use serde_json::{Value, json};
 use tokio::net::TcpStream;
 use tokio_tungstenite::tungstenite::http::{HeaderMap, Request, StatusCode};
-use wharf_testkit::PATIENCE;
-use wharf_testkit::host::Host;
+use wharf_testkit::WAIT_LIMIT;
+use wharf_testkit::host::TestHost;
 
 use crate::http_client::initialize_message;
 use crate::{cwd, scripted_host};
 
 struct Http2Client<'h> {
-    host: &'h Host,
+    host: &'h TestHost,
     requests: SendRequest<Bytes>,
     connection: Option<String>,
 }
 
 impl Http2Client<'_> {
-    async fn request(
+    async fn send_http(
         &mut self,
         method: &str,
         headers: &[(&str, &str)],
@@ -39,12 +39,12 @@ impl Http2Client<'_> {
         if !body.is_empty() {
             sending.send_data(body.into(), true)?;
         }
-        let (head, body) = tokio::time::timeout(PATIENCE, answer).await??.into_parts();
+        let (head, body) = tokio::time::timeout(WAIT_LIMIT, answer).await??.into_parts();
         Ok((head.status, head.headers, body))
     }
 
     async fn post(&mut self, message: &Value) -> Result<(StatusCode, HeaderMap, RecvStream)> {
-        self.request("POST", &[("content-type", "application/json")], message.to_string()).await
+        self.send_http("POST", &[("content-type", "application/json")], message.to_string()).await
     }
 
     async fn send(&mut self, id: u64, method: &str, params: Value) -> Result<()> {
@@ -60,7 +60,7 @@ async fn read_until_answer(stream: &mut RecvStream, id: u64) -> Result<(String, 
     let mut text = String::new();
     let mut looked_at = 0;
     loop {
-        let chunk = tokio::time::timeout(PATIENCE, stream.data()).await?.context("the stream ended")??;
+        let chunk = tokio::time::timeout(WAIT_LIMIT, stream.data()).await?.context("the stream ended")??;
         stream.flow_control().release_capacity(chunk.len())?;
         text.push_str(std::str::from_utf8(&chunk)?);
         let complete = text[looked_at..].split_inclusive("\n\n").filter(|event| event.ends_with("\n\n"));
@@ -76,7 +76,7 @@ async fn read_until_answer(stream: &mut RecvStream, id: u64) -> Result<(String, 
 
 #[tokio::test]
 async fn a_client_works_over_http2_by_prior_knowledge() -> Result<()> {
-    let host = scripted_host(&[])?.start()?;
+    let host = scripted_host(&[])?.start_host()?;
     let socket = TcpStream::connect(host.url().trim_start_matches("http://")).await?;
     let (requests, connection) = h2::client::handshake(socket).await?;
     tokio::spawn(connection);
@@ -86,13 +86,13 @@ async fn a_client_works_over_http2_by_prior_knowledge() -> Result<()> {
     client.connection = Some(headers["acp-connection-id"].to_str()?.to_owned());
 
     let events = ("accept", "text/event-stream");
-    let (status, _, mut own) = client.request("GET", &[events], String::new()).await?;
+    let (status, _, mut own) = client.send_http("GET", &[events], String::new()).await?;
     assert_eq!(status, 200);
     client.send(1, "session/new", json!({ "cwd": cwd(&host)?, "mcpServers": [] })).await?;
     let (_, opened) = read_until_answer(&mut own, 1).await?;
     let session = opened["result"]["sessionId"].as_str().context(opened.to_string())?;
     let both = [events, ("acp-session-id", session)];
-    let (status, headers, mut stream) = client.request("GET", &both, String::new()).await?;
+    let (status, headers, mut stream) = client.send_http("GET", &both, String::new()).await?;
     assert_eq!((status, headers["content-type"].to_str()?), (StatusCode::OK, "text/event-stream"));
 
     let prompt = json!([{ "type": "text", "text": "stream 2000 300" }]);
@@ -100,9 +100,9 @@ async fn a_client_works_over_http2_by_prior_knowledge() -> Result<()> {
     let (text, answer) = read_until_answer(&mut stream, 2).await?;
     assert_eq!(answer["result"]["stopReason"], "end_turn");
     assert_eq!(text.matches("agent_message_chunk").count(), 2000);
-    let (status, ..) = client.request("DELETE", &[], String::new()).await?;
+    let (status, ..) = client.send_http("DELETE", &[], String::new()).await?;
     assert_eq!(status, 202);
-    let rest = tokio::time::timeout(PATIENCE, stream.data()).await.context("its streams do not end")?;
+    let rest = tokio::time::timeout(WAIT_LIMIT, stream.data()).await.context("its streams do not end")?;
     assert!(rest.is_none_or(|rest| rest.is_ok_and(|rest| rest.is_empty())));
     Ok(())
 }

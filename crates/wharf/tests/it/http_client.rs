@@ -7,8 +7,8 @@ use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::TcpStream;
-use wharf_testkit::PATIENCE;
-use wharf_testkit::host::Host;
+use wharf_testkit::WAIT_LIMIT;
+use wharf_testkit::host::TestHost;
 
 /// A client with its connection id, if it has one.
 #[derive(Clone, Debug)]
@@ -58,13 +58,13 @@ impl AcpStreamEvent {
 }
 
 impl AcpHttpClient {
-    pub(crate) fn new(host: &Host, token: &str) -> Self {
+    pub(crate) fn new(host: &TestHost, token: &str) -> Self {
         let authority = host.url().trim_start_matches("http://").to_owned();
         Self { authority, token: token.to_owned(), connection: None }
     }
 
     /// Connects a client and sends `initialize_message`.
-    pub(crate) async fn open(host: &Host) -> Result<Self> {
+    pub(crate) async fn open(host: &TestHost) -> Result<Self> {
         let mut http = Self::new(host, host.token());
         let answer = http.post(&initialize_message()).await?;
         ensure!(answer.status == 200, "{answer:?}");
@@ -73,13 +73,13 @@ impl AcpHttpClient {
     }
 
     /// Creates a session and opens both streams.
-    pub(crate) async fn session(&self, host: &Host) -> Result<(AcpEventStream, AcpEventStream, String)> {
-        let mut own = self.listen(None, None).await?;
+    pub(crate) async fn session(&self, host: &TestHost) -> Result<(AcpEventStream, AcpEventStream, String)> {
+        let mut own = self.open_stream(None, None).await?;
         let params = json!({ "cwd": crate::cwd(host)?, "mcpServers": [] });
         self.send(1, "session/new", params).await?;
         let opened = own.answer(1).await?;
         let session = opened["result"]["sessionId"].as_str().with_context(|| opened.to_string())?.to_owned();
-        let events = self.listen(Some(&session), None).await?;
+        let events = self.open_stream(Some(&session), None).await?;
         Ok((own, events, session))
     }
 
@@ -89,45 +89,47 @@ impl AcpHttpClient {
 
     /// Sends a message exactly as written.
     pub(crate) async fn post_text(&self, text: &str) -> Result<AcpHttpAnswer> {
-        self.request("POST", &[("content-type", "application/json")], text).await
+        self.send_http("POST", &[("content-type", "application/json")], text).await
     }
 
     /// Sends a request, which must be accepted.
     pub(crate) async fn send(&self, id: u64, method: &str, params: Value) -> Result<()> {
-        self.deliver(&json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params })).await
+        self.deliver_message(&json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params })).await
     }
 
     /// Sends a message that must be accepted with 202 and an empty body.
-    pub(crate) async fn deliver(&self, message: &Value) -> Result<()> {
+    pub(crate) async fn deliver_message(&self, message: &Value) -> Result<()> {
         let answer = self.post(message).await?;
         ensure!(answer.status == 202 && answer.body.is_empty(), "{answer:?}");
         Ok(())
     }
 
-    pub(crate) async fn prompt(&self, id: u64, session: &str, text: &str) -> Result<()> {
+    pub(crate) async fn send_prompt(&self, id: u64, session: &str, text: &str) -> Result<()> {
         let prompt = json!([{ "type": "text", "text": text }]);
         self.send(id, "session/prompt", json!({ "sessionId": session, "prompt": prompt })).await
     }
 
-    pub(crate) async fn load(&self, id: u64, session: &str, host: &Host) -> Result<()> {
+    pub(crate) async fn load_session(&self, id: u64, session: &str, host: &TestHost) -> Result<()> {
         let params = json!({ "sessionId": session, "cwd": crate::cwd(host)?, "mcpServers": [] });
         self.send(id, "session/load", params).await
     }
 
     /// Sends any request, with the token and the connection id.
-    pub(crate) async fn request(&self, method: &str, headers: &[(&str, &str)], body: &str) -> Result<AcpHttpAnswer> {
-        let (mut stream, status, headers) = self.exchange(method, headers, body).await?;
+    pub(crate) async fn send_http(&self, method: &str, headers: &[(&str, &str)], body: &str) -> Result<AcpHttpAnswer> {
+        let (mut stream, status, headers) = self.exchange_head(method, headers, body).await?;
         let mut body = Vec::new();
-        tokio::time::timeout(PATIENCE, stream.read_to_end(&mut body)).await.context("the response does not end")??;
+        tokio::time::timeout(WAIT_LIMIT, stream.read_to_end(&mut body))
+            .await
+            .context("the response does not end")??;
         Ok(AcpHttpAnswer { status, headers, body: String::from_utf8(body)? })
     }
 
     /// Opens the stream of the connection or of a session, after the given event.
-    pub(crate) async fn listen(&self, session: Option<&str>, last: Option<&str>) -> Result<AcpEventStream> {
+    pub(crate) async fn open_stream(&self, session: Option<&str>, last: Option<&str>) -> Result<AcpEventStream> {
         let mut headers = vec![("accept", "text/event-stream")];
         headers.extend(session.map(|session| ("acp-session-id", session)));
         headers.extend(last.map(|last| ("last-event-id", last)));
-        let (stream, status, headers) = self.exchange("GET", &headers, "").await?;
+        let (stream, status, headers) = self.exchange_head("GET", &headers, "").await?;
         ensure!(status == 200, "the stream was refused with {status}");
         ensure!(headers.contains(&("content-type".to_owned(), "text/event-stream".to_owned())), "{headers:?}");
         Ok(AcpEventStream {
@@ -135,11 +137,11 @@ impl AcpHttpClient {
             text: String::new(),
             ready: VecDeque::new(),
             last: last.map(str::to_owned),
-            patience: PATIENCE,
+            patience: WAIT_LIMIT,
         })
     }
 
-    async fn exchange(
+    async fn exchange_head(
         &self,
         method: &str,
         headers: &[(&str, &str)],
@@ -159,11 +161,11 @@ impl AcpHttpClient {
         }
         stream.write_all(format!("{head}\r\n{body}").as_bytes()).await?;
         let mut stream = BufReader::new(stream);
-        let status = split_line(&mut stream, PATIENCE).await?;
+        let status = split_line(&mut stream, WAIT_LIMIT).await?;
         let status = status.split(' ').nth(1).and_then(|code| code.parse().ok()).context(status.clone())?;
         let mut headers = Vec::new();
         loop {
-            let line = split_line(&mut stream, PATIENCE).await?;
+            let line = split_line(&mut stream, WAIT_LIMIT).await?;
             let Some((name, value)) = line.split_once(": ") else { return Ok((stream, status, headers)) };
             headers.push((name.to_ascii_lowercase(), value.to_owned()));
         }
@@ -203,7 +205,7 @@ impl AcpEventStream {
                 return Ok(None);
             }
             let mut chunk = vec![0; size + 2];
-            tokio::time::timeout(PATIENCE, self.stream.read_exact(&mut chunk)).await.context("a chunk was cut")??;
+            tokio::time::timeout(WAIT_LIMIT, self.stream.read_exact(&mut chunk)).await.context("a chunk was cut")??;
             self.text.push_str(std::str::from_utf8(&chunk[..size])?);
             while let Some((event, rest)) = self.text.split_once("\n\n") {
                 self.ready.extend(parse_event(event)?);

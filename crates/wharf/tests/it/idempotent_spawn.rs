@@ -3,10 +3,10 @@
 
 use anyhow::{Context, Result, ensure};
 use serde_json::json;
-use wharf_testkit::dice::Dice;
-use wharf_testkit::host::Host;
-use wharf_testkit::http::Http;
-use wharf_testkit::{PATIENCE, look};
+use wharf_testkit::host::TestHost;
+use wharf_testkit::http::RestClient;
+use wharf_testkit::random::TestRandom;
+use wharf_testkit::{WAIT_LIMIT, polling};
 
 use crate::{cwd, log, scripted_host};
 
@@ -34,7 +34,7 @@ const KILL_MOMENTS: [KillMoment; 5] = [
 ];
 
 impl KillMoment {
-    fn has_come(self, host: &Host, known: &[String], answered: bool) -> Result<bool> {
+    fn has_come(self, host: &TestHost, known: &[String], answered: bool) -> Result<bool> {
         let sessions = log::all_sessions(host).unwrap_or_default();
         let new = sessions.iter().find(|session| !known.contains(session));
         let has = |kind: &str| new.map_or(Ok(false), |new| Ok(!log::list_events(host, new, kind)?.is_empty()));
@@ -50,26 +50,27 @@ impl KillMoment {
 
 #[tokio::test]
 async fn repeated_spawn_with_prompt_happens_once_when_the_host_is_killed_at_any_moment() -> Result<()> {
-    let mut dice = Dice::thrown()?;
-    let mut host = scripted_host(&[])?.start()?;
+    let mut dice = TestRandom::from_environment()?;
+    let mut host = scripted_host(&[])?.start_host()?;
     let mut known: Vec<String> = Vec::new();
     for round in 0..KILL_ROUNDS {
-        let moment = KILL_MOMENTS[dice.below(KILL_MOMENTS.len() as u64) as usize];
+        let moment = KILL_MOMENTS[dice.next_below(KILL_MOMENTS.len() as u64) as usize];
         let (key, body) =
             (format!("key-{round}"), json!({ "adapter": "scripted", "cwd": cwd(&host)?, "prompt": "echo once" }));
         let there = log::all_sessions(&host).unwrap_or_default();
-        let http = Http::new(&host);
+        let http = RestClient::new(&host);
         let sent = tokio::spawn({
             let (key, body) = (key.clone(), body.clone());
             async move { http.post_with("/sessions/agent", ("idempotency-key", &key), &body).await }
         });
         let come =
-            look::until(PATIENCE, || Ok(moment.has_come(&host, &there, sent.is_finished())?.then_some(()))).await?;
+            polling::poll_until(WAIT_LIMIT, || Ok(moment.has_come(&host, &there, sent.is_finished())?.then_some(())))
+                .await?;
         come.with_context(|| format!("{moment:?} did not come"))?;
-        host.kill9()?;
+        host.kill()?;
         let _ = sent.await?;
         host.restart()?;
-        let again = Http::new(&host).post_with("/sessions/agent", ("idempotency-key", &key), &body).await?;
+        let again = RestClient::new(&host).post_with("/sessions/agent", ("idempotency-key", &key), &body).await?;
         ensure!(matches!(again.status, 200 | 201), "{moment:?}: {} {}", again.status, again.body);
         let session = again.json()["id"].as_str().context("no id")?.to_owned();
         ensure!(!known.contains(&session), "{moment:?}: that is another one's");
@@ -83,7 +84,7 @@ async fn repeated_spawn_with_prompt_happens_once_when_the_host_is_killed_at_any_
         }
         known.push(session.clone());
         let sessions = log::all_sessions(&host)?;
-        let listed = Http::new(&host).get("/sessions?limit=100").await?.expect(200)?;
+        let listed = RestClient::new(&host).get("/sessions?limit=100").await?.expect(200)?;
         let listed = listed["sessions"].as_array().map_or(0, Vec::len);
         ensure!(sessions.len() <= known.len() + 1, "{moment:?}: {} are left", sessions.len());
         ensure!(listed == known.len(), "{moment:?}: {listed} listed, {} known, {} there", known.len(), sessions.len());

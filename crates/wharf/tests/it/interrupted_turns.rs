@@ -3,15 +3,16 @@
 
 use anyhow::{Result, ensure};
 use serde_json::{Value, json};
-use wharf_testkit::http::Http;
+use wharf_testkit::http::RestClient;
 
 use crate::{expect_error, log, open_session, prompt_for_text, scripted_host};
 
 #[tokio::test]
 async fn interrupted_tool_call_is_failed_after_a_death_of_the_agent() -> Result<()> {
-    let host = scripted_host(&[])?.start()?;
+    let host = scripted_host(&[])?.start_host()?;
     let (client, session) = open_session(&host).await?;
-    let error = expect_error(client.prompt(&session, "tool; tool-open t1; tool-open t2; tool-done t2; crash").await)?;
+    let error =
+        expect_error(client.send_prompt(&session, "tool; tool-open t1; tool-open t2; tool-done t2; crash").await)?;
     assert_eq!(error.data["reason"], "agent_exited");
     let failed = client.expect_update("a tool call that failed", |update| update["status"] == "failed").await;
     assert_eq!(
@@ -30,11 +31,11 @@ async fn interrupted_tool_call_is_failed_after_a_death_of_the_agent() -> Result<
 
 #[tokio::test]
 async fn interrupted_tool_call_is_failed_after_a_kill_of_the_host() -> Result<()> {
-    let mut host = scripted_host(&[])?.start()?;
+    let mut host = scripted_host(&[])?.start_host()?;
     let (client, session) = open_session(&host).await?;
     let _running = client.start_prompt(&session, "tool-open t1; hang").await;
     client.expect_update("the tool call", |update| update["toolCallId"] == "t1").await;
-    host.kill9()?;
+    host.kill()?;
     host.restart()?;
     let joined = crate::join_session(&host, &session).await?;
     joined.expect_update("its end", |update| update["toolCallId"] == "t1" && update["status"] == "failed").await;
@@ -43,11 +44,11 @@ async fn interrupted_tool_call_is_failed_after_a_kill_of_the_host() -> Result<()
 
 #[tokio::test]
 async fn killed_session_can_be_read_and_says_how_it_comes_back() -> Result<()> {
-    let host = scripted_host(&["--resume"])?.start()?;
+    let host = scripted_host(&["--resume"])?.start_host()?;
     let (client, session) = open_session(&host).await?;
     prompt_for_text(&client, &session, "echo before").await?;
-    let http = Http::new(&host);
-    http.poke(&format!("/sessions/{session}/kill")).await?.expect(200)?;
+    let http = RestClient::new(&host);
+    http.post_empty(&format!("/sessions/{session}/kill")).await?.expect(200)?;
     client.close().await;
 
     let client = crate::connect_client(&host).await?;
@@ -59,18 +60,18 @@ async fn killed_session_can_be_read_and_says_how_it_comes_back() -> Result<()> {
         ("session/prompt", json!({ "sessionId": session, "prompt": [{ "type": "text", "text": "echo again" }] })),
         ("session/set_mode", json!({ "sessionId": session, "modeId": "auto" })),
     ] {
-        let error = expect_error(client.request(method, params).await)?;
+        let error = expect_error(client.call_method(method, params).await)?;
         assert_eq!(error.data["reason"], "killed", "{method}: {error}");
         ensure!(error.to_string().contains(&words), "{method}: {error}");
     }
-    let loaded = client.request("session/load", params).await?;
+    let loaded = client.call_method("session/load", params).await?;
     assert_eq!(loaded["_meta"]["wharf"]["ended"]["reason"], "user", "{loaded}");
-    assert_eq!(client.texts(), ["before"]);
-    let looks = client.request("session/attach", json!({ "sessionId": session, "role": "observer" })).await?;
+    assert_eq!(client.chunk_texts(), ["before"]);
+    let looks = client.call_method("session/attach", json!({ "sessionId": session, "role": "observer" })).await?;
     assert_eq!(looks["sessionId"], *session);
     let prompt = http.post(&format!("/sessions/{session}/prompt"), &json!({ "prompt": "echo again" })).await?;
-    assert_eq!(prompt.fault(), (409, "killed".to_owned()));
-    http.poke(&format!("/sessions/{session}/resume")).await?.expect(200)?;
+    assert_eq!(prompt.status_and_code(), (409, "killed".to_owned()));
+    http.post_empty(&format!("/sessions/{session}/resume")).await?.expect(200)?;
     assert_eq!(prompt_for_text(&crate::join_session(&host, &session).await?, &session, "echo again").await?, "again");
     Ok(())
 }

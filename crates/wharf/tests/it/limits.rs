@@ -6,10 +6,10 @@ use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
-use wharf_testkit::client::{Client, Credentials, connect, connect_unix};
-use wharf_testkit::host::{Host, HostOptions};
-use wharf_testkit::http::{Answer, Http};
-use wharf_testkit::{PATIENCE, look};
+use wharf_testkit::client::{Credentials, TestClient, connect, connect_unix};
+use wharf_testkit::host::{HostOptions, TestHost};
+use wharf_testkit::http::{RestAnswer, RestClient};
+use wharf_testkit::{WAIT_LIMIT, polling};
 
 use crate::mcp_client::Mcp;
 use crate::rest::{caller_with_role, output_lines, send_prompt, spawn_session, wait_for_session, wait_until_idle};
@@ -22,13 +22,13 @@ fn configure_limits(limits: &str) -> Result<HostOptions> {
     Ok(add_section(scripted_host(&[])?, &format!("[limits]\n{limits}")))
 }
 
-fn authority(host: &Host) -> String {
+fn host_authority(host: &TestHost) -> String {
     host.url().trim_start_matches("http://").to_owned()
 }
 
 /// Opens a socket and sends this text.
-async fn open_socket_with(host: &Host, text: &str) -> Result<TcpStream> {
-    let mut stream = TcpStream::connect(authority(host)).await?;
+async fn open_socket_with(host: &TestHost, text: &str) -> Result<TcpStream> {
+    let mut stream = TcpStream::connect(host_authority(host)).await?;
     stream.write_all(text.as_bytes()).await?;
     Ok(stream)
 }
@@ -38,13 +38,13 @@ async fn read_to_end(mut stream: TcpStream) -> Result<String> {
     let mut rest = Vec::new();
     let read = stream.read_to_end(&mut rest);
     // A reset counts as an end.
-    let _ = tokio::time::timeout(PATIENCE, read).await.context("the connection was not ended")?;
+    let _ = tokio::time::timeout(WAIT_LIMIT, read).await.context("the connection was not ended")?;
     Ok(String::from_utf8_lossy(&rest).into_owned())
 }
 
 /// Repeats the request until the answer has this status.
-async fn repeat_until_status(status: u16, mut ask: impl AsyncFnMut() -> Result<Answer>) -> Result<Answer> {
-    let give_up_at = Instant::now() + PATIENCE;
+async fn repeat_until_status(status: u16, mut ask: impl AsyncFnMut() -> Result<RestAnswer>) -> Result<RestAnswer> {
+    let give_up_at = Instant::now() + WAIT_LIMIT;
     loop {
         let answer = ask().await?;
         if answer.status == status || Instant::now() > give_up_at {
@@ -55,24 +55,24 @@ async fn repeat_until_status(status: u16, mut ask: impl AsyncFnMut() -> Result<A
 }
 
 /// Returns the status and body of a refused upgrade.
-async fn refused_upgrade(host: &Host, token: &str) -> Result<String> {
+async fn refused_upgrade(host: &TestHost, token: &str) -> Result<String> {
     let refused = connect(&host.ws_url(), &Credentials::Bearer(token.to_owned())).await;
     Ok(format!("{:?}", refused.err().context("let in")?))
 }
 
 #[tokio::test]
 async fn connection_over_the_limit_gets_an_error_and_the_socket_still_accepts() -> Result<()> {
-    let host = configure_limits("connections = 2")?.start()?;
+    let host = configure_limits("connections = 2")?.start_host()?;
     let (first, second) = (connect_client(&host).await?, connect_client(&host).await?);
-    let http = Http::new(&host);
+    let http = RestClient::new(&host);
     let answer = http.get("/sessions").await?;
-    assert_eq!(answer.fault(), (503, "too_many_connections".to_owned()));
+    assert_eq!(answer.status_and_code(), (503, "too_many_connections".to_owned()));
     assert_eq!(answer.header("retry-after"), Some("1"));
     assert_eq!(answer.header("content-type"), Some("application/problem+json"));
     assert!(answer.json()["detail"].as_str().is_some_and(|detail| detail.contains("limits.connections")));
     assert!(refused_upgrade(&host, host.token()).await?.contains("503"));
 
-    let local = Client::over(connect_unix(&host.socket()).await?);
+    let local = TestClient::from_socket(connect_unix(&host.socket_path()).await?);
     local.initialize().await?;
     let session = first.new_session(&cwd(&host)?).await?;
     assert_eq!(prompt_for_text(&first, &session, "echo unharmed").await?, "unharmed");
@@ -83,31 +83,31 @@ async fn connection_over_the_limit_gets_an_error_and_the_socket_still_accepts() 
 
 #[tokio::test]
 async fn agents_cannot_take_the_last_permits_of_the_socket() -> Result<()> {
-    let host = configure_limits("connections = 4")?.start()?;
+    let host = configure_limits("connections = 4")?.start_host()?;
     let (client, session) = open_session(&host).await?;
-    let ask = format!("socket {}", host.socket().display());
+    let ask = format!("socket {}", host.socket_path().display());
     assert!(prompt_for_text(&client, &session, &ask).await?.starts_with("HTTP/1.1 101"), "there is room");
     let mut crowd = Vec::new();
     for _ in 0..3 {
-        crowd.push(Client::over(connect_unix(&host.socket()).await?));
+        crowd.push(TestClient::from_socket(connect_unix(&host.socket_path()).await?));
     }
     let said = prompt_for_text(&client, &session, &ask).await?;
     assert!(said.starts_with("HTTP/1.1 503"), "{said}");
-    Client::over(connect_unix(&host.socket()).await?).initialize().await?;
+    TestClient::from_socket(connect_unix(&host.socket_path()).await?).initialize().await?;
     Ok(())
 }
 
 #[tokio::test]
 async fn connection_limit_of_one_token_affects_no_other_token() -> Result<()> {
-    let host = configure_limits("connections_per_token = 2")?.start()?;
+    let host = configure_limits("connections_per_token = 2")?.start_host()?;
     let greedy = caller_with_role(&host, "controller")?;
     let sockets = [
-        Client::connect(&host.ws_url(), greedy.token()).await?,
-        Client::connect(&host.ws_url(), greedy.token()).await?,
+        TestClient::connect(&host.ws_url(), greedy.token()).await?,
+        TestClient::connect(&host.ws_url(), greedy.token()).await?,
     ];
     assert!(refused_upgrade(&host, greedy.token()).await?.contains("429"));
     let answer = greedy.get("/sessions/stream").await?;
-    assert_eq!(answer.fault(), (429, "too_many_connections".to_owned()));
+    assert_eq!(answer.status_and_code(), (429, "too_many_connections".to_owned()));
     assert!(answer.json()["detail"].as_str().is_some_and(|detail| detail.contains("limits.connections_per_token")));
     assert_eq!(answer.header("connection"), Some("close"));
 
@@ -120,7 +120,7 @@ async fn connection_limit_of_one_token_affects_no_other_token() -> Result<()> {
 
 #[tokio::test]
 async fn http_acp_connections_count_toward_the_limit() -> Result<()> {
-    let host = configure_limits("connections_per_token = 3")?.start()?;
+    let host = configure_limits("connections_per_token = 3")?.start_host()?;
     let greedy = caller_with_role(&host, "controller")?;
     let hello = json!({ "jsonrpc": "2.0", "id": 1, "method": "initialize", "params": { "protocolVersion": 1 } });
     // Closing sockets may still count for a moment: only the last answer is certain.
@@ -128,35 +128,35 @@ async fn http_acp_connections_count_toward_the_limit() -> Result<()> {
         repeat_until_status(200, async || greedy.post("/acp", &hello).await).await?;
     }
     let answer = repeat_until_status(429, async || greedy.post("/acp", &hello).await).await?;
-    assert_eq!(answer.fault().1, "too_many_connections");
+    assert_eq!(answer.status_and_code().1, "too_many_connections");
     repeat_until_status(200, async || greedy.get("/sessions").await).await?;
-    assert_eq!(Http::new(&host).post("/acp", &hello).await?.status, 200);
+    assert_eq!(RestClient::new(&host).post("/acp", &hello).await?.status, 200);
     Ok(())
 }
 
 #[tokio::test]
 async fn event_streams_on_one_socket_count_toward_the_token_limit() -> Result<()> {
-    let host = configure_limits("connections_per_token = 2")?.start()?;
-    let (requests, connection) = h2::client::handshake(TcpStream::connect(authority(&host)).await?).await?;
+    let host = configure_limits("connections_per_token = 2")?.start_host()?;
+    let (requests, connection) = h2::client::handshake(TcpStream::connect(host_authority(&host)).await?).await?;
     tokio::spawn(connection);
     let mut open = Vec::new();
     for expected in [200, 200, 429] {
         let request = tokio_tungstenite::tungstenite::http::Request::get(format!("{}/sessions/stream", host.url()));
         let request = request.header("authorization", format!("Bearer {}", host.token())).body(())?;
         let (answer, _) = requests.clone().ready().await?.send_request(request, true)?;
-        let answer = tokio::time::timeout(PATIENCE, answer).await??;
+        let answer = tokio::time::timeout(WAIT_LIMIT, answer).await??;
         assert_eq!(answer.status(), expected);
         open.push(answer);
     }
     let other = caller_with_role(&host, "observer")?;
-    assert!(other.stream("/sessions/stream", None).await.is_ok());
+    assert!(other.open_stream("/sessions/stream", None).await.is_ok());
     Ok(())
 }
 
 #[tokio::test]
 async fn a_head_over_the_limit_is_431() -> Result<()> {
-    let host = configure_limits("headers = \"8KiB\"")?.start()?;
-    let http = Http::new(&host);
+    let host = configure_limits("headers = \"8KiB\"")?.start_host()?;
+    let http = RestClient::new(&host);
     let large = "x".repeat(9 << 10);
     assert_eq!(http.send("GET", "/sessions", &[("x-large", &large)], "").await?.status, 431);
     let small = "x".repeat(4 << 10);
@@ -169,20 +169,20 @@ async fn a_head_over_the_limit_is_431() -> Result<()> {
 
 #[tokio::test]
 async fn a_body_over_the_limit_is_413_on_every_surface() -> Result<()> {
-    let host = configure_limits("body = \"16KiB\"")?.start()?;
-    let http = Http::new(&host);
+    let host = configure_limits("body = \"16KiB\"")?.start_host()?;
+    let http = RestClient::new(&host);
     let large = json!({ "filling": "x".repeat(17 << 10) });
     for (path, code) in [("/sessions/agent", "body_too_large"), ("/acp", "body_too_large"), ("/mcp", "body_too_large")]
     {
         let accept = ("accept", "application/json, text/event-stream");
         let answer = http.post_with(path, accept, &large).await?;
-        assert_eq!(answer.fault(), (413, code.to_owned()), "{path}");
+        assert_eq!(answer.status_and_code(), (413, code.to_owned()), "{path}");
         assert!(answer.json()["detail"].as_str().is_some_and(|detail| detail.contains("limits.body")), "{path}");
     }
     // The same without an announced length.
     let head = format!(
         "POST /mcp HTTP/1.1\r\nhost: {}\r\nconnection: close\r\nauthorization: Bearer {}\r\ncontent-type: application/json\r\naccept: application/json, text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n",
-        authority(&host),
+        host_authority(&host),
         host.token()
     );
     let chunk = format!("{:x}\r\n{}\r\n", 17 << 10, "x".repeat(17 << 10));
@@ -197,11 +197,11 @@ async fn a_body_over_the_limit_is_413_on_every_surface() -> Result<()> {
 
 #[tokio::test]
 async fn all_bodies_together_have_a_limit() -> Result<()> {
-    let host = configure_limits("body = \"64KiB\"\nbodies = \"64KiB\"")?.start()?;
-    let http = Http::new(&host);
+    let host = configure_limits("body = \"64KiB\"\nbodies = \"64KiB\"")?.start_host()?;
+    let http = RestClient::new(&host);
     let head = format!(
         "POST /sessions/agent HTTP/1.1\r\nhost: {}\r\nauthorization: Bearer {}\r\ncontent-type: application/json\r\ncontent-length: 60000\r\n\r\n",
-        authority(&host),
+        host_authority(&host),
         host.token()
     );
     // No event shows when the host has read so many bytes, but its refusal of other requests does. If the two race, the
@@ -213,7 +213,7 @@ async fn all_bodies_together_have_a_limit() -> Result<()> {
         http.post("/sessions/agent", &large).await
     };
     let answer = repeat_until_status(503, ask).await?;
-    assert_eq!(answer.fault(), (503, "too_many_bodies".to_owned()));
+    assert_eq!(answer.status_and_code(), (503, "too_many_bodies".to_owned()));
     assert_eq!(answer.header("retry-after"), Some("1"));
     spawn_session(&http, &host).await.context("a small one fits")?;
     drop(unfinished);
@@ -223,9 +223,9 @@ async fn all_bodies_together_have_a_limit() -> Result<()> {
 
 #[tokio::test]
 async fn silent_and_half_sent_requests_time_out() -> Result<()> {
-    let host = configure_limits("silence = \"1s\"")?.start()?;
+    let host = configure_limits("silence = \"1s\"")?.start_host()?;
     let (working, session) = open_session(&host).await?;
-    let own = format!("host: {}\r\n", authority(&host));
+    let own = format!("host: {}\r\n", host_authority(&host));
     let known = format!("{own}authorization: Bearer {}\r\n", host.token());
     let silent = open_socket_with(&host, "").await?;
     let half_a_preface = open_socket_with(&host, "PRI * HTTP").await?;
@@ -252,8 +252,8 @@ async fn silent_and_half_sent_requests_time_out() -> Result<()> {
 
 #[tokio::test]
 async fn simultaneous_spawns_stay_within_the_session_limit() -> Result<()> {
-    let host = configure_limits("sessions = 3")?.start()?;
-    let http = Http::new(&host);
+    let host = configure_limits("sessions = 3")?.start_host()?;
+    let http = RestClient::new(&host);
     let body = json!({ "adapter": "scripted", "cwd": cwd(&host)? });
     let starts = (0..12).map(|_| http.post_with("/sessions/agent", ("prefer", "respond-async"), &body));
     let answers = futures_util::future::join_all(starts).await;
@@ -261,7 +261,7 @@ async fn simultaneous_spawns_stay_within_the_session_limit() -> Result<()> {
     for answer in answers {
         let answer = answer?;
         if answer.status != 201 {
-            assert_eq!(answer.fault(), (429, "too_many_sessions".to_owned()));
+            assert_eq!(answer.status_and_code(), (429, "too_many_sessions".to_owned()));
         }
         statuses.push(answer.status);
     }
@@ -274,8 +274,8 @@ async fn simultaneous_spawns_stay_within_the_session_limit() -> Result<()> {
 
 #[tokio::test]
 async fn session_that_cannot_return_over_the_limit_stays_readable() -> Result<()> {
-    let host = configure_limits("sessions = 1")?.start()?;
-    let http = Http::new(&host);
+    let host = configure_limits("sessions = 1")?.start_host()?;
+    let http = RestClient::new(&host);
     let first = spawn_session(&http, &host).await?;
     send_prompt(&http, &first, "echo kept").await?;
     wait_until_idle(&http, &first).await?;
@@ -284,34 +284,34 @@ async fn session_that_cannot_return_over_the_limit_stays_readable() -> Result<()
     let second = spawn_session(&http, &host).await?;
     for (path, body) in [("prompt", json!({ "prompt": "echo again" })), ("resume", json!({}))] {
         let answer = http.post(&format!("/sessions/{first}/{path}"), &body).await?;
-        assert_eq!(answer.fault(), (429, "too_many_sessions".to_owned()), "{path}");
+        assert_eq!(answer.status_and_code(), (429, "too_many_sessions".to_owned()), "{path}");
     }
     let reader = connect_client(&host).await?;
     reader.load_session(&first, &cwd(&host)?).await?;
     reader.expect_text("kept").await;
-    let error = expect_error(reader.prompt(&first, "echo again").await)?;
+    let error = expect_error(reader.send_prompt(&first, "echo again").await)?;
     assert_eq!(error.data["reason"], "too_many_sessions", "{error}");
-    http.poke(&format!("/sessions/{second}/kill")).await?.expect(200)?;
+    http.post_empty(&format!("/sessions/{second}/kill")).await?.expect(200)?;
     assert_eq!(prompt_for_text(&reader, &first, "echo again").await?, "again");
     Ok(())
 }
 
 #[tokio::test]
 async fn spawn_rate_limit_answers_with_retry_after() -> Result<()> {
-    let host = configure_limits("spawns_per_minute = 2")?.start()?;
-    let http = Http::new(&host);
+    let host = configure_limits("spawns_per_minute = 2")?.start_host()?;
+    let http = RestClient::new(&host);
     spawn_session(&http, &host).await?;
     let fast = connect_client(&host).await?;
     fast.new_session(&cwd(&host)?).await?;
     let answer = http.post("/sessions/agent", &json!({ "adapter": "scripted", "cwd": cwd(&host)? })).await?;
-    assert_eq!(answer.fault(), (429, "too_many_spawns".to_owned()));
+    assert_eq!(answer.status_and_code(), (429, "too_many_spawns".to_owned()));
     let wait: u64 = answer.header("retry-after").context("no Retry-After")?.parse()?;
     assert!((1..=31).contains(&wait) && answer.json()["retryAfter"] == wait, "{answer:?}");
     let error = expect_error(fast.new_session(&cwd(&host)?).await)?;
     assert_eq!(error.data["reason"], "too_many_spawns", "{error}");
     assert!(error.message.contains("limits.spawns_per_minute"), "{error}");
     let arguments = json!({ "adapter": "scripted", "cwd": cwd(&host)? });
-    let (code, _) = Mcp::Http(Http::new(&host)).refusal("start_agent_session", arguments).await?;
+    let (code, _) = Mcp::Http(RestClient::new(&host)).call_for_refusal("start_agent_session", arguments).await?;
     assert_eq!(code, "too_many_spawns");
     spawn_session(&caller_with_role(&host, "admin")?, &host).await.context("another token")?;
     Ok(())
@@ -319,27 +319,27 @@ async fn spawn_rate_limit_answers_with_retry_after() -> Result<()> {
 
 #[tokio::test]
 async fn agent_requests_over_the_limit_are_refused() -> Result<()> {
-    let host = configure_limits("asks = 1")?.start()?;
+    let host = configure_limits("asks = 1")?.start_host()?;
     let (client, session) = open_session(&host).await?;
     let running = client.start_prompt(&session, "ask2; echo done").await;
     let ask = client.expect_request("session/request_permission").await;
     let fault = log::expect_event(&host, &session, "agent_faulted", |_| true).await?;
     assert!(fault.to_string().contains("open asks"), "{fault}");
     let chosen = json!({ "outcome": { "outcome": "selected", "optionId": "allow_once" } });
-    client.respond(ask.id(), chosen).await;
-    running.answer().await?;
-    let asks = client.transcript().iter().filter(|frame| frame.method() == "session/request_permission").count();
+    client.send_result(ask.id(), chosen).await;
+    running.wait_answer().await?;
+    let asks = client.received_frames().iter().filter(|frame| frame.method() == "session/request_permission").count();
     assert_eq!(asks, 1);
     Ok(())
 }
 
 #[tokio::test]
 async fn one_answer_carries_log_events_up_to_the_byte_limit() -> Result<()> {
-    let host = configure_limits("history = \"16KiB\"")?.start()?;
+    let host = configure_limits("history = \"16KiB\"")?.start_host()?;
     let (client, session) = open_session(&host).await?;
-    client.prompt(&session, &["echo begin"; 1].concat()).await?;
-    client.prompt(&session, "stream 200 1000").await?;
-    let http = Http::new(&host);
+    client.send_prompt(&session, &["echo begin"; 1].concat()).await?;
+    client.send_prompt(&session, "stream 200 1000").await?;
+    let http = RestClient::new(&host);
     let page = http.get(&format!("/sessions/{session}/events?limit=1000")).await?;
     assert!(page.body.len() < 40 << 10, "{} bytes", page.body.len());
     let mut page = page.expect(200)?;
@@ -349,13 +349,13 @@ async fn one_answer_carries_log_events_up_to_the_byte_limit() -> Result<()> {
         events += page["events"].as_array().map_or(0, Vec::len);
     }
     assert_eq!(events, log::read_records(&host, &session)?.len(), "all of it comes in the end");
-    client.prompt(&session, &format!("rawupdate {}", update_with_lines(100))).await?;
+    client.send_prompt(&session, &format!("rawupdate {}", update_with_lines(100))).await?;
     let last = http.get(&format!("/sessions/{session}/output?lastN=10000")).await?;
     assert!(last.body.len() < 40 << 10, "{} bytes", last.body.len());
     assert_eq!(last.json()["truncated"], true);
     let reader = crate::connect_client(&host).await?;
     let asked = json!({ "sessionId": session, "historyPolicy": "full", "historyDelivery": "response" });
-    let attached = reader.request("session/attach", asked).await?;
+    let attached = reader.call_method("session/attach", asked).await?;
     assert_eq!((&attached["historyDelivery"], attached.get("history")), (&json!("stream"), None));
     reader.expect_text("begin").await;
     Ok(())
@@ -369,18 +369,18 @@ fn update_with_lines(count: usize) -> Value {
 
 #[tokio::test]
 async fn a_log_at_its_limit_ends_the_session_and_stays_readable() -> Result<()> {
-    let mut host = configure_limits("log = \"64KiB\"")?.start()?;
+    let mut host = configure_limits("log = \"64KiB\"")?.start_host()?;
     let (client, session) = open_session(&host).await?;
     let other = client.new_session(&cwd(&host)?).await?;
     let running = client.start_prompt(&session, "wait; stream 20000 500; hang hard").await;
     let waiting = client.start_prompt(&session, "echo never").await;
     log::expect_event(&host, &session, "prompt_accepted", |event| event["frame"].to_string().contains("never")).await?;
-    client.notify("_go", json!({ "sessionId": session })).await;
+    client.send_notification("_go", json!({ "sessionId": session })).await;
     for call in [running, waiting] {
-        let error = expect_error(call.answer().await)?;
+        let error = expect_error(call.wait_answer().await)?;
         assert_eq!(error.data["reason"], "session_ended", "{error}");
     }
-    let http = Http::new(&host);
+    let http = RestClient::new(&host);
     let ended = http.get(&format!("/sessions/{session}")).await?.expect(200)?;
     assert_eq!((&ended["status"], &ended["endReason"]), (&json!("killed"), &json!("log_full")));
     let size: usize = log::read_records(&host, &session)?.iter().map(|record| record.to_string().len()).sum();
@@ -388,20 +388,20 @@ async fn a_log_at_its_limit_ends_the_session_and_stays_readable() -> Result<()> 
     assert!((50 << 10..4 << 20).contains(&size), "{size} bytes");
 
     let answer = http.post(&format!("/sessions/{session}/prompt"), &json!({ "prompt": "echo more" })).await?;
-    assert_eq!(answer.fault(), (507, "log_full".to_owned()));
+    assert_eq!(answer.status_and_code(), (507, "log_full".to_owned()));
     assert!(answer.json()["detail"].as_str().is_some_and(|detail| detail.contains("limits.log")));
-    let error = expect_error(client.prompt(&session, "echo more").await)?;
+    let error = expect_error(client.send_prompt(&session, "echo more").await)?;
     assert_eq!(error.data["reason"], "log_full", "{error}");
     let reader = crate::connect_client(&host).await?;
     reader.load_session(&session, &cwd(&host)?).await?;
-    assert!(!reader.texts().is_empty(), "nothing is read");
+    assert!(!reader.chunk_texts().is_empty(), "nothing is read");
     assert_eq!(prompt_for_text(&client, &other, "echo unharmed").await?, "unharmed");
 
     // With a larger limit the session goes on.
     let larger = host.options_mut().config.as_mut().context("no configuration")?;
     *larger = larger.replace("log = \"64KiB\"", "log = \"64MiB\"");
     host.restart()?;
-    let http = Http::new(&host);
+    let http = RestClient::new(&host);
     send_prompt(&http, &session, "echo more").await?;
     wait_until_idle(&http, &session).await?;
     assert!(output_lines(&http, &session).await?.contains(&"more".to_owned()));
@@ -413,21 +413,23 @@ async fn a_log_at_its_limit_ends_the_session_and_stays_readable() -> Result<()> 
 #[tokio::test]
 async fn host_recovers_after_running_out_of_file_descriptors() -> Result<()> {
     let (options, _folder) = start_from_shell(scripted_host(&[])?, "ulimit -n 128")?;
-    let host = options.start()?;
-    assert!(host.stderr().contains("limits.connections"), "what does not fit is said: {}", host.stderr());
+    let host = options.start_host()?;
+    assert!(host.read_stderr().contains("limits.connections"), "what does not fit is said: {}", host.read_stderr());
     let (working, session) = open_session(&host).await?;
     let mut crowd = Vec::new();
     for _ in 0..150 {
-        crowd.push(TcpStream::connect(authority(&host)).await?);
+        crowd.push(TcpStream::connect(host_authority(&host)).await?);
     }
-    let said = look::until(PATIENCE, || Ok(host.stderr().contains("cannot accept a connection").then_some(()))).await?;
-    ensure!(said.is_some(), "it did not run out: {}", host.stderr());
+    let said =
+        polling::poll_until(WAIT_LIMIT, || Ok(host.read_stderr().contains("cannot accept a connection").then_some(())))
+            .await?;
+    ensure!(said.is_some(), "it did not run out: {}", host.read_stderr());
     assert_eq!(prompt_for_text(&working, &session, "echo on").await?, "on");
     drop(crowd);
-    let http = Http::new(&host);
-    let answer = tokio::time::timeout(PATIENCE, http.get("/sessions")).await.context("it did not recover")??;
+    let http = RestClient::new(&host);
+    let answer = tokio::time::timeout(WAIT_LIMIT, http.get("/sessions")).await.context("it did not recover")??;
     assert_eq!(answer.status, 200);
-    let complaints = host.stderr().matches("cannot accept a connection").count();
+    let complaints = host.read_stderr().matches("cannot accept a connection").count();
     assert!(complaints <= 4, "{complaints} complaints");
     Ok(())
 }
@@ -436,7 +438,7 @@ async fn host_recovers_after_running_out_of_file_descriptors() -> Result<()> {
 #[tokio::test]
 async fn host_raises_its_file_limit_and_agents_keep_the_original_limit() -> Result<()> {
     let (options, _folder) = start_from_shell(scripted_host(&[])?, "ulimit -Sn 200")?;
-    let host = options.start()?;
+    let host = options.start_host()?;
     let soft = |pid: u32| -> Result<(String, String)> {
         let limits = std::fs::read_to_string(format!("/proc/{pid}/limits"))?;
         let line = limits.lines().find(|line| line.starts_with("Max open files")).context("no such limit")?;

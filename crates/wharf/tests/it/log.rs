@@ -5,16 +5,16 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::Value;
-use wharf_testkit::host::Host;
-use wharf_testkit::{PATIENCE, look};
+use wharf_testkit::host::TestHost;
+use wharf_testkit::{WAIT_LIMIT, polling};
 
 /// Returns the directory of a session.
-pub(crate) fn session_dir(host: &Host, session: &str) -> PathBuf {
+pub(crate) fn session_dir(host: &TestHost, session: &str) -> PathBuf {
     host.state_dir().join("workspaces").join("default").join("sessions").join(session)
 }
 
 /// Returns the records in order. A record is a line: a checksum, a blank, and `{"seq":…,"epoch":…,"event":{…}}`.
-pub(crate) fn read_records(host: &Host, session: &str) -> Result<Vec<Value>> {
+pub(crate) fn read_records(host: &TestHost, session: &str) -> Result<Vec<Value>> {
     let mut segments = list_segments(&session_dir(host, session).join("log"))?;
     segments.sort();
     let mut records = Vec::new();
@@ -50,19 +50,20 @@ fn list_segments(folder: &Path) -> Result<Vec<PathBuf>> {
 }
 
 /// Returns the events of one kind.
-pub(crate) fn list_events(host: &Host, session: &str, kind: &str) -> Result<Vec<Value>> {
+pub(crate) fn list_events(host: &TestHost, session: &str, kind: &str) -> Result<Vec<Value>> {
     let events = read_records(host, session)?.into_iter().map(|mut record| record["event"].take());
     Ok(events.filter(|event| event["kind"] == kind).collect())
 }
 
 /// Waits for an event in the log that clients are not notified of.
 pub(crate) async fn expect_event(
-    host: &Host,
+    host: &TestHost,
     session: &str,
     kind: &str,
     fits: impl Fn(&Value) -> bool,
 ) -> Result<Value> {
-    let found = look::until(PATIENCE, || Ok(list_events(host, session, kind)?.into_iter().find(&fits))).await?;
+    let found =
+        polling::poll_until(WAIT_LIMIT, || Ok(list_events(host, session, kind)?.into_iter().find(&fits))).await?;
     if let Some(event) = found {
         return Ok(event);
     }
@@ -72,7 +73,7 @@ pub(crate) async fn expect_event(
 }
 
 /// Returns the one session that the host has.
-pub(crate) fn only_session(host: &Host) -> Result<String> {
+pub(crate) fn only_session(host: &TestHost) -> Result<String> {
     let sessions = all_sessions(host)?;
     match sessions.as_slice() {
         [one] => Ok(one.clone()),
@@ -80,7 +81,7 @@ pub(crate) fn only_session(host: &Host) -> Result<String> {
     }
 }
 
-pub(crate) fn all_sessions(host: &Host) -> Result<Vec<String>> {
+pub(crate) fn all_sessions(host: &TestHost) -> Result<Vec<String>> {
     let folder = session_dir(host, "");
     let entries = fs::read_dir(&folder).with_context(|| format!("reading {}", folder.display()))?;
     entries.map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned())).collect()

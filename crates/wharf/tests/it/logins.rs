@@ -3,38 +3,38 @@
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 use tokio::io::AsyncWriteExt as _;
-use wharf_testkit::client::{Client, Credentials, connect};
-use wharf_testkit::host::Host;
-use wharf_testkit::http::{Answer, Http};
+use wharf_testkit::client::{Credentials, TestClient, connect};
+use wharf_testkit::host::TestHost;
+use wharf_testkit::http::{RestAnswer, RestClient};
 
 use crate::tokens::{create_token, expect_stdout, refused_status, run_token};
 use crate::{add_section, scripted_host};
 
 /// Returns a browser page without a token.
-fn browser_page(host: &Host) -> Http {
-    Http::with_token(host, "")
+fn browser_page(host: &TestHost) -> RestClient {
+    RestClient::with_token(host, "")
 }
 
 /// Returns a login code from the command line.
-fn create_login_code(host: &Host, arguments: &[&str]) -> Result<String> {
+fn create_login_code(host: &TestHost, arguments: &[&str]) -> Result<String> {
     Ok(expect_stdout(run_token(host, &[&["code", "--no-start"], arguments].concat())?)?.trim_end().to_owned())
 }
 
-async fn log_in(host: &Host, code: &str) -> Result<Answer> {
+async fn log_in(host: &TestHost, code: &str) -> Result<RestAnswer> {
     let headers = [("content-type", "application/json"), ("origin", host.url())];
     browser_page(host).send("POST", "/login", &headers, &json!({ "code": code }).to_string()).await
 }
 
 /// A logged-in page.
 struct LoginPage {
-    http: Http,
+    http: RestClient,
     origin: String,
     cookie: String,
     key: String,
 }
 
 impl LoginPage {
-    async fn open(host: &Host, code: &str) -> Result<Self> {
+    async fn open(host: &TestHost, code: &str) -> Result<Self> {
         let answer = log_in(host, code).await?;
         let set = answer.header("set-cookie").context("no cookie")?.to_owned();
         for word in ["wharf_login=", "; HttpOnly", "; SameSite=Strict", "; Path=/", "; Max-Age="] {
@@ -45,7 +45,7 @@ impl LoginPage {
         Ok(Self { http: browser_page(host), origin: host.url().to_owned(), cookie, key })
     }
 
-    async fn send(&self, method: &str, path: &str, more: &[(&str, &str)], body: &str) -> Result<Answer> {
+    async fn send(&self, method: &str, path: &str, more: &[(&str, &str)], body: &str) -> Result<RestAnswer> {
         let own = [("cookie", self.cookie.as_str()), ("wharf-page", &self.key)];
         let json = [("content-type", "application/json")];
         let headers = [&own[..], more, if body.is_empty() { &[] } else { &json }].concat();
@@ -62,13 +62,13 @@ impl LoginPage {
 
 #[tokio::test]
 async fn wrong_tokens_are_told_to_wait_and_right_ones_are_not() -> Result<()> {
-    let host = add_section(scripted_host(&[])?, "[limits]\nfailed_logins = 5").start()?;
-    let (wrong, right) = (Http::with_token(&host, &"x".repeat(52)), Http::new(&host));
+    let host = add_section(scripted_host(&[])?, "[limits]\nfailed_logins = 5").start_host()?;
+    let (wrong, right) = (RestClient::with_token(&host, &"x".repeat(52)), RestClient::new(&host));
     for _ in 0..5 {
-        assert_eq!(wrong.get("/sessions").await?.fault(), (401, "unauthorized".to_owned()));
+        assert_eq!(wrong.get("/sessions").await?.status_and_code(), (401, "unauthorized".to_owned()));
     }
     let answer = wrong.get("/sessions").await?;
-    assert_eq!(answer.fault(), (429, "too_many_failed_logins".to_owned()));
+    assert_eq!(answer.status_and_code(), (429, "too_many_failed_logins".to_owned()));
     let wait: u64 = answer.header("retry-after").context("no Retry-After")?.parse()?;
     assert!((1..=61).contains(&wait), "{wait}");
     assert_eq!(log_in(&host, "guess").await?.status, 429, "codes are counted with them");
@@ -80,44 +80,48 @@ async fn wrong_tokens_are_told_to_wait_and_right_ones_are_not() -> Result<()> {
     assert_eq!(page.send("GET", "/sessions", &[], "").await?.status, 200, "a right code neither");
     let metrics = right.get("/metrics").await?;
     assert!(metrics.body.contains("wharf_failed_logins_total 8\n"), "{}", metrics.body);
-    assert_eq!(host.stderr().matches("limits.failed_logins").count(), 1, "said once a minute");
+    assert_eq!(host.read_stderr().matches("limits.failed_logins").count(), 1, "said once a minute");
     Ok(())
 }
 
 #[tokio::test]
 async fn login_code_works_once() -> Result<()> {
-    let host = scripted_host(&[])?.start()?;
+    let host = scripted_host(&[])?.start_host()?;
     let made = create_login_code(&host, &[])?;
     let first = LoginPage::open(&host, &made).await?;
-    assert_eq!(log_in(&host, &made).await?.fault(), (401, "unauthorized".to_owned()));
+    assert_eq!(log_in(&host, &made).await?.status_and_code(), (401, "unauthorized".to_owned()));
     assert_eq!(log_in(&host, "").await?.status, 401);
     let in_query = browser_page(&host)
         .send("POST", &format!("/login?code={made}"), &[("content-type", "application/json")], "{}")
         .await?;
     assert_eq!(in_query.status, 422);
     assert_eq!(first.send("GET", "/host", &[], "").await?.status, 200, "as the user who asked");
-    let socket = Client::connect_with(&host.ws_url(), &first.web_socket(Some(host.url()))).await?;
+    let socket = TestClient::connect_with(&host.ws_url(), &first.web_socket(Some(host.url()))).await?;
     socket.initialize().await?;
 
     let listed: Value = serde_json::from_str(&expect_stdout(run_token(&host, &["list", "--json"])?)?)?;
     assert_eq!((&listed[0]["label"], &listed[0]["loginOf"]), (&json!("web page"), &json!("host")));
     let kept = std::fs::read_to_string(host.state_dir().join("tokens.json"))?;
     let half = first.cookie.trim_start_matches("wharf_login=");
-    assert!(!kept.contains(half) && !kept.contains(&first.key) && !host.stderr().contains(&made));
+    assert!(!kept.contains(half) && !kept.contains(&first.key) && !host.read_stderr().contains(&made));
 
     let origin = [("origin", first.origin.as_str())];
     let out = first.send("POST", "/logout", &origin, "").await?;
     assert!(out.header("set-cookie").is_some_and(|set| set.contains("Max-Age=0")), "{out:?}");
     assert_eq!(out.expect(200)?, json!({ "ok": true }));
     assert_eq!(first.send("GET", "/sessions", &[], "").await?.status, 401);
-    assert_eq!(socket.closed().await, "closed 1008 the token was revoked");
-    assert_eq!(Http::new(&host).poke("/logout").await?.expect(200)?, json!({ "ok": false }), "a token is no login");
+    assert_eq!(socket.wait_closed().await, "closed 1008 the token was revoked");
+    assert_eq!(
+        RestClient::new(&host).post_empty("/logout").await?.expect(200)?,
+        json!({ "ok": false }),
+        "a token is no login"
+    );
     Ok(())
 }
 
 #[tokio::test]
 async fn login_cookie_is_accepted_from_its_own_origin_only() -> Result<()> {
-    let host = scripted_host(&[])?.start()?;
+    let host = scripted_host(&[])?.start_host()?;
     let page = LoginPage::open(&host, &create_login_code(&host, &[])?).await?;
     let own = ("origin", page.origin.as_str());
     let prompt = json!({ "adapter": "scripted", "cwd": crate::cwd(&host)? }).to_string();
@@ -149,26 +153,32 @@ async fn login_cookie_is_accepted_from_its_own_origin_only() -> Result<()> {
 
 #[tokio::test]
 async fn login_has_the_rights_of_its_token_and_ends_with_it() -> Result<()> {
-    let host = scripted_host(&[])?.start()?;
+    let host = scripted_host(&[])?.start_host()?;
     crate::scopes::register_workspace(&host, "here").await?;
     let (id, observer) = create_token(&host, &["--role", "observer"])?;
-    let observer = Http::with_token(&host, &observer);
-    let ask = async |http: &Http, body: Value| http.post("/login/codes", &body).await;
+    let observer = RestClient::with_token(&host, &observer);
+    let ask = async |http: &RestClient, body: Value| http.post("/login/codes", &body).await;
     let made = ask(&observer, json!({})).await?.expect(201)?;
     assert_eq!((&made["role"], &made["goodForSeconds"]), (&json!("observer"), &json!(60)));
     let page = LoginPage::open(&host, made["code"].as_str().unwrap_or_default()).await?;
     let own = [("origin", page.origin.as_str())];
     assert_eq!(page.send("GET", "/sessions", &[], "").await?.status, 200);
     let spawn = page.send("POST", "/sessions/agent", &own, r#"{"adapter":"scripted"}"#).await?;
-    assert_eq!(spawn.fault(), (403, "observer".to_owned()));
-    assert_eq!(ask(&observer, json!({ "role": "controller" })).await?.fault(), (403, "beyond_own_rights".to_owned()));
+    assert_eq!(spawn.status_and_code(), (403, "observer".to_owned()));
+    assert_eq!(
+        ask(&observer, json!({ "role": "controller" })).await?.status_and_code(),
+        (403, "beyond_own_rights".to_owned())
+    );
 
     let scoped = crate::scopes::workspace_caller(&host, "here")?;
     assert_eq!(ask(&scoped, json!({})).await?.expect(201)?["workspace"], "here");
-    assert_eq!(ask(&scoped, json!({ "workspace": "there" })).await?.fault(), (422, "unknown_workspace".to_owned()));
+    assert_eq!(
+        ask(&scoped, json!({ "workspace": "there" })).await?.status_and_code(),
+        (422, "unknown_workspace".to_owned())
+    );
     let narrow = create_login_code(&host, &["--workspace", "here", "--ttl", "1h"])?;
     let narrow = LoginPage::open(&host, &narrow).await?;
-    assert_eq!(narrow.send("GET", "/host", &[], "").await?.fault(), (403, "host_only".to_owned()));
+    assert_eq!(narrow.send("GET", "/host", &[], "").await?.status_and_code(), (403, "host_only".to_owned()));
 
     expect_stdout(run_token(&host, &["revoke", &id])?)?;
     assert_eq!(page.send("GET", "/sessions", &[], "").await?.status, 401, "its asker's token is gone");
@@ -178,29 +188,33 @@ async fn login_has_the_rights_of_its_token_and_ends_with_it() -> Result<()> {
 
 #[tokio::test]
 async fn login_cannot_create_another_login_and_ends_with_the_hosts_token() -> Result<()> {
-    let mut host = scripted_host(&[])?.start()?;
+    let mut host = scripted_host(&[])?.start_host()?;
     let page = LoginPage::open(&host, &create_login_code(&host, &[])?).await?;
     let own = [("origin", page.origin.as_str())];
     let refused = page.send("POST", "/login/codes", &own, "{}").await?;
-    assert_eq!(refused.fault(), (403, "beyond_own_rights".to_owned()), "a stolen login would outlive its end");
+    assert_eq!(
+        refused.status_and_code(),
+        (403, "beyond_own_rights".to_owned()),
+        "a stolen login would outlive its end"
+    );
     // The port changes at a restart; the login belongs to the host, not to its address.
     host.restart()?;
-    let page = LoginPage { http: Http::with_token(&host, ""), origin: host.url().to_owned(), ..page };
+    let page = LoginPage { http: RestClient::with_token(&host, ""), origin: host.url().to_owned(), ..page };
     assert_eq!(page.send("GET", "/host", &[], "").await?.status, 200);
-    host.kill9()?;
+    host.kill()?;
     std::fs::remove_file(host.state_dir().join("token"))?;
     host.restart()?;
-    let page = LoginPage { http: Http::with_token(&host, ""), origin: host.url().to_owned(), ..page };
+    let page = LoginPage { http: RestClient::with_token(&host, ""), origin: host.url().to_owned(), ..page };
     assert_eq!(page.send("GET", "/host", &[], "").await?.status, 401, "the token that opened it was replaced");
     Ok(())
 }
 
 #[tokio::test]
 async fn request_without_a_token_uses_no_body_budget() -> Result<()> {
-    let host = add_section(scripted_host(&[])?, "[limits]\nbody = \"64KiB\"\nbodies = \"64KiB\"").start()?;
+    let host = add_section(scripted_host(&[])?, "[limits]\nbody = \"64KiB\"\nbodies = \"64KiB\"").start_host()?;
     let large = format!("{{\"code\":\"{}\"}}", "x".repeat(60_000));
     let answer = browser_page(&host).send("POST", "/login", &[("content-type", "application/json")], &large).await?;
-    assert_eq!(answer.fault(), (413, "body_too_large".to_owned()));
+    assert_eq!(answer.status_and_code(), (413, "body_too_large".to_owned()));
     // The unfinished body would use the whole budget.
     let authority = host.url().trim_start_matches("http://").to_owned();
     let head = format!(
@@ -209,6 +223,10 @@ async fn request_without_a_token_uses_no_body_budget() -> Result<()> {
     let mut unfinished = tokio::net::TcpStream::connect(&authority).await?;
     unfinished.write_all(format!("{head}{}", "x".repeat(3_000)).as_bytes()).await?;
     let body = json!({ "adapter": "none", "label": "x".repeat(60_000) });
-    assert_eq!(Http::new(&host).post("/sessions/agent", &body).await?.status, 422, "it is read, and too long a label");
+    assert_eq!(
+        RestClient::new(&host).post("/sessions/agent", &body).await?.status,
+        422,
+        "it is read, and too long a label"
+    );
     Ok(())
 }

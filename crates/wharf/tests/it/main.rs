@@ -107,8 +107,8 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
-use wharf_testkit::client::{Client, RpcError};
-use wharf_testkit::host::{Host, HostOptions};
+use wharf_testkit::client::{CallFailure, TestClient};
+use wharf_testkit::host::{HostOptions, TestHost};
 
 /// The longest time that the end of a process tree may take: five seconds of grace, and room for a busy machine.
 const TREE_ENDS_WITHIN: Duration = Duration::from_secs(15);
@@ -121,15 +121,15 @@ fn wharf_binary() -> PathBuf {
 
 /// Configures a host whose default agent is the scripted one with these flags.
 fn scripted_host(flags: &[&str]) -> Result<HostOptions> {
-    Ok(HostOptions { binary: Some(wharf_binary()), ..HostOptions::scripted(flags)? })
+    Ok(HostOptions { binary: Some(wharf_binary()), ..HostOptions::with_scripted_agent(flags)? })
 }
 
 /// Adds a further agent: the scripted one with other flags.
 fn add_scripted_agent(options: HostOptions, name: &str, flags: &[&str]) -> Result<HostOptions> {
-    let agent = wharf_testkit::program::scripted_agent()?;
+    let agent = wharf_testkit::program::find_scripted_agent()?;
     let mut command = vec![agent.to_str().context("the agent's path is not UTF-8")?.to_owned()];
     command.extend(flags.iter().map(|flag| (*flag).to_owned()));
-    Ok(options.agent(name, &command))
+    Ok(options.with_agent(name, &command))
 }
 
 /// Adds a section to the configuration.
@@ -150,68 +150,68 @@ fn start_from_shell(options: HostOptions, setting: &str) -> Result<(HostOptions,
 }
 
 /// Connects a client and sends `initialize`.
-async fn connect_client(host: &Host) -> Result<Client> {
-    let client = Client::connect(&host.ws_url(), host.token()).await?;
+async fn connect_client(host: &TestHost) -> Result<TestClient> {
+    let client = TestClient::connect(&host.ws_url(), host.token()).await?;
     client.initialize().await?;
     Ok(client)
 }
 
 /// Connects a client and sends `initialize` with these capabilities and this `_meta`.
-async fn connect_client_with(host: &Host, capabilities: Value, meta: Value) -> Result<Client> {
-    let client = Client::connect(&host.ws_url(), host.token()).await?;
+async fn connect_client_with(host: &TestHost, capabilities: Value, meta: Value) -> Result<TestClient> {
+    let client = TestClient::connect(&host.ws_url(), host.token()).await?;
     let info = json!({ "name": "wharf-testkit", "version": "1" });
     let params = json!({ "protocolVersion": 1, "clientCapabilities": capabilities, "clientInfo": info, "_meta": meta });
-    client.request("initialize", params).await?;
+    client.call_method("initialize", params).await?;
     Ok(client)
 }
 
 /// Connects a client with an observer's token and sends `initialize`.
-async fn connect_observer(host: &Host) -> Result<Client> {
-    let client = Client::connect(&host.ws_url(), &transports::create_observer_token(host)?).await?;
+async fn connect_observer(host: &TestHost) -> Result<TestClient> {
+    let client = TestClient::connect(&host.ws_url(), &transports::create_observer_token(host)?).await?;
     client.initialize().await?;
     Ok(client)
 }
 
 /// Connects a client of an agent that is not the default one. It does not send `initialize`, which would start the
 /// agent.
-async fn connect_client_of(host: &Host, agent: &str) -> Result<Client> {
-    Client::connect(&format!("{}?agent={agent}", host.ws_url()), host.token()).await
+async fn connect_client_of(host: &TestHost, agent: &str) -> Result<TestClient> {
+    TestClient::connect(&format!("{}?agent={agent}", host.ws_url()), host.token()).await
 }
 
 /// Connects a client and creates a session.
-async fn open_session(host: &Host) -> Result<(Client, String)> {
+async fn open_session(host: &TestHost) -> Result<(TestClient, String)> {
     let client = connect_client(host).await?;
     let session = client.new_session(&cwd(host)?).await?;
     Ok((client, session))
 }
 
 /// Skips the frames received so far: `expect` looks at later ones.
-async fn catch_up(client: &Client) {
-    if let Some(last) = client.transcript().pop() {
+async fn catch_up(client: &TestClient) {
+    if let Some(last) = client.received_frames().pop() {
         client.expect("the last frame", |frame| frame.raw == last.raw).await;
     }
 }
 
 /// Connects a second client that loads the session.
-async fn join_session(host: &Host, session: &str) -> Result<Client> {
+async fn join_session(host: &TestHost, session: &str) -> Result<TestClient> {
     let client = connect_client(host).await?;
     client.load_session(session, &cwd(host)?).await?;
     Ok(client)
 }
 
-fn cwd(host: &Host) -> Result<String> {
+fn cwd(host: &TestHost) -> Result<String> {
     Ok(host.directory().to_str().context("the directory is not UTF-8")?.to_owned())
 }
 
 /// Returns the error of a call that must fail.
-fn expect_error(answer: Result<impl std::fmt::Debug, RpcError>) -> Result<RpcError> {
+fn expect_error(answer: Result<impl std::fmt::Debug, CallFailure>) -> Result<CallFailure> {
     match answer {
         Ok(result) => anyhow::bail!("answered with {result:?} instead of an error"),
         Err(error) => Ok(error),
     }
 }
 
-fn stop_reason(answer: Result<Value, RpcError>) -> Result<String> {
+fn stop_reason(answer: Result<Value, CallFailure>) -> Result<String> {
     Ok(answer?["stopReason"].as_str().unwrap_or_default().to_owned())
 }
 
@@ -234,8 +234,8 @@ fn parse_pids(text: &str) -> Vec<u32> {
 }
 
 /// Sends one prompt and returns the text of the agent's answer.
-async fn prompt_for_text(client: &Client, session: &str, prompt: &str) -> Result<String> {
-    let before = client.texts().len();
-    client.prompt(session, prompt).await?;
-    Ok(client.texts().get(before..).unwrap_or_default().concat())
+async fn prompt_for_text(client: &TestClient, session: &str, prompt: &str) -> Result<String> {
+    let before = client.chunk_texts().len();
+    client.send_prompt(session, prompt).await?;
+    Ok(client.chunk_texts().get(before..).unwrap_or_default().concat())
 }

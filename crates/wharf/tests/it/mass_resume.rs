@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
-use wharf_testkit::cold::Cold;
-use wharf_testkit::{PATIENCE, look};
+use wharf_testkit::cold_sessions::ColdSessions;
+use wharf_testkit::{WAIT_LIMIT, polling};
 
 use crate::{add_section, connect_client_of, log, prompt_for_text, scripted_host};
 
@@ -32,11 +32,11 @@ async fn two_hundred_sessions_with_waiting_prompts_come_back_a_few_at_a_time() -
     let count = folder.path().join("count");
     let flags = ["--count", count.to_str().context("not UTF-8")?];
     let options = add_section(add_section(scripted_host(&flags)?, "replay_quiet = \"10ms\""), "[limits]\nstarts = 4");
-    let mut host = options.start()?;
+    let mut host = options.start_host()?;
     assert!(host.terminate()?.success());
     let cwd = host.directory().to_owned();
-    let cold = Cold { count: SESSION_COUNT, agent: "scripted", cwd: &cwd, waiting: Some("echo waited") };
-    let sessions = cold.make(&host.state_dir())?;
+    let cold = ColdSessions { count: SESSION_COUNT, agent: "scripted", cwd: &cwd, waiting: Some("echo waited") };
+    let sessions = cold.write_to(&host.state_dir())?;
     host.restart()?;
 
     // The prompt of this session was queued last, but a client asks for it.
@@ -46,10 +46,11 @@ async fn two_hundred_sessions_with_waiting_prompts_come_back_a_few_at_a_time() -
     client.initialize().await?;
     prompt_for_text(&client, last, "echo here").await?;
     let (_, up, _) = count_starts(&count)?;
-    ensure!(client.texts() == ["waited", "here"], "{:?}", client.texts());
+    ensure!(client.chunk_texts() == ["waited", "here"], "{:?}", client.chunk_texts());
     ensure!(up < SESSION_COUNT / 2, "the client was served after {up} others");
 
-    let all = look::until(4 * PATIENCE, || Ok((count_starts(&count)?.1 >= SESSION_COUNT).then_some(()))).await?;
+    let all =
+        polling::poll_until(4 * WAIT_LIMIT, || Ok((count_starts(&count)?.1 >= SESSION_COUNT).then_some(()))).await?;
     ensure!(all.is_some(), "begun, up, at once: {:?}", count_starts(&count)?);
     for session in &sessions {
         log::expect_event(&host, session, "prompt_ended", |event| event["prompt"] == "waiting").await?;

@@ -4,11 +4,11 @@ use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
-use wharf_testkit::PATIENCE;
-use wharf_testkit::host::Host;
-use wharf_testkit::http::Http;
-use wharf_testkit::pipe::AgentPipe;
-use wharf_testkit::procs;
+use wharf_testkit::WAIT_LIMIT;
+use wharf_testkit::agent_pipe::AgentPipe;
+use wharf_testkit::host::TestHost;
+use wharf_testkit::http::RestClient;
+use wharf_testkit::processes;
 
 use crate::mcp_client::{Mcp, initialize_client, post_message};
 use crate::rest::{caller_with_role, output_lines, send_prompt, wait_until_idle};
@@ -17,36 +17,36 @@ use crate::{add_section, cwd, program, scripted_host, wharf_binary, without_usag
 const TURN_END: &str = "── turn-end (end_turn) ──";
 
 /// Starts a session of the scripted agent.
-async fn start_session(mcp: &mut Mcp, host: &Host) -> Result<String> {
-    let session = mcp.call("start_agent_session", json!({ "adapter": "scripted", "cwd": cwd(host)? })).await?;
+async fn start_session(mcp: &mut Mcp, host: &TestHost) -> Result<String> {
+    let session = mcp.call_tool("start_agent_session", json!({ "adapter": "scripted", "cwd": cwd(host)? })).await?;
     Ok(session["id"].as_str().context("no id")?.to_owned())
 }
 
 /// Sends a prompt and waits for its end.
 async fn prompt_and_wait(mcp: &mut Mcp, session: &str, text: &str) -> Result<Value> {
-    mcp.call("prompt_agent_session", json!({ "sessionId": session, "prompt": text })).await?;
-    mcp.call("wait_agent_session", json!({ "sessionId": session })).await
+    mcp.call_tool("prompt_agent_session", json!({ "sessionId": session, "prompt": text })).await?;
+    mcp.call_tool("wait_agent_session", json!({ "sessionId": session })).await
 }
 
 #[tokio::test]
 async fn start_agent_session_returns_the_session() -> Result<()> {
-    let host = scripted_host(&[])?.start()?;
-    for mut mcp in Mcp::both(&host)? {
+    let host = scripted_host(&[])?.start_host()?;
+    for mut mcp in Mcp::over_both(&host)? {
         let arguments = json!({ "adapter": "scripted", "cwd": cwd(&host)?, "prompt": "echo first", "label": "mine" });
-        let session = mcp.call("start_agent_session", arguments).await?;
+        let session = mcp.call_tool("start_agent_session", arguments).await?;
         assert_eq!((&session["status"], &session["label"]), (&json!("running"), &json!("mine")));
         let id = session["id"].as_str().context("no id")?;
-        assert_eq!(Http::new(&host).get(&format!("/sessions/{id}")).await?.expect(200)?["cwd"], session["cwd"]);
-        mcp.call("wait_agent_session", json!({ "sessionId": id })).await?;
-        assert_eq!(output_lines(&Http::new(&host), id).await?, ["first", TURN_END]);
+        assert_eq!(RestClient::new(&host).get(&format!("/sessions/{id}")).await?.expect(200)?["cwd"], session["cwd"]);
+        mcp.call_tool("wait_agent_session", json!({ "sessionId": id })).await?;
+        assert_eq!(output_lines(&RestClient::new(&host), id).await?, ["first", TURN_END]);
     }
     Ok(())
 }
 
 #[tokio::test]
 async fn prompt_agent_session_returns_at_once_and_refuses_a_second_turn() -> Result<()> {
-    let host = scripted_host(&[])?.start()?;
-    for mut mcp in Mcp::both(&host)? {
+    let host = scripted_host(&[])?.start_host()?;
+    for mut mcp in Mcp::over_both(&host)? {
         let session = start_session(&mut mcp, &host).await?;
         let with = |more: Value| {
             let mut arguments = json!({ "sessionId": session, "prompt": "hang" });
@@ -56,61 +56,62 @@ async fn prompt_agent_session_returns_at_once_and_refuses_a_second_turn() -> Res
                 .for_each(|all| all.extend(more.as_object().cloned().unwrap_or_default()));
             arguments
         };
-        let taken = mcp.call("prompt_agent_session", with(json!({}))).await?;
+        let taken = mcp.call_tool("prompt_agent_session", with(json!({}))).await?;
         assert_eq!((&taken["ok"], &taken["sessionId"]), (&json!(true), &json!(session)));
-        let (code, detail) = mcp.refusal("prompt_agent_session", with(json!({}))).await?;
+        let (code, detail) = mcp.call_for_refusal("prompt_agent_session", with(json!({}))).await?;
         assert_eq!(code, "turn_in_progress");
         ensure!(detail.contains("queue") && detail.contains("interrupt"), "{detail}");
-        let queued = mcp.call("prompt_agent_session", with(json!({ "queue": true, "prompt": "echo queued" }))).await?;
+        let queued =
+            mcp.call_tool("prompt_agent_session", with(json!({ "queue": true, "prompt": "echo queued" }))).await?;
         assert_eq!(queued["position"], 0);
-        mcp.call("prompt_agent_session", with(json!({ "interrupt": true, "prompt": "echo urgent" }))).await?;
-        let waited = mcp.call("wait_agent_session", json!({ "sessionId": session })).await?;
+        mcp.call_tool("prompt_agent_session", with(json!({ "interrupt": true, "prompt": "echo urgent" }))).await?;
+        let waited = mcp.call_tool("wait_agent_session", json!({ "sessionId": session })).await?;
         assert_eq!(waited["lines"], json!(["── turn-end (cancelled) ──", "urgent", TURN_END, "queued", TURN_END]));
         let key = json!({ "idempotencyKey": "k", "prompt": "echo once" });
-        let first = mcp.call("prompt_agent_session", with(key.clone())).await?;
-        let again = mcp.call("prompt_agent_session", with(key)).await?;
+        let first = mcp.call_tool("prompt_agent_session", with(key.clone())).await?;
+        let again = mcp.call_tool("prompt_agent_session", with(key)).await?;
         assert_eq!((&again["promptId"], &again["duplicate"]), (&first["promptId"], &json!(true)));
         let other = with(json!({ "idempotencyKey": "k", "prompt": "echo twice" }));
-        assert_eq!(mcp.refusal("prompt_agent_session", other).await?.0, "idempotency_key_reused");
+        assert_eq!(mcp.call_for_refusal("prompt_agent_session", other).await?.0, "idempotency_key_reused");
     }
     Ok(())
 }
 
 #[tokio::test]
 async fn list_agent_sessions_lists_all_or_only_those_alive() -> Result<()> {
-    let host = scripted_host(&[])?.start()?;
+    let host = scripted_host(&[])?.start_host()?;
     let ids = |listed: &Value| -> Vec<String> {
         let sessions = listed["sessions"].as_array().into_iter().flatten();
         sessions.filter_map(|session| session["id"].as_str().map(str::to_owned)).collect()
     };
-    let [mut http, mut stdio] = Mcp::both(&host)?;
+    let [mut http, mut stdio] = Mcp::over_both(&host)?;
     let (dead, alive) = (start_session(&mut http, &host).await?, start_session(&mut stdio, &host).await?);
-    http.call("kill_agent_session", json!({ "sessionId": dead })).await?;
+    http.call_tool("kill_agent_session", json!({ "sessionId": dead })).await?;
     for mcp in [&mut http, &mut stdio] {
-        let listed = mcp.call("list_agent_sessions", json!({})).await?;
+        let listed = mcp.call_tool("list_agent_sessions", json!({})).await?;
         assert_eq!(ids(&listed), [alive.clone(), dead.clone()]);
-        let rest = Http::new(&host).get("/sessions").await?.expect(200)?;
+        let rest = RestClient::new(&host).get("/sessions").await?.expect(200)?;
         assert_eq!(without_usage(listed), without_usage(rest), "REST lists the same");
-        let living = mcp.call("list_agent_sessions", json!({ "onlyAlive": true })).await?;
+        let living = mcp.call_tool("list_agent_sessions", json!({ "onlyAlive": true })).await?;
         assert_eq!(ids(&living), std::slice::from_ref(&alive));
-        assert_eq!(ids(&mcp.call("list_agent_sessions", json!({ "onlyAlive": false })).await?).len(), 2);
+        assert_eq!(ids(&mcp.call_tool("list_agent_sessions", json!({ "onlyAlive": false })).await?).len(), 2);
     }
     Ok(())
 }
 
 #[tokio::test]
 async fn get_agent_session_output_returns_the_last_n_lines() -> Result<()> {
-    let host = scripted_host(&[])?.start()?;
-    for mut mcp in Mcp::both(&host)? {
+    let host = scripted_host(&[])?.start_host()?;
+    for mut mcp in Mcp::over_both(&host)? {
         let session = start_session(&mut mcp, &host).await?;
         prompt_and_wait(&mut mcp, &session, "echo one; tool; echo two").await?;
-        let result = mcp.result("get_agent_session_output", json!({ "sessionId": session })).await?;
+        let result = mcp.call_for_result("get_agent_session_output", json!({ "sessionId": session })).await?;
         let lines = result["structuredContent"]["lines"].clone();
-        assert_eq!(lines, json!(output_lines(&Http::new(&host), &session).await?), "REST shows the same");
+        assert_eq!(lines, json!(output_lines(&RestClient::new(&host), &session).await?), "REST shows the same");
         assert_eq!(lines.as_array().and_then(|lines| lines.last()), Some(&json!(TURN_END)));
         let text: Vec<&str> = lines.as_array().into_iter().flatten().filter_map(Value::as_str).collect();
         assert_eq!(result["content"][0]["text"], text.join("\n"), "a model reads lines, not JSON");
-        let last = mcp.call("get_agent_session_output", json!({ "sessionId": session, "lastN": 2 })).await?;
+        let last = mcp.call_tool("get_agent_session_output", json!({ "sessionId": session, "lastN": 2 })).await?;
         assert_eq!(last["lines"], json!(["two", TURN_END]));
         assert_eq!((&last["turn"], &last["asks"]), (&json!("idle"), &json!([])));
     }
@@ -119,8 +120,8 @@ async fn get_agent_session_output_returns_the_last_n_lines() -> Result<()> {
 
 #[tokio::test]
 async fn last_lines_of_a_long_session_are_the_same_for_every_count() -> Result<()> {
-    let host = scripted_host(&[])?.start()?;
-    let rest = Http::new(&host);
+    let host = scripted_host(&[])?.start_host()?;
+    let rest = RestClient::new(&host);
     let mut mcp = Mcp::Http(rest.clone());
     let session = start_session(&mut mcp, &host).await?;
     // The log holds a line of 200 kB without a break, a message of 6000 lines, then many turns.
@@ -143,26 +144,26 @@ async fn last_lines_of_a_long_session_are_the_same_for_every_count() -> Result<(
 
 #[tokio::test]
 async fn kill_agent_session_returns_ok_and_the_session() -> Result<()> {
-    let host = scripted_host(&[])?.start()?;
-    for mut mcp in Mcp::both(&host)? {
+    let host = scripted_host(&[])?.start_host()?;
+    for mut mcp in Mcp::over_both(&host)? {
         let session = start_session(&mut mcp, &host).await?;
         for _ in 0..2 {
-            let killed = mcp.call("kill_agent_session", json!({ "sessionId": session })).await?;
+            let killed = mcp.call_tool("kill_agent_session", json!({ "sessionId": session })).await?;
             assert_eq!(killed, json!({ "ok": true, "sessionId": session }));
         }
-        let waited = mcp.call("wait_agent_session", json!({ "sessionId": session })).await?;
+        let waited = mcp.call_tool("wait_agent_session", json!({ "sessionId": session })).await?;
         assert_eq!((&waited["outcome"], &waited["session"]["status"]), (&json!("session_ended"), &json!("killed")));
         let prompt = json!({ "sessionId": session, "prompt": "echo late" });
-        assert_eq!(mcp.refusal("prompt_agent_session", prompt).await?.0, "killed");
+        assert_eq!(mcp.call_for_refusal("prompt_agent_session", prompt).await?.0, "killed");
     }
     Ok(())
 }
 
 #[tokio::test]
 async fn one_session_is_driven_through_rest_and_mcp_in_turns() -> Result<()> {
-    let host = scripted_host(&[])?.start()?;
-    let rest = Http::new(&host);
-    let [mut http, mut stdio] = Mcp::both(&host)?;
+    let host = scripted_host(&[])?.start_host()?;
+    let rest = RestClient::new(&host);
+    let [mut http, mut stdio] = Mcp::over_both(&host)?;
     let session = start_session(&mut http, &host).await?;
     send_prompt(&rest, &session, "echo over rest").await?;
     wait_until_idle(&rest, &session).await?;
@@ -170,37 +171,37 @@ async fn one_session_is_driven_through_rest_and_mcp_in_turns() -> Result<()> {
     prompt_and_wait(&mut http, &session, "echo over http").await?;
     send_prompt(&rest, &session, "hang").await?;
     let arguments = json!({ "sessionId": session, "prompt": "echo no" });
-    assert_eq!(stdio.refusal("prompt_agent_session", arguments).await?.0, "turn_in_progress");
-    rest.poke(&format!("/sessions/{session}/interrupt")).await?.expect(200)?;
-    let waited = http.call("wait_agent_session", json!({ "sessionId": session })).await?;
+    assert_eq!(stdio.call_for_refusal("prompt_agent_session", arguments).await?.0, "turn_in_progress");
+    rest.post_empty(&format!("/sessions/{session}/interrupt")).await?.expect(200)?;
+    let waited = http.call_tool("wait_agent_session", json!({ "sessionId": session })).await?;
     let told = ["over rest", TURN_END, "over stdio", TURN_END, "over http", TURN_END, "── turn-end (cancelled) ──"];
     assert_eq!(waited["lines"], json!(told));
     assert_eq!(output_lines(&rest, &session).await?, told);
-    stdio.call("kill_agent_session", json!({ "sessionId": session })).await?;
+    stdio.call_tool("kill_agent_session", json!({ "sessionId": session })).await?;
     assert_eq!(rest.get(&format!("/sessions/{session}")).await?.expect(200)?["status"], "killed");
     Ok(())
 }
 
 #[tokio::test]
 async fn wait_reports_progress_and_ends_at_its_timeout() -> Result<()> {
-    let host = scripted_host(&[])?.start()?;
-    for mut mcp in Mcp::both(&host)? {
+    let host = scripted_host(&[])?.start_host()?;
+    for mut mcp in Mcp::over_both(&host)? {
         let session = start_session(&mut mcp, &host).await?;
-        mcp.call("prompt_agent_session", json!({ "sessionId": session, "prompt": "echo begun; hang" })).await?;
+        mcp.call_tool("prompt_agent_session", json!({ "sessionId": session, "prompt": "echo begun; hang" })).await?;
         let arguments = json!({ "sessionId": session, "timeoutSeconds": 0.3 });
         let mut call = json!({ "name": "wait_agent_session", "arguments": arguments });
-        let quiet = mcp.request("tools/call", call.clone()).await?;
+        let quiet = mcp.call_method("tools/call", call.clone()).await?;
         assert_eq!(quiet.answer["result"]["structuredContent"]["outcome"], "timeout");
         assert_eq!(quiet.notes, [] as [Value; 0], "progress that nobody asked for");
         call["_meta"] = json!({ "progressToken": "news" });
-        let Ok(exchange) = mcp.request("tools/call", call).await else { anyhow::bail!("no answer") };
+        let Ok(exchange) = mcp.call_method("tools/call", call).await else { anyhow::bail!("no answer") };
         let news = exchange.notes.first().context("no progress")?;
         assert_eq!(
             (&news["method"], &news["params"]["progressToken"]),
             (&json!("notifications/progress"), &json!("news"))
         );
-        Http::new(&host).poke(&format!("/sessions/{session}/interrupt")).await?.expect(200)?;
-        let waited = mcp.call("wait_agent_session", json!({ "sessionId": session })).await?;
+        RestClient::new(&host).post_empty(&format!("/sessions/{session}/interrupt")).await?.expect(200)?;
+        let waited = mcp.call_tool("wait_agent_session", json!({ "sessionId": session })).await?;
         assert_eq!((&waited["outcome"], &waited["session"]["turn"]), (&json!("turn_ended"), &json!("idle")));
     }
     Ok(())
@@ -208,50 +209,51 @@ async fn wait_reports_progress_and_ends_at_its_timeout() -> Result<()> {
 
 #[tokio::test]
 async fn wait_returns_at_an_ask_and_the_answer_resumes_the_turn() -> Result<()> {
-    let host = scripted_host(&[])?.start()?;
-    for mut mcp in Mcp::both(&host)? {
+    let host = scripted_host(&[])?.start_host()?;
+    for mut mcp in Mcp::over_both(&host)? {
         let session = start_session(&mut mcp, &host).await?;
         let waited = prompt_and_wait(&mut mcp, &session, "ask").await?;
         assert_eq!(waited["outcome"], "awaiting_input");
-        let shown = mcp.call("get_agent_session_output", json!({ "sessionId": session })).await?;
+        let shown = mcp.call_tool("get_agent_session_output", json!({ "sessionId": session })).await?;
         assert_eq!((&shown["asks"], &shown["turn"]), (&waited["asks"], &json!("awaiting_input")));
         let wrong = json!({ "sessionId": session, "optionId": "no such option" });
-        assert_eq!(mcp.refusal("answer_agent_session", wrong).await?.0, "option_not_offered");
+        assert_eq!(mcp.call_for_refusal("answer_agent_session", wrong).await?.0, "option_not_offered");
         let option = &waited["asks"][0]["options"][0]["optionId"];
-        let answered = mcp.call("answer_agent_session", json!({ "sessionId": session, "optionId": option })).await?;
+        let answered =
+            mcp.call_tool("answer_agent_session", json!({ "sessionId": session, "optionId": option })).await?;
         assert_eq!(answered["askId"], waited["asks"][0]["askId"]);
-        let waited = mcp.call("wait_agent_session", json!({ "sessionId": session })).await?;
+        let waited = mcp.call_tool("wait_agent_session", json!({ "sessionId": session })).await?;
         assert_eq!((&waited["outcome"], &waited["asks"]), (&json!("turn_ended"), &json!([])));
         let nothing = json!({ "sessionId": session, "optionId": option });
-        assert_eq!(mcp.refusal("answer_agent_session", nothing).await?.0, "unknown_ask");
+        assert_eq!(mcp.call_for_refusal("answer_agent_session", nothing).await?.0, "unknown_ask");
         let again = json!({ "sessionId": session, "askId": answered["askId"], "optionId": option });
-        assert_eq!(mcp.refusal("answer_agent_session", again).await?.0, "already_answered");
+        assert_eq!(mcp.call_for_refusal("answer_agent_session", again).await?.0, "already_answered");
     }
     Ok(())
 }
 
 #[tokio::test]
 async fn newer_tool_names_call_the_same_tools() -> Result<()> {
-    let host = scripted_host(&[])?.start()?;
-    for mut mcp in Mcp::both(&host)? {
+    let host = scripted_host(&[])?.start_host()?;
+    for mut mcp in Mcp::over_both(&host)? {
         let session =
-            mcp.call("agent_start", json!({ "adapter": "scripted", "cwd": cwd(&host)? })).await?["id"].clone();
-        mcp.call("agent_prompt", json!({ "sessionId": session, "prompt": "echo hi" })).await?;
-        mcp.call("wait_agent_session", json!({ "sessionId": session })).await?;
-        let output = mcp.call("agent_output", json!({ "sessionId": session })).await?;
+            mcp.call_tool("agent_start", json!({ "adapter": "scripted", "cwd": cwd(&host)? })).await?["id"].clone();
+        mcp.call_tool("agent_prompt", json!({ "sessionId": session, "prompt": "echo hi" })).await?;
+        mcp.call_tool("wait_agent_session", json!({ "sessionId": session })).await?;
+        let output = mcp.call_tool("agent_output", json!({ "sessionId": session })).await?;
         assert_eq!(output["lines"], json!(["hi", TURN_END]));
-        let listed = mcp.call("agent_sessions_list", json!({ "onlyAlive": true })).await?;
+        let listed = mcp.call_tool("agent_sessions_list", json!({ "onlyAlive": true })).await?;
         assert_eq!(listed["sessions"][0]["id"], session);
-        assert_eq!(mcp.call("agent_kill", json!({ "sessionId": session })).await?["ok"], true);
+        assert_eq!(mcp.call_tool("agent_kill", json!({ "sessionId": session })).await?["ok"], true);
     }
     Ok(())
 }
 
 #[tokio::test]
 async fn tools_are_listed_with_schemas_and_annotations() -> Result<()> {
-    let host = scripted_host(&[])?.start()?;
-    for mut mcp in Mcp::both(&host)? {
-        let listed = mcp.request("tools/list", json!({})).await?.answer;
+    let host = scripted_host(&[])?.start_host()?;
+    for mut mcp in Mcp::over_both(&host)? {
+        let listed = mcp.call_method("tools/list", json!({})).await?.answer;
         let tools = listed["result"]["tools"].as_array().context("no tools")?.clone();
         let names: Vec<&str> = tools.iter().filter_map(|tool| tool["name"].as_str()).collect();
         let rows = ["start_agent_session", "prompt_agent_session", "list_agent_sessions", "get_agent_session_output"];
@@ -278,15 +280,15 @@ async fn tools_are_listed_with_schemas_and_annotations() -> Result<()> {
 
 #[tokio::test]
 async fn an_observer_reads_and_changes_nothing() -> Result<()> {
-    let host = scripted_host(&[])?.start()?;
-    let mut mine = Mcp::Http(Http::new(&host));
+    let host = scripted_host(&[])?.start_host()?;
+    let mut mine = Mcp::Http(RestClient::new(&host));
     let session = start_session(&mut mine, &host).await?;
     prompt_and_wait(&mut mine, &session, "echo hi").await?;
     let mut observer = Mcp::Http(caller_with_role(&host, "observer")?);
     let one = json!({ "sessionId": session });
-    assert_eq!(observer.call("get_agent_session_output", one.clone()).await?["lines"][0], "hi");
-    assert_eq!(observer.call("wait_agent_session", one.clone()).await?["outcome"], "turn_ended");
-    assert_eq!(observer.call("list_agent_sessions", json!({})).await?["sessions"][0]["id"], session);
+    assert_eq!(observer.call_tool("get_agent_session_output", one.clone()).await?["lines"][0], "hi");
+    assert_eq!(observer.call_tool("wait_agent_session", one.clone()).await?["outcome"], "turn_ended");
+    assert_eq!(observer.call_tool("list_agent_sessions", json!({})).await?["sessions"][0]["id"], session);
     let spawn = json!({ "adapter": "scripted", "cwd": cwd(&host)? });
     let prompt = json!({ "sessionId": session, "prompt": "echo no" });
     let answer = json!({ "sessionId": session, "cancel": true });
@@ -296,9 +298,9 @@ async fn an_observer_reads_and_changes_nothing() -> Result<()> {
         ("answer_agent_session", answer),
         ("kill_agent_session", one),
     ] {
-        assert_eq!(observer.refusal(tool, arguments).await?.0, "observer", "{tool}");
+        assert_eq!(observer.call_for_refusal(tool, arguments).await?.0, "observer", "{tool}");
     }
-    let listed = mine.call("list_agent_sessions", json!({})).await?;
+    let listed = mine.call_tool("list_agent_sessions", json!({})).await?;
     assert_eq!(
         (listed["sessions"].as_array().map(Vec::len), &listed["sessions"][0]["status"]),
         (Some(1), &json!("running"))
@@ -308,9 +310,9 @@ async fn an_observer_reads_and_changes_nothing() -> Result<()> {
 
 #[tokio::test]
 async fn bad_arguments_are_tool_errors_that_create_nothing() -> Result<()> {
-    let host = scripted_host(&[])?.start()?;
+    let host = scripted_host(&[])?.start_host()?;
     let here = cwd(&host)?;
-    for mut mcp in Mcp::both(&host)? {
+    for mut mcp in Mcp::over_both(&host)? {
         for (tool, arguments, code, names) in [
             ("start_agent_session", json!({}), "invalid_params", "adapter"),
             ("start_agent_session", json!({ "adapter": 7 }), "invalid_params", "adapter"),
@@ -357,37 +359,37 @@ async fn bad_arguments_are_tool_errors_that_create_nothing() -> Result<()> {
                 "it takes: adapter",
             ),
         ] {
-            let (said, detail) = mcp.refusal(tool, arguments.clone()).await?;
+            let (said, detail) = mcp.call_for_refusal(tool, arguments.clone()).await?;
             assert_eq!(said, code, "{tool} {arguments}");
             assert!(detail.contains(names), "{tool} {arguments}: {detail}");
         }
-        let unknown = mcp.request("tools/call", json!({ "name": "no_such_tool" })).await?.answer;
+        let unknown = mcp.call_method("tools/call", json!({ "name": "no_such_tool" })).await?.answer;
         assert_eq!(unknown["error"]["code"], -32602, "{unknown}");
-        assert_eq!(mcp.call("list_agent_sessions", json!({})).await?, json!({ "sessions": [] }));
+        assert_eq!(mcp.call_tool("list_agent_sessions", json!({})).await?, json!({ "sessions": [] }));
     }
     Ok(())
 }
 
 #[tokio::test]
 async fn mcp_checks_token_host_and_origin() -> Result<()> {
-    let host = scripted_host(&[])?.start()?;
+    let host = scripted_host(&[])?.start_host()?;
     let list = json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/list" });
-    assert_eq!(post_message(&Http::with_token(&host, "wrong"), &list).await?.status, 401);
-    let http = Http::new(&host);
+    assert_eq!(post_message(&RestClient::with_token(&host, "wrong"), &list).await?.status, 401);
+    let http = RestClient::new(&host);
     assert_eq!(post_message(&http, &list).await?.status, 200);
     let kind = [("content-type", "application/json"), ("accept", "application/json, text/event-stream")];
     let foreign = [kind.as_slice(), &[("origin", "http://evil.example")]].concat();
     assert_eq!(http.send("POST", "/mcp", &foreign, &list.to_string()).await?.status, 403);
-    assert_eq!(Http::with_token(&host, "wrong").get("/mcp/stdio").await?.status, 401);
-    assert_eq!(http.get("/mcp/stdio").await?.fault(), (426, "upgrade_required".to_owned()));
+    assert_eq!(RestClient::with_token(&host, "wrong").get("/mcp/stdio").await?.status, 401);
+    assert_eq!(http.get("/mcp/stdio").await?.status_and_code(), (426, "upgrade_required".to_owned()));
     assert_eq!(http.get("/mcp").await?.status, 405, "there are no MCP sessions to listen to");
     Ok(())
 }
 
 #[tokio::test]
 async fn newest_lines_are_read_without_scanning_a_large_log() -> Result<()> {
-    let host = scripted_host(&[])?.start()?;
-    let rest = Http::new(&host);
+    let host = scripted_host(&[])?.start_host()?;
+    let rest = RestClient::new(&host);
     let mut mcp = Mcp::Http(rest.clone());
     let session = start_session(&mut mcp, &host).await?;
     prompt_and_wait(&mut mcp, &session, "echo old").await?;
@@ -402,7 +404,7 @@ async fn newest_lines_are_read_without_scanning_a_large_log() -> Result<()> {
         "few events are all looked at"
     );
     prompt_and_wait(&mut mcp, &session, &format!("{}echo new", "usage; ".repeat(400))).await?;
-    let last = mcp.call("get_agent_session_output", json!({ "sessionId": session })).await?;
+    let last = mcp.call_tool("get_agent_session_output", json!({ "sessionId": session })).await?;
     assert_eq!((&last["truncated"], &last["lines"]), (&json!(true), &json!(["new", TURN_END])));
     let output = rest.get(&format!("/sessions/{session}/output?lastN=2")).await?.expect(200)?;
     assert_eq!((output.get("truncated"), &output["lines"]), (None, &json!(["new", TURN_END])));
@@ -412,30 +414,30 @@ async fn newest_lines_are_read_without_scanning_a_large_log() -> Result<()> {
 #[tokio::test]
 async fn calls_per_connection_and_waits_per_host_are_limited() -> Result<()> {
     for (connections, most, code) in [(5000, 64, "too_many_requests"), (8, 8, "too_many_streams")] {
-        let host = add_section(scripted_host(&[])?, &format!("[limits]\nconnections = {connections}")).start()?;
-        let mut mcp = Mcp::stdio(&host)?;
+        let host = add_section(scripted_host(&[])?, &format!("[limits]\nconnections = {connections}")).start_host()?;
+        let mut mcp = Mcp::over_stdio(&host)?;
         let session = start_session(&mut mcp, &host).await?;
-        mcp.call("prompt_agent_session", json!({ "sessionId": session, "prompt": "hang" })).await?;
+        mcp.call_tool("prompt_agent_session", json!({ "sessionId": session, "prompt": "hang" })).await?;
         let Mcp::Stdio(pipe) = &mut mcp else { unreachable!("it is a pipe") };
         let wait = json!({ "name": "wait_agent_session", "arguments": { "sessionId": session } });
         let waits = (0..=most).map(|_| pipe.start_request("tools/call", wait.clone())).collect::<Result<Vec<_>>>()?;
         let refused = pipe.expect("a refusal", |message| message["result"]["isError"] == true)?;
         assert!(refused["result"]["content"][0]["text"].as_str().is_some_and(|text| text.contains(code)), "{refused}");
-        pipe.request("ping", json!({}))?;
-        Http::new(&host).poke(&format!("/sessions/{session}/interrupt")).await?.expect(200)?;
+        pipe.call_method("ping", json!({}))?;
+        RestClient::new(&host).post_empty(&format!("/sessions/{session}/interrupt")).await?.expect(200)?;
         for _ in 0..most {
             pipe.expect("the end of a wait", |message| {
                 waits.iter().any(|id| message["id"] == *id) && message["result"]["isError"] != true
             })?;
         }
-        mcp.call("wait_agent_session", json!({ "sessionId": session })).await?;
+        mcp.call_tool("wait_agent_session", json!({ "sessionId": session })).await?;
     }
     Ok(())
 }
 
 #[test]
 fn wharf_mcp_exits_with_its_client_and_reports_the_end_of_the_host() -> Result<()> {
-    let mut host = scripted_host(&[])?.start()?;
+    let mut host = scripted_host(&[])?.start_host()?;
     let state_dir = host.state_dir();
     let begin = || AgentPipe::start(&wharf_binary(), &["mcp", "--no-start"], &[("WHARF_STATE_DIR", &state_dir)]);
     let mut done = initialize_client(begin()?)?;
@@ -458,8 +460,8 @@ impl Drop for StopHostOnDrop<'_> {
     fn drop(&mut self) {
         let pid = std::fs::read_to_string(self.0.join("host.lock")).ok();
         if let Some(pid) = pid.and_then(|pid| pid.trim().parse().ok()) {
-            procs::terminate(pid);
-            let _ = procs::wait_gone(&[pid], PATIENCE);
+            processes::send_sigterm(pid);
+            let _ = processes::wait_gone(&[pid], WAIT_LIMIT);
         }
     }
 }
@@ -478,7 +480,7 @@ fn wharf_mcp_starts_a_host_where_none_runs() -> Result<()> {
     ];
     let mut pipe = initialize_client(AgentPipe::start(&wharf_binary(), &["mcp"], &environment)?)?;
     let arguments = json!({ "adapter": "demo", "cwd": folder.path(), "prompt": "echo hello" });
-    let started = pipe.request("tools/call", json!({ "name": "start_agent_session", "arguments": arguments }))?;
+    let started = pipe.call_method("tools/call", json!({ "name": "start_agent_session", "arguments": arguments }))?;
     assert_eq!(started["structuredContent"]["status"], "running", "{started}");
     Ok(())
 }

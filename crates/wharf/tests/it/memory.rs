@@ -9,9 +9,9 @@ use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::tungstenite::protocol::frame::Frame;
 use tokio_tungstenite::tungstenite::protocol::frame::coding::{Data, OpCode};
 use wharf_testkit::client::{Credentials, RawSocket, connect};
-use wharf_testkit::host::{Host, HostOptions};
-use wharf_testkit::http::Http;
-use wharf_testkit::look;
+use wharf_testkit::host::{HostOptions, TestHost};
+use wharf_testkit::http::RestClient;
+use wharf_testkit::polling;
 
 use crate::metrics_page::MetricsPage;
 use crate::raw_client::{self, RawClient};
@@ -25,13 +25,13 @@ fn configure_limits(limits: &str) -> Result<HostOptions> {
     Ok(add_section(scripted_host(&[])?, &format!("[limits]\n{limits}")))
 }
 
-fn rss_kib(host: &Host) -> Result<u64> {
+fn rss_kib(host: &TestHost) -> Result<u64> {
     host.rss_kib().context("the host has no memory")
 }
 
 /// Returns the host's highest memory while it answers many requests, which gives every connection's task time to run.
-async fn most_rss_kib(host: &Host) -> Result<u64> {
-    let http = Http::new(host);
+async fn most_rss_kib(host: &TestHost) -> Result<u64> {
+    let http = RestClient::new(host);
     let mut most = 0;
     for _ in 0..200 {
         ensure!(http.get("/sessions").await?.status == 200);
@@ -41,9 +41,9 @@ async fn most_rss_kib(host: &Host) -> Result<u64> {
 }
 
 /// Waits until the host's memory is at most 1.3 times what it was.
-async fn expect_rss_back(host: &Host, before: u64) -> Result<()> {
+async fn expect_rss_back(host: &TestHost, before: u64) -> Result<()> {
     let limit = before * 13 / 10;
-    let back = look::until(Duration::from_secs(60), || {
+    let back = polling::poll_until(Duration::from_secs(60), || {
         let now = rss_kib(host)?;
         Ok((now <= limit).then_some(now))
     });
@@ -53,7 +53,7 @@ async fn expect_rss_back(host: &Host, before: u64) -> Result<()> {
     Ok(())
 }
 
-async fn connect_socket(host: &Host) -> Result<RawSocket> {
+async fn connect_socket(host: &TestHost) -> Result<RawSocket> {
     Ok(connect(&host.ws_url(), &Credentials::Bearer(host.token().to_owned())).await?.0)
 }
 
@@ -72,22 +72,22 @@ async fn read_chunk(reader: &mut RawClient, wanted: u64) -> Result<()> {
 
 #[tokio::test]
 async fn observers_that_do_not_read_share_the_bytes_of_a_large_update() -> Result<()> {
-    let host = scripted_host(&[])?.start()?;
+    let host = scripted_host(&[])?.start_host()?;
     let mut reader = RawClient::open(&host).await?;
     let session = reader.new_session(&cwd(&host)?).await?;
     let mut observers = Vec::new();
     for number in 0..20 {
         let mut observer =
             if number % 2 == 0 { RawClient::open(&host).await? } else { RawClient::with_event_ids(&host).await? };
-        observer.load(7, &session, &cwd(&host)?).await?;
+        observer.load_session(7, &session, &cwd(&host)?).await?;
         observer.answer(7).await?;
         observers.push(observer);
     }
-    reader.prompt(2, &session, "echo warm").await?;
+    reader.send_prompt(2, &session, "echo warm").await?;
     reader.answer(2).await?;
     let before = rss_kib(&host)?;
     // The update is the last that happens in this session: no later event pushes it out of memory.
-    reader.prompt(3, &session, &format!("burst 1 {LARGE_BYTES}; wait")).await?;
+    reader.send_prompt(3, &session, &format!("burst 1 {LARGE_BYTES}; wait")).await?;
     read_chunk(&mut reader, 0).await?;
     let grown = most_rss_kib(&host).await?.saturating_sub(before);
     ensure!(grown < 250 << 10, "20 observers that do not read cost {grown} KiB");
@@ -101,22 +101,22 @@ async fn observers_that_do_not_read_share_the_bytes_of_a_large_update() -> Resul
 
 #[tokio::test]
 async fn event_streams_that_are_not_read_share_the_bytes_of_a_large_update() -> Result<()> {
-    let host = scripted_host(&[])?.start()?;
+    let host = scripted_host(&[])?.start_host()?;
     let mut reader = RawClient::open(&host).await?;
     let session = reader.new_session(&cwd(&host)?).await?;
     let mut streams = Vec::new();
     for _ in 0..12 {
         let http = http_client::AcpHttpClient::open(&host).await?;
-        let own = http.listen(None, None).await?;
-        let mut events = http.listen(Some(&session), None).await?;
+        let own = http.open_stream(None, None).await?;
+        let mut events = http.open_stream(Some(&session), None).await?;
         http.send(7, "session/resume", json!({ "sessionId": session, "cwd": cwd(&host)?, "mcpServers": [] })).await?;
         events.answer(7).await?;
         streams.push((http, own, events));
     }
-    reader.prompt(2, &session, "echo warm").await?;
+    reader.send_prompt(2, &session, "echo warm").await?;
     reader.answer(2).await?;
     let before = rss_kib(&host)?;
-    reader.prompt(3, &session, &format!("burst 1 {LARGE_BYTES}")).await?;
+    reader.send_prompt(3, &session, &format!("burst 1 {LARGE_BYTES}")).await?;
     read_chunk(&mut reader, 0).await?;
     reader.answer(3).await?;
     let grown = most_rss_kib(&host).await?.saturating_sub(before);
@@ -127,15 +127,15 @@ async fn event_streams_that_are_not_read_share_the_bytes_of_a_large_update() -> 
 #[tokio::test]
 async fn line_streams_that_are_not_read_share_one_bound() -> Result<()> {
     let limits = "frame = \"8MiB\"\nbody = \"8MiB\"\nbodies = \"8MiB\"\nbuffers = \"40MiB\"\nsilence = \"300ms\"";
-    let host = configure_limits(limits)?.start()?;
+    let host = configure_limits(limits)?.start_host()?;
     let (writer, session) = open_session(&host).await?;
-    let http = Http::new(&host);
+    let http = RestClient::new(&host);
     let path = format!("/sessions/{session}/stream");
     let mut streams = Vec::new();
     for _ in 0..12 {
-        streams.push(http.stream(&path, None).await?);
+        streams.push(http.open_stream(&path, None).await?);
     }
-    writer.prompt(&session, "echo warm").await?;
+    writer.send_prompt(&session, "echo warm").await?;
     // It would be a reader of the large update too, and perhaps the one that is closed.
     writer.close().await;
     let before = rss_kib(&host)?;
@@ -147,9 +147,9 @@ async fn line_streams_that_are_not_read_share_one_bound() -> Result<()> {
     println!("memory: 12 line streams that are not read cost {grown} KiB");
     ensure!(grown < 80 << 10, "12 line streams that are not read cost {grown} KiB");
     // A client that reads gets all of it: the streams that take nothing make room.
-    let mut reading = http.stream(&path, None).await?;
+    let mut reading = http.open_stream(&path, None).await?;
     // A wait for room that is longer than the client's patience is no fault on a busy machine.
-    let whole = async { while reading.line("last line").await.is_err() {} };
+    let whole = async { while reading.expect_line("last line").await.is_err() {} };
     tokio::time::timeout(READ_TIMEOUT, whole).await.context("a stream that is read does not get its lines")?;
     assert!(MetricsPage::of(&http).await?.get("wharf_readers_closed_total")? > 0.0, "none was closed");
     drop((streams, reading));
@@ -157,8 +157,8 @@ async fn line_streams_that_are_not_read_share_one_bound() -> Result<()> {
 }
 
 /// Waits until no bytes are on their way out.
-async fn expect_no_outbound_bytes(host: &Host) -> Result<()> {
-    let http = Http::new(host);
+async fn expect_no_outbound_bytes(host: &TestHost) -> Result<()> {
+    let http = RestClient::new(host);
     let quiet = async {
         while MetricsPage::of(&http).await?.get("wharf_buffer_bytes{direction=\"out\"}")? > 0.0 {}
         anyhow::Ok(())
@@ -168,7 +168,7 @@ async fn expect_no_outbound_bytes(host: &Host) -> Result<()> {
 
 #[tokio::test]
 async fn unfinished_messages_count_toward_the_body_limit() -> Result<()> {
-    let host = configure_limits("bodies = \"64MiB\"")?.start()?;
+    let host = configure_limits("bodies = \"64MiB\"")?.start_host()?;
     let (working, session) = open_session(&host).await?;
     let before = rss_kib(&host)?;
     let part = "x".repeat(20_000_000);
@@ -192,7 +192,7 @@ async fn unfinished_messages_count_toward_the_body_limit() -> Result<()> {
     let grown = most_rss_kib(&host).await?.saturating_sub(before);
     ensure!(refused >= 8 && unfinished.len() >= 2, "{} are held, {refused} were refused", unfinished.len());
     ensure!(grown < 200 << 10, "unfinished messages cost {grown} KiB");
-    working.prompt(&session, "echo unharmed").await?;
+    working.send_prompt(&session, "echo unharmed").await?;
     drop(unfinished);
     // A complete message of that size passes once there is room.
     let filling = json!({ "sessionId": session, "_meta": { "filling": part } });
@@ -200,7 +200,7 @@ async fn unfinished_messages_count_toward_the_body_limit() -> Result<()> {
         loop {
             let next = connect_client(&host).await?;
             if let Ok(Ok(status)) =
-                tokio::time::timeout(READ_TIMEOUT, next.request("session/status", filling.clone())).await
+                tokio::time::timeout(READ_TIMEOUT, next.call_method("session/status", filling.clone())).await
             {
                 return anyhow::Ok(status);
             }
@@ -214,10 +214,10 @@ async fn unfinished_messages_count_toward_the_body_limit() -> Result<()> {
 #[tokio::test]
 async fn readers_that_stop_at_different_updates_are_closed_when_the_buffers_are_used_up() -> Result<()> {
     let limits = "frame = \"8MiB\"\nbody = \"8MiB\"\nbodies = \"8MiB\"\nbuffers = \"32MiB\"\nsilence = \"300ms\"";
-    let host = configure_limits(limits)?.start()?;
+    let host = configure_limits(limits)?.start_host()?;
     let mut writer = RawClient::open(&host).await?;
     let session = writer.new_session(&cwd(&host)?).await?;
-    writer.prompt(2, &session, "burst 12 7000000").await?;
+    writer.send_prompt(2, &session, "burst 12 7000000").await?;
     read_chunk(&mut writer, 11).await?;
     writer.answer(2).await?;
     drop(writer);
@@ -225,28 +225,28 @@ async fn readers_that_stop_at_different_updates_are_closed_when_the_buffers_are_
     let mut stopped = Vec::new();
     for number in 0..12 {
         let mut reader = RawClient::open(&host).await?;
-        reader.load(7, &session, &cwd(&host)?).await?;
+        reader.load_session(7, &session, &cwd(&host)?).await?;
         read_chunk(&mut reader, number).await?;
         stopped.push(reader);
     }
     let mut last = RawClient::open(&host).await?;
-    last.load(7, &session, &cwd(&host)?).await?;
+    last.load_session(7, &session, &cwd(&host)?).await?;
     read_chunk(&mut last, 11).await?;
     last.answer(7).await?;
     let grown = most_rss_kib(&host).await?.saturating_sub(before);
     ensure!(grown < 150 << 10, "12 readers that stopped cost {grown} KiB");
-    let page = MetricsPage::of(&Http::new(&host)).await?;
+    let page = MetricsPage::of(&RestClient::new(&host)).await?;
     assert!(page.get("wharf_readers_closed_total")? > 0.0, "none was closed");
-    let told = host.stderr().lines().any(|line| line.contains("WebSocket") && line.contains("takes nothing"));
-    ensure!(told, "the log does not say why: {}", host.stderr());
+    let told = host.read_stderr().lines().any(|line| line.contains("WebSocket") && line.contains("takes nothing"));
+    ensure!(told, "the log does not say why: {}", host.read_stderr());
     Ok(())
 }
 
 #[tokio::test]
 async fn a_flood_of_attaches_costs_little_and_ends_with_its_connection() -> Result<()> {
-    let host = scripted_host(&[])?.start()?;
+    let host = scripted_host(&[])?.start_host()?;
     let (writer, session) = open_session(&host).await?;
-    writer.prompt(&session, "burst 8000 200").await?;
+    writer.send_prompt(&session, "burst 8000 200").await?;
     drop(writer);
     let before = rss_kib(&host)?;
     let mut flood = RawClient::open(&host).await?;
@@ -259,7 +259,7 @@ async fn a_flood_of_attaches_costs_little_and_ends_with_its_connection() -> Resu
     let grown = most.max(most_rss_kib(&host).await?).saturating_sub(before);
     println!("memory: a flood of attaches costs {grown} KiB");
     ensure!(grown < 150 << 10, "a flood of attaches costs {grown} KiB");
-    let http = Http::new(&host);
+    let http = RestClient::new(&host);
     let quiet = async {
         loop {
             let page = MetricsPage::of(&http).await?;
@@ -273,7 +273,7 @@ async fn a_flood_of_attaches_costs_little_and_ends_with_its_connection() -> Resu
 }
 
 /// Twelve clients that each send most of a large message and never its end.
-async fn flood_with_unfinished_messages(host: &Host) -> Result<()> {
+async fn flood_with_unfinished_messages(host: &TestHost) -> Result<()> {
     let part = "x".repeat(20_000_000);
     let mut unfinished = Vec::new();
     for _ in 0..12 {
@@ -292,7 +292,7 @@ async fn flood_with_unfinished_messages(host: &Host) -> Result<()> {
 }
 
 /// Forty observers that do not read a large update.
-async fn flood_with_observers(host: &Host, reader: &mut RawClient, session: &str) -> Result<()> {
+async fn flood_with_observers(host: &TestHost, reader: &mut RawClient, session: &str) -> Result<()> {
     let mut observers = Vec::new();
     for _ in 0..40 {
         let mut observer = RawClient::open(host).await?;
@@ -300,14 +300,14 @@ async fn flood_with_observers(host: &Host, reader: &mut RawClient, session: &str
         observer.answer(7).await?;
         observers.push(observer);
     }
-    reader.prompt(3, session, &format!("burst 1 {LARGE_BYTES}")).await?;
+    reader.send_prompt(3, session, &format!("burst 1 {LARGE_BYTES}")).await?;
     read_chunk(reader, 0).await?;
     reader.answer(3).await?;
     Ok(())
 }
 
 /// 600 attaches on one connection that closes once the first is answered.
-async fn flood_with_attaches(host: &Host, session: &str) -> Result<()> {
+async fn flood_with_attaches(host: &TestHost, session: &str) -> Result<()> {
     let mut flood = RawClient::open(host).await?;
     for id in 0..600 {
         flood.send(10 + id, "session/attach", json!({ "sessionId": session })).await?;
@@ -318,11 +318,11 @@ async fn flood_with_attaches(host: &Host, session: &str) -> Result<()> {
 
 #[tokio::test]
 async fn host_gives_memory_back_after_floods() -> Result<()> {
-    let host = scripted_host(&[])?.start()?;
+    let host = scripted_host(&[])?.start_host()?;
     println!("memory: {} KiB at the start", rss_kib(&host)?);
     let mut reader = RawClient::open(&host).await?;
     let session = reader.new_session(&cwd(&host)?).await?;
-    reader.prompt(2, &session, "echo warm").await?;
+    reader.send_prompt(2, &session, "echo warm").await?;
     reader.answer(2).await?;
     let before = rss_kib(&host)?;
     flood_with_unfinished_messages(&host).await?;

@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 
 use anyhow::{Context, Result, ensure};
 use serde_json::json;
-use wharf_testkit::host::Host;
-use wharf_testkit::http::Http;
-use wharf_testkit::{PATIENCE, look};
+use wharf_testkit::host::TestHost;
+use wharf_testkit::http::RestClient;
+use wharf_testkit::{WAIT_LIMIT, polling};
 
 use crate::metrics_page::MetricsPage;
 use crate::raw_client::RawClient;
@@ -14,35 +14,39 @@ use crate::rest::{caller_with_role, send_prompt, spawn_session, wait_for_session
 use crate::{add_scripted_agent, connect_client, cwd, expect_error, join_session, open_session, scripted_host};
 
 /// Fetches the page until it matches.
-async fn fetch_page_until(http: &Http, what: &str, is: impl Fn(&MetricsPage) -> Result<bool>) -> Result<MetricsPage> {
+async fn fetch_page_until(
+    http: &RestClient,
+    what: &str,
+    is: impl Fn(&MetricsPage) -> Result<bool>,
+) -> Result<MetricsPage> {
     for _ in 0..600 {
         let page = MetricsPage::of(http).await?;
         if is(&page)? {
             return Ok(page);
         }
         // No event announces a change of a number, so the test polls.
-        look::until(std::time::Duration::from_millis(50), || Ok(None::<()>)).await?;
+        polling::poll_until(std::time::Duration::from_millis(50), || Ok(None::<()>)).await?;
     }
     anyhow::bail!("never: {what}")
 }
 
 #[tokio::test]
 async fn every_line_is_well_formed_and_every_number_follows_what_happens() -> Result<()> {
-    let host = add_scripted_agent(scripted_host(&["--resume"])?, "broken", &["--exit-on-start", "7"])?.start()?;
-    let http = Http::new(&host);
+    let host = add_scripted_agent(scripted_host(&["--resume"])?, "broken", &["--exit-on-start", "7"])?.start_host()?;
+    let http = RestClient::new(&host);
     let before = MetricsPage::of(&http).await?;
     assert_eq!(before.get("wharf_sessions{status=\"running\"}")?, 0.0);
     assert_eq!(before.get(&format!("wharf_build_info{{version=\"{}\"}}", env!("CARGO_PKG_VERSION")))?, 1.0);
 
     let (ann, session) = open_session(&host).await?;
     let bob = join_session(&host, &session).await?;
-    ann.prompt(&session, "stream 50; echo fifty").await?;
+    ann.send_prompt(&session, "stream 50; echo fifty").await?;
     bob.expect_text("fifty").await;
-    ann.prompt(&session, "stop refusal").await?;
-    ann.prompt(&session, "stop of-its-own-making").await?;
-    expect_error(ann.prompt(&session, "error").await)?;
-    expect_error(ann.prompt(&session, "crash").await)?;
-    ann.prompt(&session, "echo back").await?;
+    ann.send_prompt(&session, "stop refusal").await?;
+    ann.send_prompt(&session, "stop of-its-own-making").await?;
+    expect_error(ann.send_prompt(&session, "error").await)?;
+    expect_error(ann.send_prompt(&session, "crash").await)?;
+    ann.send_prompt(&session, "echo back").await?;
     let asking = ann.start_prompt(&session, "ask").await;
     let asked = bob.expect_request("session/request_permission").await;
     let now = MetricsPage::of(&http).await?;
@@ -67,10 +71,10 @@ async fn every_line_is_well_formed_and_every_number_follows_what_happens() -> Re
     ] {
         assert_eq!(now.get(name)?, value, "{name}");
     }
-    bob.respond(asked.id(), json!({ "outcome": { "outcome": "selected", "optionId": "allow_once" } })).await;
-    asking.answer().await?;
+    bob.send_result(asked.id(), json!({ "outcome": { "outcome": "selected", "optionId": "allow_once" } })).await;
+    asking.wait_answer().await?;
 
-    expect_error(ann.request("session/prompt", json!({ "sessionId": "sess_unknown", "prompt": [] })).await)?;
+    expect_error(ann.call_method("session/prompt", json!({ "sessionId": "sess_unknown", "prompt": [] })).await)?;
     assert_eq!(http.get("/sessions/sess_unknown").await?.status, 404);
     let body = json!({ "adapter": "broken", "cwd": cwd(&host)? });
     assert_eq!(http.post("/sessions/agent", &body).await?.status, 502);
@@ -115,9 +119,9 @@ fn check_documented_names(page: &MetricsPage) -> Result<()> {
 #[tokio::test]
 #[cfg(target_os = "linux")]
 async fn memory_and_cpu_are_reported_per_adapter() -> Result<()> {
-    let host =
-        crate::add_section(scripted_host(&[])?, "[limits]\nsession_memory = \"40MiB\"\nmemory = \"4GiB\"").start()?;
-    let http = Http::new(&host);
+    let host = crate::add_section(scripted_host(&[])?, "[limits]\nsession_memory = \"40MiB\"\nmemory = \"4GiB\"")
+        .start_host()?;
+    let http = RestClient::new(&host);
     let id = spawn_session(&http, &host).await?;
     send_prompt(&http, &id, "spin 200; hold 60; hang").await?;
     // The first measurement may come while the agent is still allocating.
@@ -134,7 +138,7 @@ async fn memory_and_cpu_are_reported_per_adapter() -> Result<()> {
     // Measuring costs the operator milliseconds every two seconds.
     let each = page.get("wharf_accounting_seconds_sum")? / page.get("wharf_accounting_seconds_count")?;
     assert!(each < 1.0, "a look takes {each} s");
-    http.poke(&format!("/sessions/{id}/interrupt")).await?.expect(200)?;
+    http.post_empty(&format!("/sessions/{id}/interrupt")).await?.expect(200)?;
     wait_for_session(&http, &id, "a session that sleeps", |session| session["endReason"] == "memory").await?;
     let slept = fetch_page_until(&http, "no memory", |page| {
         Ok(page.get("wharf_agent_memory_bytes{adapter=\"scripted\"}")? == 0.0)
@@ -146,14 +150,14 @@ async fn memory_and_cpu_are_reported_per_adapter() -> Result<()> {
 
 #[tokio::test]
 async fn lag_of_a_reader_is_reported() -> Result<()> {
-    let host = scripted_host(&[])?.start()?;
-    let http = Http::new(&host);
+    let host = scripted_host(&[])?.start_host()?;
+    let http = RestClient::new(&host);
     let (ann, session) = open_session(&host).await?;
     let mut slow = RawClient::open(&host).await?;
-    slow.load(7, &session, &cwd(&host)?).await?;
+    slow.load_session(7, &session, &cwd(&host)?).await?;
     slow.answer(7).await?;
     // This exceeds the buffers between the host and a client that does not read.
-    ann.prompt(&session, "burst 60000 500").await?;
+    ann.send_prompt(&session, "burst 60000 500").await?;
     let page = MetricsPage::of(&http).await?;
     assert!(page.get("wharf_reader_lag_events")? > 1_000.0, "{}", page.get("wharf_reader_lag_events")?);
     let debug = http.get("/debug/sessions").await?.expect(200)?;
@@ -168,8 +172,8 @@ async fn lag_of_a_reader_is_reported() -> Result<()> {
 
 #[tokio::test]
 async fn metrics_need_a_token_and_an_observers_is_enough() -> Result<()> {
-    let host = scripted_host(&[])?.start()?;
-    assert_eq!(Http::with_token(&host, "wrong").get("/metrics").await?.status, 401);
+    let host = scripted_host(&[])?.start_host()?;
+    assert_eq!(RestClient::with_token(&host, "wrong").get("/metrics").await?.status, 401);
     let observer = caller_with_role(&host, "observer")?;
     let page = MetricsPage::of(&observer).await?;
     assert_eq!(page.get("wharf_requests_refused_total{code=\"unauthorized\"}")?, 1.0);
@@ -179,22 +183,22 @@ async fn metrics_need_a_token_and_an_observers_is_enough() -> Result<()> {
 
 #[tokio::test]
 async fn stopping_host_is_not_ready() -> Result<()> {
-    let mut host = scripted_host(&["--ignore-eof", "--ignore-term"])?.start()?;
-    let http = Http::new(&host);
+    let mut host = scripted_host(&["--ignore-eof", "--ignore-term"])?.start_host()?;
+    let http = RestClient::new(&host);
     let id = spawn_session(&http, &host).await?;
     wait_until_idle(&http, &id).await?;
     assert_eq!(http.get("/readyz").await?.body, "ready\n");
     // The connection was open before: a stopping host accepts no new one.
     let ready = poll_readiness(&host).await?;
-    wharf_testkit::procs::terminate(host.pid());
+    wharf_testkit::processes::send_sigterm(host.pid());
     let last = ready.await?.context("it was never unready")?;
     assert!(last.contains("503") && last.contains("\"reasons\":[\"stopping\"]"), "{last}");
-    host.wait_exit(PATIENCE)?;
+    host.wait_exit(WAIT_LIMIT)?;
     Ok(())
 }
 
 /// Requests `/readyz` repeatedly over one connection. Returns the first answer other than 200.
-async fn poll_readiness(host: &Host) -> Result<tokio::task::JoinHandle<Option<String>>> {
+async fn poll_readiness(host: &TestHost) -> Result<tokio::task::JoinHandle<Option<String>>> {
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     let address = host.url().trim_start_matches("http://").to_owned();
     let mut stream = tokio::net::TcpStream::connect(&address).await?;
@@ -214,11 +218,11 @@ async fn poll_readiness(host: &Host) -> Result<tokio::task::JoinHandle<Option<St
 
 #[tokio::test]
 async fn debug_output_shows_session_state_without_content() -> Result<()> {
-    let host = scripted_host(&[])?.start()?;
-    let http = Http::new(&host);
+    let host = scripted_host(&[])?.start_host()?;
+    let http = RestClient::new(&host);
     let acp = connect_client(&host).await?;
     let session = acp.new_session(&cwd(&host)?).await?;
-    acp.prompt(&session, "title the secret plan").await?;
+    acp.send_prompt(&session, "title the secret plan").await?;
     let debug = http.get("/debug/sessions").await?.expect(200)?;
     let one = &debug["sessions"][0];
     assert_eq!((&one["id"], &one["turn"], &one["asks"]), (&json!(session), &json!("idle"), &json!(0)));

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::{Context, Result, bail, ensure};
-use wharf_testkit::http::Http;
+use wharf_testkit::http::RestClient;
 
 /// The values of a page, by name with labels.
 #[derive(Debug, Default)]
@@ -14,7 +14,7 @@ pub(crate) struct MetricsPage {
 
 impl MetricsPage {
     /// Fetches the page and parses it.
-    pub(crate) async fn of(http: &Http) -> Result<Self> {
+    pub(crate) async fn of(http: &RestClient) -> Result<Self> {
         let answer = http.get("/metrics").await?;
         ensure!(answer.status == 200, "{}", answer.body);
         ensure!(answer.header("content-type") == Some("text/plain; version=0.0.4; charset=utf-8"), "its type");
@@ -26,14 +26,14 @@ impl MetricsPage {
         let mut page = Self::default();
         let mut helped = BTreeSet::new();
         for line in text.lines() {
-            page.line(line, &mut helped).with_context(|| format!("in the line {line:?}"))?;
+            page.parse_line(line, &mut helped).with_context(|| format!("in the line {line:?}"))?;
         }
         let kinds: BTreeSet<&String> = page.kinds.keys().collect();
         ensure!(helped.iter().collect::<BTreeSet<_>>() == kinds, "HELP and TYPE do not go together");
         Ok(page)
     }
 
-    fn line(&mut self, line: &str, helped: &mut BTreeSet<String>) -> Result<()> {
+    fn parse_line(&mut self, line: &str, helped: &mut BTreeSet<String>) -> Result<()> {
         if let Some(help) = line.strip_prefix("# HELP ") {
             let (name, text) = help.split_once(' ').context("no text")?;
             ensure!(name.starts_with("wharf_") && text.ends_with('.'), "no sentence");

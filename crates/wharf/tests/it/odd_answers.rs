@@ -3,15 +3,15 @@
 
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
-use wharf_testkit::client::{Call, Client, Frame};
+use wharf_testkit::client::{PendingCall, ReceivedFrame, TestClient};
 
 use crate::{connect_client, cwd, expect_error, log, open_session, scripted_host, stop_reason};
 
 const TURN_RESULT: &str = r#""result":{"stopReason":"end_turn"}"#;
 
 /// Opens a session whose agent answers every prompt with this line, and prompts it.
-async fn prompt_with_answer(answer: &str) -> Result<(wharf_testkit::host::Host, Client, Call)> {
-    let host = scripted_host(&["--answer-with", &format!("session/prompt={answer}")])?.start()?;
+async fn prompt_with_answer(answer: &str) -> Result<(wharf_testkit::host::TestHost, TestClient, PendingCall)> {
+    let host = scripted_host(&["--answer-with", &format!("session/prompt={answer}")])?.start_host()?;
     let (client, session) = open_session(&host).await?;
     let call = client.start_prompt(&session, "echo unused").await;
     Ok((host, client, call))
@@ -19,13 +19,13 @@ async fn prompt_with_answer(answer: &str) -> Result<(wharf_testkit::host::Host, 
 
 async fn expect_result(answer: &str) -> Result<()> {
     let (_host, _client, call) = prompt_with_answer(answer).await?;
-    assert_eq!(stop_reason(call.answer().await)?, "end_turn", "{answer}");
+    assert_eq!(stop_reason(call.wait_answer().await)?, "end_turn", "{answer}");
     Ok(())
 }
 
 async fn expect_failure(answer: &str, words: &str) -> Result<()> {
     let (host, _client, call) = prompt_with_answer(answer).await?;
-    let error = expect_error(call.answer().await)?;
+    let error = expect_error(call.wait_answer().await)?;
     ensure!(error.message.contains(words), "{answer}: {error}");
     let session = log::only_session(&host)?;
     ensure!(
@@ -87,7 +87,7 @@ async fn a_result_that_is_an_odd_value_ends_its_request() -> Result<()> {
     for odd in ["1e400", r#""\ud83d""#, r#"{"stopReason":"end\ud83d","x":1e400}"#] {
         let (_host, _client, call) =
             prompt_with_answer(&format!(r#"{{"jsonrpc":"2.0","id":@ID@,"result":{odd}}}"#)).await?;
-        call.answer().await?;
+        call.wait_answer().await?;
     }
     Ok(())
 }
@@ -96,8 +96,8 @@ async fn a_result_that_is_an_odd_value_ends_its_request() -> Result<()> {
 async fn a_malformed_answer_to_initialize_or_new_fails_the_start() -> Result<()> {
     for method in ["initialize", "session/new"] {
         let answer = format!(r#"{method}={{"jsonrpc":"2.0","id":@ID@,"id":@ID@,"result":{{}}}}"#);
-        let host = scripted_host(&["--answer-with", &answer])?.start()?;
-        let client = Client::connect(&host.ws_url(), host.token()).await?;
+        let host = scripted_host(&["--answer-with", &answer])?.start_host()?;
+        let client = TestClient::connect(&host.ws_url(), host.token()).await?;
         let error = match client.initialize().await {
             Ok(_) => expect_error(client.new_session(&cwd(&host)?).await)?,
             Err(error) => error,
@@ -109,14 +109,14 @@ async fn a_malformed_answer_to_initialize_or_new_fails_the_start() -> Result<()>
 
 /// Answers a permission in some spelling of its request id and returns the agent's reaction.
 async fn answer_permission_as(spelled: impl Fn(&str, &str) -> String) -> Result<String> {
-    let host = scripted_host(&[])?.start()?;
+    let host = scripted_host(&[])?.start_host()?;
     let (client, session) = open_session(&host).await?;
     let running = client.start_prompt(&session, "ask").await;
-    let ask: Frame = client.expect_request("session/request_permission").await;
+    let ask: ReceivedFrame = client.expect_request("session/request_permission").await;
     let granted = r#""result":{"outcome":{"outcome":"selected","optionId":"allow_once"}}"#;
     client.send_raw(&spelled(&ask.id().to_string(), granted)).await;
-    assert_eq!(stop_reason(running.answer().await)?, "end_turn");
-    client.texts().pop().context("no text")
+    assert_eq!(stop_reason(running.wait_answer().await)?, "end_turn");
+    client.chunk_texts().pop().context("no text")
 }
 
 #[tokio::test]
@@ -150,20 +150,20 @@ async fn a_malformed_answer_of_a_client_counts_as_its_decline() -> Result<()> {
 
 #[tokio::test]
 async fn a_malformed_answer_of_a_client_fails_the_agents_request() -> Result<()> {
-    let host = scripted_host(&[])?.start()?;
+    let host = scripted_host(&[])?.start_host()?;
     let (client, session) = open_session(&host).await?;
     let running = client.start_prompt(&session, r#"ext _x/ask {"a":1}"#).await;
     let ask = client.expect_request("_x/ask").await;
     client.send_raw(&format!(r#"{{"jsonrpc":"2.0","id":{0},"id":{0},"result":{{}}}}"#, ask.id())).await;
-    assert_eq!(stop_reason(running.answer().await)?, "end_turn");
-    let told = client.texts().pop().context("no text")?;
+    assert_eq!(stop_reason(running.wait_answer().await)?, "end_turn");
+    let told = client.chunk_texts().pop().context("no text")?;
     ensure!(told.contains("stands there twice"), "{told}");
     Ok(())
 }
 
 #[tokio::test]
 async fn null_members_of_a_clients_request_are_absent() -> Result<()> {
-    let host = scripted_host(&[])?.start()?;
+    let host = scripted_host(&[])?.start_host()?;
     let (client, session) = open_session(&host).await?;
     let prompt = r#"[{"type":"text","text":"echo hi"}]"#;
     let request = format!(
@@ -177,14 +177,15 @@ async fn null_members_of_a_clients_request_are_absent() -> Result<()> {
 
 #[tokio::test]
 async fn an_agents_own_wharf_meta_is_renamed() -> Result<()> {
-    let host = scripted_host(&["--add-to", r#"session/new="_meta":{"wharf":{"eventId":"9-9"}}"#])?.start()?;
+    let host = scripted_host(&["--add-to", r#"session/new="_meta":{"wharf":{"eventId":"9-9"}}"#])?.start_host()?;
     let client = crate::connect_client_with(&host, json!({}), json!({ "wharf": { "eventIds": true } })).await?;
-    let opened = client.request("session/new", json!({ "cwd": cwd(&host)?, "mcpServers": [] })).await?;
+    let opened = client.call_method("session/new", json!({ "cwd": cwd(&host)?, "mcpServers": [] })).await?;
     assert_eq!(opened["_meta"]["wharf.agent"]["eventId"], "9-9", "{opened}");
     let session = opened["sessionId"].as_str().context("no id")?;
     let forged = r#"raw {"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"$SESSION","_meta":{"\u0077harf":{"eventId":"9-9"},"n":1e400},"update":{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"forged"},"_meta":{"wharf":{"terminals":["t"]}}}}}"#;
-    client.prompt(session, forged).await?;
-    let frame = client.transcript().into_iter().find(|frame| frame.text() == Some("forged")).context("no update")?;
+    client.send_prompt(session, forged).await?;
+    let frame =
+        client.received_frames().into_iter().find(|frame| frame.chunk_text() == Some("forged")).context("no update")?;
     let meta = &frame.params()["_meta"];
     assert_eq!(meta["wharf.agent"], json!({ "eventId": "9-9" }), "{}", frame.raw);
     ensure!(meta["wharf"]["eventId"].as_str().is_some_and(|id| id != "9-9"), "{}", frame.raw);
@@ -198,24 +199,24 @@ async fn an_agents_own_wharf_meta_is_renamed() -> Result<()> {
 #[tokio::test]
 async fn an_agents_own_members_under_capabilities_session_stay() -> Result<()> {
     let own = r#"initialize="capabilities":{"session":{"fancy":{"n":1e400}},"x":"\ud83d"}"#;
-    let host = scripted_host(&["--add-to", own])?.start()?;
-    let client = Client::connect(&host.ws_url(), host.token()).await?;
+    let host = scripted_host(&["--add-to", own])?.start_host()?;
+    let client = TestClient::connect(&host.ws_url(), host.token()).await?;
     let answer: Value = client.initialize().await?;
     assert_eq!(answer["capabilities"]["session"], json!({ "fancy": { "n": "1e400" }, "ready": true }));
-    let raw = client.transcript().pop().context("no frame")?.raw;
+    let raw = client.received_frames().pop().context("no frame")?.raw;
     ensure!(raw.contains(r#""fancy":{"n":1e400}"#) && raw.contains(r#""x":"\ud83d""#), "byte for byte: {raw}");
     let again = crate::connect_client(&host).await?;
-    ensure!(again.transcript().pop().is_some_and(|frame| frame.raw.contains("1e400")), "from the cache too");
+    ensure!(again.received_frames().pop().is_some_and(|frame| frame.raw.contains("1e400")), "from the cache too");
     Ok(())
 }
 
 #[tokio::test]
 async fn an_odd_answer_of_the_agent_reaches_every_client_the_same() -> Result<()> {
-    let host = scripted_host(&["--add-to", r#"session/new="x":1e400"#])?.start()?;
+    let host = scripted_host(&["--add-to", r#"session/new="x":1e400"#])?.start_host()?;
     let one = connect_client(&host).await?;
     let session = one.new_session(&cwd(&host)?).await?;
     let two = crate::join_session(&host, &session).await?;
-    let loaded = two.transcript().into_iter().find(|frame| frame.body["result"]["modes"].is_object());
+    let loaded = two.received_frames().into_iter().find(|frame| frame.body["result"]["modes"].is_object());
     assert_eq!(loaded.context("no modes in the load answer")?.body["result"]["modes"]["currentModeId"], "ask");
     Ok(())
 }

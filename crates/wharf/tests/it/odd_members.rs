@@ -7,19 +7,19 @@ use std::fs;
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 use wharf_json::Json;
-use wharf_testkit::client::Client;
-use wharf_testkit::dice::Dice;
-use wharf_testkit::host::Host;
-use wharf_testkit::http::Http;
+use wharf_testkit::client::TestClient;
+use wharf_testkit::host::TestHost;
+use wharf_testkit::http::RestClient;
+use wharf_testkit::random::TestRandom;
 
 use crate::mcp_client::Mcp;
 use crate::rest::{output_lines, wait_until_idle};
 use crate::{connect_client_with, log, open_session, scripted_host};
 
 /// Returns a value that is legal JSON and that common parsers refuse or change.
-fn odd_value(dice: &mut Dice) -> String {
+fn odd_value(dice: &mut TestRandom) -> String {
     let deep = |levels: usize| format!("{}{}", "[".repeat(levels), "]".repeat(levels));
-    match dice.below(12) {
+    match dice.next_below(12) {
         0 => "1e400".to_owned(),
         1 => "-1E+9999".to_owned(),
         2 => "-0".to_owned(),
@@ -28,7 +28,7 @@ fn odd_value(dice: &mut Dice) -> String {
         5 => r#""\ud83d""#.to_owned(),
         6 => r#"{"\ud83d":"\ude00","n":1e400}"#.to_owned(),
         7 => deep(130),
-        8 if dice.once_in(4) => deep(100_000),
+        8 if dice.is_once_in(4) => deep(100_000),
         8 => deep(2_000),
         9 => r#"{"twice":1,"twice":1e400}"#.to_owned(),
         10 => "null".to_owned(),
@@ -40,14 +40,14 @@ fn odd_value(dice: &mut Dice) -> String {
 const ODD_KEYS: [&str; 5] = ["x", "\\ud83d", "\\u0078", "", "$serde_json::private::RawValue"];
 
 /// Inserts an odd member at each `@` of the template, or at some of them.
-fn fill_template(template: &str, dice: &mut Dice) -> String {
+fn fill_template(template: &str, dice: &mut TestRandom) -> String {
     let mut text = String::new();
     for piece in template.split_inclusive('@') {
         match piece.strip_suffix('@') {
             Some(before) => {
                 text.push_str(before);
-                if !dice.once_in(3) {
-                    let key = dice.one_of(&ODD_KEYS).to_owned();
+                if !dice.is_once_in(3) {
+                    let key = dice.pick_one(&ODD_KEYS).to_owned();
                     text.push_str(&format!("\"{key}\":{},", odd_value(dice)));
                 }
             }
@@ -70,18 +70,18 @@ const UPDATE_TEMPLATES: [&str; 6] = [
 const ODD_VALUE_ROUNDS: usize = 24;
 
 struct MemberFixture {
-    host: Host,
-    sender: Client,
-    watcher: Client,
+    host: TestHost,
+    sender: TestClient,
+    watcher: TestClient,
     session: String,
 }
 
 impl MemberFixture {
     async fn open() -> Result<Self> {
-        let host = scripted_host(&[])?.start()?;
+        let host = scripted_host(&[])?.start_host()?;
         let (sender, session) = open_session(&host).await?;
         let watcher = connect_client_with(&host, json!({}), json!({ "wharf": { "multiClientUpdates": true } })).await?;
-        watcher.request("session/attach", json!({ "sessionId": session, "historyPolicy": "none" })).await?;
+        watcher.call_method("session/attach", json!({ "sessionId": session, "historyPolicy": "none" })).await?;
         Ok(Self { host, sender, watcher, session })
     }
 
@@ -89,7 +89,7 @@ impl MemberFixture {
     async fn agent_writes(&self, lines: &[String]) -> Result<()> {
         let path = self.host.directory().join("odd-lines");
         fs::write(&path, format!("{}\n", lines.join("\n")))?;
-        self.sender.prompt(&self.session, &format!("rawfile {}", path.display())).await?;
+        self.sender.send_prompt(&self.session, &format!("rawfile {}", path.display())).await?;
         Ok(())
     }
 }
@@ -107,16 +107,16 @@ fn extract_update(raw: &str) -> Option<String> {
 }
 
 /// Returns the updates that a client received, of the kinds that the agent wrote.
-fn shown_updates(client: &Client) -> Vec<String> {
+fn shown_updates(client: &TestClient) -> Vec<String> {
     let made = ["user_message_chunk", "prompt_received", "turn_complete", "client_"];
-    let frames = client.transcript().into_iter().filter(|frame| frame.method() == "session/update");
+    let frames = client.received_frames().into_iter().filter(|frame| frame.method() == "session/update");
     let updates = frames.filter_map(|frame| extract_update(&frame.raw));
     updates.filter(|update| !made.iter().any(|word| update.contains(word))).collect()
 }
 
 #[tokio::test]
 async fn odd_members_in_updates_of_an_agent_change_no_other_member() -> Result<()> {
-    let mut dice = Dice::thrown()?;
+    let mut dice = TestRandom::from_environment()?;
     let stage = MemberFixture::open().await?;
     let (mut expected, mut lines, mut updates) = (Vec::new(), Vec::new(), Vec::new());
     for number in 0..ODD_VALUE_ROUNDS {
@@ -144,15 +144,15 @@ async fn odd_members_in_updates_of_an_agent_change_no_other_member() -> Result<(
     let logged: Vec<Value> = logged.into_iter().map(|mut event| event["frame"]["params"]["update"].take()).collect();
     ensure!(logged.len() == values.len(), "{} of {} updates are in the log", logged.len(), values.len());
     // The views show the content of the updates.
-    let http = Http::new(&stage.host);
+    let http = RestClient::new(&stage.host);
     wait_until_idle(&http, &stage.session).await?;
     assert_eq!(output_lines(&http, &stage.session).await?, expected, "REST");
-    let mut events = http.stream(&format!("/sessions/{}/stream", stage.session), None).await?;
+    let mut events = http.open_stream(&format!("/sessions/{}/stream", stage.session), None).await?;
     for line in &expected {
-        events.line(line).await.with_context(|| format!("SSE has no line {line:?}"))?;
+        events.expect_line(line).await.with_context(|| format!("SSE has no line {line:?}"))?;
     }
-    for mut mcp in Mcp::both(&stage.host)? {
-        let told = mcp.call("get_agent_session_output", json!({ "sessionId": stage.session })).await?;
+    for mut mcp in Mcp::over_both(&stage.host)? {
+        let told = mcp.call_tool("get_agent_session_output", json!({ "sessionId": stage.session })).await?;
         assert_eq!(told["lines"], json!(expected), "MCP");
     }
     check_history(&stage).await?;
@@ -163,7 +163,7 @@ async fn odd_members_in_updates_of_an_agent_change_no_other_member() -> Result<(
 
 async fn check_history(stage: &MemberFixture) -> Result<()> {
     let late = crate::connect_client(&stage.host).await?;
-    let attached = late.request("session/attach", json!({ "sessionId": stage.session })).await?;
+    let attached = late.call_method("session/attach", json!({ "sessionId": stage.session })).await?;
     let history = attached["history"].as_array().context("no history")?;
     for number in 0..ODD_VALUE_ROUNDS {
         let holds = |kind: &str, text: &str| {
@@ -179,7 +179,7 @@ async fn check_history(stage: &MemberFixture) -> Result<()> {
 
 #[tokio::test]
 async fn odd_members_in_prompts_change_no_other_member() -> Result<()> {
-    let mut dice = Dice::thrown()?;
+    let mut dice = TestRandom::from_environment()?;
     let stage = MemberFixture::open().await?;
     for number in 0..ODD_VALUE_ROUNDS {
         let blocks = fill_template(&format!(r#"[{{@"type":"text","text":"echo said {number}"}}]"#), &mut dice);
@@ -201,7 +201,7 @@ async fn odd_members_in_prompts_change_no_other_member() -> Result<()> {
         stage.watcher.expect_text(&format!("said {number}")).await;
     }
     let late = crate::connect_client(&stage.host).await?;
-    let attached = late.request("session/attach", json!({ "sessionId": stage.session })).await?;
+    let attached = late.call_method("session/attach", json!({ "sessionId": stage.session })).await?;
     let history = attached["history"].as_array().context("no history")?;
     let prompts: Vec<&Value> = history.iter().filter(|entry| entry["type"] == "prompt").collect();
     let texts: Vec<&str> = prompts.iter().filter_map(|entry| entry["content"][0]["text"].as_str()).collect();
@@ -211,9 +211,9 @@ async fn odd_members_in_prompts_change_no_other_member() -> Result<()> {
 
 #[tokio::test]
 async fn odd_members_in_permissions_and_answers_change_no_other_member() -> Result<()> {
-    let mut dice = Dice::thrown()?;
+    let mut dice = TestRandom::from_environment()?;
     let stage = MemberFixture::open().await?;
-    let http = Http::new(&stage.host);
+    let http = RestClient::new(&stage.host);
     for number in 0..ODD_VALUE_ROUNDS {
         let ask = fill_template(
             &format!(
@@ -240,18 +240,18 @@ async fn odd_members_in_permissions_and_answers_change_no_other_member() -> Resu
             log::expect_event(&stage.host, &stage.session, "ask_resolved", |event| event["ask"] == open["askId"]);
         let outcome = &logged.await?["outcome"];
         assert_eq!((&outcome["how"], &outcome["option"]), (&json!("answered"), &json!("no")), "{answer}");
-        stage.sender.notify("_go", json!({ "sessionId": stage.session })).await;
-        running.answer().await?;
+        stage.sender.send_notification("_go", json!({ "sessionId": stage.session })).await;
+        running.wait_answer().await?;
     }
     Ok(())
 }
 
 #[tokio::test]
 async fn odd_members_in_other_requests_change_no_other_member() -> Result<()> {
-    let mut dice = Dice::thrown()?;
-    let host = scripted_host(&["--resume"])?.start()?;
+    let mut dice = TestRandom::from_environment()?;
+    let host = scripted_host(&["--resume"])?.start_host()?;
     for number in 0..ODD_VALUE_ROUNDS / 4 {
-        let client = Client::connect(&host.ws_url(), host.token()).await?;
+        let client = TestClient::connect(&host.ws_url(), host.token()).await?;
         let cwd = json!(crate::cwd(&host)?);
         let hello = r#"{@"protocolVersion":1,"clientInfo":{@"name":"odd","version":"1"},"clientCapabilities":{@"fs":{@"readTextFile":false}},"_meta":{@"wharf":{@"multiClientUpdates":true}}}"#;
         send_request(&client, "initialize", &fill_template(hello, &mut dice)).await?;
@@ -280,8 +280,8 @@ async fn odd_members_in_other_requests_change_no_other_member() -> Result<()> {
 }
 
 /// Sends a request with these params unchanged.
-async fn send_request(client: &Client, method: &str, params: &str) -> Result<Value> {
-    let number = client.transcript().len();
+async fn send_request(client: &TestClient, method: &str, params: &str) -> Result<Value> {
+    let number = client.received_frames().len();
     let id = format!("odd-{method}-{number}");
     client.send_raw(&format!(r#"{{"jsonrpc":"2.0","id":"{id}","method":"{method}","params":{params}}}"#)).await;
     let mut answer = client.expect("the answer", |frame| *frame.id() == id.as_str()).await;

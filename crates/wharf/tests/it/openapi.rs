@@ -3,7 +3,7 @@
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::{Map, Value, json};
 
-use wharf_testkit::dice::Dice;
+use wharf_testkit::random::TestRandom;
 
 /// The OpenAPI document of a running host.
 #[derive(Debug)]
@@ -18,7 +18,7 @@ pub(crate) struct Operation<'a> {
 }
 
 impl OpenApiDocument {
-    pub(crate) fn operations(&self) -> Vec<Operation<'_>> {
+    pub(crate) fn list_operations(&self) -> Vec<Operation<'_>> {
         let paths = self.0["paths"].as_object().into_iter().flatten();
         let operations = paths.flat_map(|(path, item)| {
             let item = item.as_object().into_iter().flatten();
@@ -27,7 +27,7 @@ impl OpenApiDocument {
         operations.collect()
     }
 
-    fn resolve<'a>(&'a self, schema: &'a Value) -> &'a Value {
+    fn resolve_schema<'a>(&'a self, schema: &'a Value) -> &'a Value {
         match schema["$ref"].as_str().and_then(|name| name.strip_prefix('#')) {
             Some(place) => self.0.pointer(place).unwrap_or(&Value::Null),
             None => schema,
@@ -36,7 +36,7 @@ impl OpenApiDocument {
 
     /// Checks that the value matches the schema.
     pub(crate) fn check(&self, value: &Value, schema: &Value) -> Result<()> {
-        let schema = self.resolve(schema);
+        let schema = self.resolve_schema(schema);
         ensure!(!schema.is_null(), "a schema is missing");
         for part in schema["allOf"].as_array().into_iter().flatten() {
             self.check(value, part)?;
@@ -71,12 +71,12 @@ impl OpenApiDocument {
     }
 
     /// Makes a value that matches the schema, except for rules that a schema cannot express.
-    pub(crate) fn make(&self, schema: &Value, dice: &mut Dice, words: &[String]) -> Value {
-        let schema = self.resolve(schema);
+    pub(crate) fn make_value(&self, schema: &Value, dice: &mut TestRandom, words: &[String]) -> Value {
+        let schema = self.resolve_schema(schema);
         let choices = ["oneOf", "anyOf", "enum"].iter().find_map(|word| schema[word].as_array());
         if let Some(choices) = choices {
             let choice = pick_one(choices, dice);
-            return if schema.get("enum").is_some() { choice.clone() } else { self.make(choice, dice, words) };
+            return if schema.get("enum").is_some() { choice.clone() } else { self.make_value(choice, dice, words) };
         }
         let kinds = schema_kinds(schema);
         match if kinds.is_empty() { "string" } else { pick_one(&kinds, dice) } {
@@ -84,28 +84,28 @@ impl OpenApiDocument {
                 let mut members = Map::new();
                 for (name, member) in schema["properties"].as_object().into_iter().flatten() {
                     let required = schema["required"].as_array().is_some_and(|names| names.contains(&json!(name)));
-                    if required || dice.roll().is_multiple_of(3) {
-                        members.insert(name.clone(), self.make(member, dice, words));
+                    if required || dice.next_number().is_multiple_of(3) {
+                        members.insert(name.clone(), self.make_value(member, dice, words));
                     }
                 }
                 Value::Object(members)
             }
-            "array" => (0..dice.roll() % 3).map(|_| self.make(&schema["items"], dice, words)).collect(),
+            "array" => (0..dice.next_number() % 3).map(|_| self.make_value(&schema["items"], dice, words)).collect(),
             "integer" => pick_one(&[json!(0), json!(1), json!(3), json!(100), json!(100_000), json!(-1)], dice).clone(),
-            "boolean" => json!(dice.roll().is_multiple_of(2)),
+            "boolean" => json!(dice.next_number().is_multiple_of(2)),
             "null" => Value::Null,
             _ => json!(pick_one(words, dice)),
         }
     }
 
     /// Puts an error into the value.
-    pub(crate) fn spoil(value: &mut Value, dice: &mut Dice) {
+    pub(crate) fn spoil(value: &mut Value, dice: &mut TestRandom) {
         let junk = [json!(null), json!(7), json!(-1.5), json!("x"), json!([]), json!({ "a": [1] }), json!(true)];
-        match value.as_object_mut().filter(|members| !members.is_empty() && !dice.roll().is_multiple_of(4)) {
+        match value.as_object_mut().filter(|members| !members.is_empty() && !dice.next_number().is_multiple_of(4)) {
             Some(members) => {
                 let names: Vec<String> = members.keys().cloned().collect();
                 let name = pick_one(&names, dice);
-                if dice.roll().is_multiple_of(3) {
+                if dice.next_number().is_multiple_of(3) {
                     members.remove(name);
                 } else {
                     members.insert(name.clone(), pick_one(&junk, dice).clone());
@@ -116,8 +116,8 @@ impl OpenApiDocument {
     }
 }
 
-pub(crate) fn pick_one<'a, T>(choices: &'a [T], dice: &mut Dice) -> &'a T {
-    &choices[usize::try_from(dice.roll() % choices.len() as u64).unwrap_or_default()]
+pub(crate) fn pick_one<'a, T>(choices: &'a [T], dice: &mut TestRandom) -> &'a T {
+    &choices[usize::try_from(dice.next_number() % choices.len() as u64).unwrap_or_default()]
 }
 
 fn schema_kinds(schema: &Value) -> Vec<&str> {
@@ -143,7 +143,7 @@ fn has_kind(value: &Value, kind: &str) -> bool {
 
 impl Operation<'_> {
     /// Checks that the document describes this answer.
-    pub(crate) fn check(&self, document: &OpenApiDocument, answer: &wharf_testkit::http::Answer) -> Result<()> {
+    pub(crate) fn check(&self, document: &OpenApiDocument, answer: &wharf_testkit::http::RestAnswer) -> Result<()> {
         let Some(response) = self.about["responses"].get(answer.status.to_string()) else {
             bail!("{} is not documented: {}", answer.status, answer.body);
         };

@@ -2,7 +2,7 @@
 
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
-use wharf_testkit::http::Http;
+use wharf_testkit::http::RestClient;
 
 use crate::{add_section, connect_client_with, cwd, expect_error, prompt_for_text, rest, scripted_host};
 
@@ -10,7 +10,7 @@ use crate::{add_section, connect_client_with, cwd, expect_error, prompt_for_text
 const CONTENT_MARK: &str = "zanzibar";
 
 /// Uses every kind of message of a session, each with the mark in it.
-async fn use_every_message(host: &wharf_testkit::host::Host, http: &Http) -> Result<()> {
+async fn use_every_message(host: &wharf_testkit::host::TestHost, http: &RestClient) -> Result<()> {
     let meta = json!({ "wharf": { "env": { "MARKED": CONTENT_MARK, "LC_ALL": CONTENT_MARK } } });
     let acp = connect_client_with(host, json!({ "fs": { "readTextFile": true } }), meta).await?;
     acp.respond_with(|_| Some(Err(json!({ "code": -32000, "message": CONTENT_MARK }))));
@@ -30,19 +30,23 @@ async fn use_every_message(host: &wharf_testkit::host::Host, http: &Http) -> Res
         format!("fs read /{CONTENT_MARK}"),
         format!("terminal echo {CONTENT_MARK}"),
     ] {
-        acp.prompt(&session, &script).await.ok();
+        acp.send_prompt(&session, &script).await.ok();
     }
     // These requests are refused in every way that there is.
-    expect_error(acp.request(&format!("_wharf/{CONTENT_MARK}"), json!({ "x": CONTENT_MARK })).await)?;
-    expect_error(acp.request("session/prompt", json!({ "sessionId": CONTENT_MARK, "prompt": CONTENT_MARK })).await)?;
-    expect_error(acp.request("session/prompt", json!({ "sessionId": session, "prompt": 7, "x": CONTENT_MARK })).await)?;
+    expect_error(acp.call_method(&format!("_wharf/{CONTENT_MARK}"), json!({ "x": CONTENT_MARK })).await)?;
     expect_error(
-        acp.request("session/new", json!({ "cwd": format!("/{CONTENT_MARK}"), "mcpServers": CONTENT_MARK })).await,
+        acp.call_method("session/prompt", json!({ "sessionId": CONTENT_MARK, "prompt": CONTENT_MARK })).await,
     )?;
-    acp.request(&format!("_{CONTENT_MARK}/method"), json!({ "sessionId": session, "x": CONTENT_MARK })).await.ok();
-    acp.notify(&format!("_{CONTENT_MARK}/note"), json!({ "sessionId": session, "x": CONTENT_MARK })).await;
-    expect_error(acp.prompt(&session, &format!("echo {CONTENT_MARK}; crash 9")).await)?;
-    acp.prompt(&session, "ask").await.ok();
+    expect_error(
+        acp.call_method("session/prompt", json!({ "sessionId": session, "prompt": 7, "x": CONTENT_MARK })).await,
+    )?;
+    expect_error(
+        acp.call_method("session/new", json!({ "cwd": format!("/{CONTENT_MARK}"), "mcpServers": CONTENT_MARK })).await,
+    )?;
+    acp.call_method(&format!("_{CONTENT_MARK}/method"), json!({ "sessionId": session, "x": CONTENT_MARK })).await.ok();
+    acp.send_notification(&format!("_{CONTENT_MARK}/note"), json!({ "sessionId": session, "x": CONTENT_MARK })).await;
+    expect_error(acp.send_prompt(&session, &format!("echo {CONTENT_MARK}; crash 9")).await)?;
+    acp.send_prompt(&session, "ask").await.ok();
     for (path, body) in [
         (
             "/sessions/agent",
@@ -56,7 +60,7 @@ async fn use_every_message(host: &wharf_testkit::host::Host, http: &Http) -> Res
     ] {
         http.post(path, &body).await?;
     }
-    assert_eq!(Http::with_token(host, CONTENT_MARK).get("/sessions").await?.status, 401);
+    assert_eq!(RestClient::with_token(host, CONTENT_MARK).get("/sessions").await?.status, 401);
     http.send("POST", "/sessions/agent", &[("content-type", "application/json")], CONTENT_MARK).await?;
     Ok(())
 }
@@ -64,14 +68,14 @@ async fn use_every_message(host: &wharf_testkit::host::Host, http: &Http) -> Res
 #[tokio::test]
 async fn operator_output_holds_no_session_content() -> Result<()> {
     for level in ["debug", "trace"] {
-        let options = scripted_host(&["--stderr", CONTENT_MARK])?.setting("ask_timeout", "50ms");
+        let options = scripted_host(&["--stderr", CONTENT_MARK])?.with_setting("ask_timeout", "50ms");
         let options =
             add_section(options, "[agents.failing]\ncommand = [\"sh\", \"-c\", \"echo zanzibar >&2; exit 3\"]");
-        let options = options.argument("--log-format").argument("json").variable("WHARF_LOG", level);
+        let options = options.with_argument("--log-format").with_argument("json").with_variable("WHARF_LOG", level);
         let mut options = options;
         options.config.get_or_insert_default().insert_str(0, "env_passthrough = [\"MARKED\"]\n");
-        let mut host = options.start()?;
-        let http = Http::new(&host);
+        let mut host = options.start_host()?;
+        let http = RestClient::new(&host);
         use_every_message(&host, &http).await?;
         let failing = json!({ "adapter": "failing", "cwd": cwd(&host)? });
         assert_eq!(http.post("/sessions/agent", &failing).await?.status, 502);
@@ -80,13 +84,13 @@ async fn operator_output_holds_no_session_content() -> Result<()> {
         let debug = http.get("/debug/sessions").await?.body;
         assert!(metrics.contains("outcome=\"other\""), "{metrics}");
         let token = rest::caller_with_role(&host, "observer")?.token().to_owned();
-        Http::with_token(&host, &token).get("/sessions").await?;
+        RestClient::with_token(&host, &token).get("/sessions").await?;
         let own = host.token().to_owned();
         assert!(host.terminate()?.success());
         // A session that comes back is covered too.
         host.restart()?;
         assert!(host.terminate()?.success());
-        let output = host.stderr();
+        let output = host.read_stderr();
         for (what, text) in [("metrics", &metrics), ("debug", &debug), ("output", &output)] {
             for secret in [CONTENT_MARK, token.as_str(), own.as_str()] {
                 let line = text.lines().find(|line| line.contains(secret));
@@ -100,15 +104,18 @@ async fn operator_output_holds_no_session_content() -> Result<()> {
 
 #[tokio::test]
 async fn every_line_of_the_hosts_output_is_json_if_wanted() -> Result<()> {
-    let options = scripted_host(&[])?.setting("log_format", "json").setting("log_level", "debug");
-    let mut host = options.start()?;
-    let http = Http::new(&host);
+    let options = scripted_host(&[])?.with_setting("log_format", "json").with_setting("log_level", "debug");
+    let mut host = options.start_host()?;
+    let http = RestClient::new(&host);
     let id = rest::spawn_session(&http, &host).await?;
     rest::send_prompt(&http, &id, "echo hi").await?;
     rest::wait_until_idle(&http, &id).await?;
-    assert_eq!(rest::caller_with_role(&host, "observer")?.poke(&format!("/sessions/{id}/kill")).await?.status, 403);
+    assert_eq!(
+        rest::caller_with_role(&host, "observer")?.post_empty(&format!("/sessions/{id}/kill")).await?.status,
+        403
+    );
     assert!(host.terminate()?.success());
-    let lines: Vec<Value> = host.stderr().lines().map(serde_json::from_str).collect::<Result<_, _>>()?;
+    let lines: Vec<Value> = host.read_stderr().lines().map(serde_json::from_str).collect::<Result<_, _>>()?;
     assert!(lines.iter().all(|line| line["timestamp"].is_string() && line["level"].is_string()), "{lines:#?}");
     let line = |message: &str| lines.iter().find(|line| line["message"] == message).with_context(|| message.to_owned());
     assert_eq!(line("a session runs")?["session"], id);

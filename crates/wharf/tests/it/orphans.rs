@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use wharf_testkit::client::Client;
-use wharf_testkit::host::Host;
-use wharf_testkit::{look, procs};
+use wharf_testkit::client::TestClient;
+use wharf_testkit::host::TestHost;
+use wharf_testkit::{polling, processes};
 
 use crate::program::{ChildGuard, shell_command};
 use crate::{TREE_ENDS_WITHIN, expect_error, log, open_session, parse_pids, prompt_for_text, scripted_host};
@@ -13,58 +13,58 @@ use crate::{TREE_ENDS_WITHIN, expect_error, log, open_session, parse_pids, promp
 /// A session whose agent has started children that resist: one in its own group, one with a session of its own, one
 /// that was forked twice; the last two ignore SIGTERM.
 struct AgentTree {
-    client: Client,
+    client: TestClient,
     session: String,
     agent: u32,
     children: Vec<u32>,
 }
 
 impl AgentTree {
-    async fn grow(host: &Host) -> Result<Self> {
+    async fn start_tree(host: &TestHost) -> Result<Self> {
         let (client, session) = open_session(host).await?;
         let children = parse_pids(&prompt_for_text(&client, &session, "spawn").await?);
         let agent = parse_pids(&prompt_for_text(&client, &session, "pid").await?);
         assert_eq!(children.len(), 3);
         let agent = *agent.first().context("no pid")?;
         let tree = Self { client, session, agent, children };
-        assert!(tree.all().into_iter().all(procs::is_alive));
+        assert!(tree.all_pids().into_iter().all(processes::is_alive));
         Ok(tree)
     }
 
-    fn all(&self) -> Vec<u32> {
+    fn all_pids(&self) -> Vec<u32> {
         [&[self.agent], self.children.as_slice()].concat()
     }
 
     /// Returns the agent's parent. All other processes are below it, however they were forked.
-    fn shim(&self, host: &Host) -> Result<u32> {
-        let below = procs::descendants(host.pid());
-        let shim = below.iter().copied().find(|pid| procs::descendants(*pid).contains(&self.agent));
+    fn shim_pid(&self, host: &TestHost) -> Result<u32> {
+        let below = processes::list_descendants(host.pid());
+        let shim = below.iter().copied().find(|pid| processes::list_descendants(*pid).contains(&self.agent));
         let shim = shim.context("no shim")?;
-        let below = procs::descendants(shim);
-        assert!(self.all().iter().all(|pid| below.contains(pid)), "a child has left the tree");
+        let below = processes::list_descendants(shim);
+        assert!(self.all_pids().iter().all(|pid| below.contains(pid)), "a child has left the tree");
         Ok(shim)
     }
 }
 
 fn assert_gone(pids: &[u32]) {
-    assert_eq!(procs::wait_gone(pids, TREE_ENDS_WITHIN), Ok(()));
+    assert_eq!(processes::wait_gone(pids, TREE_ENDS_WITHIN), Ok(()));
 }
 
 #[tokio::test]
 async fn kill_9_of_the_host_leaves_nothing_running() -> Result<()> {
-    let mut host = scripted_host(&["--ignore-eof", "--ignore-term"])?.start()?;
-    let tree = AgentTree::grow(&host).await?;
-    let shim = tree.shim(&host)?;
-    host.kill9()?;
-    assert_gone(&[&[shim], tree.all().as_slice()].concat());
+    let mut host = scripted_host(&["--ignore-eof", "--ignore-term"])?.start_host()?;
+    let tree = AgentTree::start_tree(&host).await?;
+    let shim = tree.shim_pid(&host)?;
+    host.kill()?;
+    assert_gone(&[&[shim], tree.all_pids().as_slice()].concat());
     Ok(())
 }
 
 #[tokio::test]
 async fn kill_9_of_the_host_during_a_start_leaves_nothing_running() -> Result<()> {
-    let mut host = scripted_host(&["--spawn-children", "--hang-on", "session/new"])?.start()?;
+    let mut host = scripted_host(&["--spawn-children", "--hang-on", "session/new"])?.start_host()?;
     let client = crate::connect_client(&host).await?;
-    let _starting = client.start("session/new", serde_json::json!({ "cwd": "/", "mcpServers": [] })).await;
+    let _starting = client.start_request("session/new", serde_json::json!({ "cwd": "/", "mcpServers": [] })).await;
     let session = loop {
         tokio::task::yield_now().await;
         if let Ok(session) = log::only_session(&host) {
@@ -72,25 +72,25 @@ async fn kill_9_of_the_host_during_a_start_leaves_nothing_running() -> Result<()
         }
     };
     log::expect_event(&host, &session, "agent_starting", |_| true).await?;
-    let below = || Ok(Some(procs::descendants(host.pid())).filter(|below| below.len() >= 5));
-    let below = look::until(TREE_ENDS_WITHIN, below).await?.context("no shim, agent and three children")?;
-    host.kill9()?;
+    let below = || Ok(Some(processes::list_descendants(host.pid())).filter(|below| below.len() >= 5));
+    let below = polling::poll_until(TREE_ENDS_WITHIN, below).await?.context("no shim, agent and three children")?;
+    host.kill()?;
     assert_gone(&below);
     Ok(())
 }
 
 #[tokio::test]
 async fn terminated_host_ends_process_trees_that_ignore_sigterm_in_time() -> Result<()> {
-    let mut host = scripted_host(&["--ignore-eof", "--ignore-term"])?.start()?;
-    let trees = [AgentTree::grow(&host).await?, AgentTree::grow(&host).await?];
-    let below = procs::descendants(host.pid());
-    procs::terminate(host.pid());
+    let mut host = scripted_host(&["--ignore-eof", "--ignore-term"])?.start_host()?;
+    let trees = [AgentTree::start_tree(&host).await?, AgentTree::start_tree(&host).await?];
+    let below = processes::list_descendants(host.pid());
+    processes::send_sigterm(host.pid());
     // The command line promises this time, and it is long enough for five seconds of grace.
     assert!(host.wait_exit(Duration::from_secs(10))?.success());
-    let left: Vec<u32> = below.into_iter().filter(|pid| procs::is_alive(*pid)).collect();
+    let left: Vec<u32> = below.into_iter().filter(|pid| processes::is_alive(*pid)).collect();
     assert_eq!(left, [0_u32; 0], "alive after the host's end");
     for tree in &trees {
-        assert_eq!(tree.client.closed().await, "closed 1001 the host is stopping");
+        assert_eq!(tree.client.wait_closed().await, "closed 1001 the host is stopping");
         let ended = log::list_events(&host, &tree.session, "ended")?;
         let reasons: Vec<_> = ended.iter().map(|event| &event["ending"]["reason"]).collect();
         assert_eq!(reasons, ["host_shutdown"]);
@@ -100,17 +100,17 @@ async fn terminated_host_ends_process_trees_that_ignore_sigterm_in_time() -> Res
 
 #[tokio::test]
 async fn an_agent_that_crashes_leaves_no_children() -> Result<()> {
-    let host = scripted_host(&["--no-load"])?.start()?;
+    let host = scripted_host(&["--no-load"])?.start_host()?;
     for hold in ["spawn", "spawn hold"] {
         let (client, session) = open_session(&host).await?;
         let children = parse_pids(&prompt_for_text(&client, &session, hold).await?);
-        let error = expect_error(client.prompt(&session, "crash 7").await)?;
+        let error = expect_error(client.send_prompt(&session, "crash 7").await)?;
         assert_eq!(error.data["reason"], "agent_exited", "{error}");
         assert_gone(&children);
         let ended = log::expect_event(&host, &session, "ended", |_| true).await?;
         assert_eq!(ended["ending"]["status"], "exited");
         assert_eq!(ended["ending"]["exit_code"], 7);
-        let error = expect_error(client.prompt(&session, "echo again").await)?;
+        let error = expect_error(client.send_prompt(&session, "echo again").await)?;
         assert_eq!(error.data["reason"], "not_resumable", "{error}");
     }
     Ok(())
@@ -118,14 +118,14 @@ async fn an_agent_that_crashes_leaves_no_children() -> Result<()> {
 
 #[tokio::test]
 async fn killing_the_shim_ends_the_agent_and_its_children_and_the_session_says_so() -> Result<()> {
-    let host = scripted_host(&["--ignore-eof", "--ignore-term"])?.start()?;
-    let tree = AgentTree::grow(&host).await?;
+    let host = scripted_host(&["--ignore-eof", "--ignore-term"])?.start_host()?;
+    let tree = AgentTree::start_tree(&host).await?;
     let (other, other_session) = open_session(&host).await?;
     let running = tree.client.start_prompt(&tree.session, "hang").await;
     log::expect_event(&host, &tree.session, "turn_started", |event| event["prompt"].is_string()).await?;
-    procs::kill(tree.shim(&host)?);
-    assert_gone(&tree.all());
-    let error = expect_error(running.answer().await)?;
+    processes::send_sigkill(tree.shim_pid(&host)?);
+    assert_gone(&tree.all_pids());
+    let error = expect_error(running.wait_answer().await)?;
     assert_eq!(error.data["reason"], "agent_exited", "{error}");
     let ended = log::expect_event(&host, &tree.session, "ended", |_| true).await?;
     let message = ended["ending"]["message"].as_str().unwrap_or_default();
@@ -136,20 +136,21 @@ async fn killing_the_shim_ends_the_agent_and_its_children_and_the_session_says_s
 
 #[tokio::test]
 async fn untagged_process_without_a_shim_is_ended_and_reaped() -> Result<()> {
-    let host = scripted_host(&["--resume"])?.start()?;
+    let host = scripted_host(&["--resume"])?.start_host()?;
     let (client, session) = open_session(&host).await?;
     let (other, other_session) = open_session(&host).await?;
     let said =
         prompt_for_text(&client, &session, "sh env -i setsid tail -f /dev/null >/dev/null 2>&1 & echo $!").await?;
     let stray: u32 = said.trim().parse()?;
     let agent = parse_pids(&prompt_for_text(&client, &session, "pid").await?);
-    let below = procs::descendants(host.pid());
-    let shim = below.iter().copied().find(|pid| procs::descendants(*pid).contains(&stray)).context("no shim")?;
-    procs::kill(shim);
+    let below = processes::list_descendants(host.pid());
+    let shim =
+        below.iter().copied().find(|pid| processes::list_descendants(*pid).contains(&stray)).context("no shim")?;
+    processes::send_sigkill(shim);
     assert_gone(&[agent.as_slice(), &[stray]].concat());
     // The process is reaped too, not left as a zombie.
-    let reaped = || Ok(Some(()).filter(|()| !procs::descendants(host.pid()).contains(&stray)));
-    look::until(TREE_ENDS_WITHIN, reaped).await?.context("it was not reaped")?;
+    let reaped = || Ok(Some(()).filter(|()| !processes::list_descendants(host.pid()).contains(&stray)));
+    polling::poll_until(TREE_ENDS_WITHIN, reaped).await?.context("it was not reaped")?;
     assert_eq!(prompt_for_text(&other, &other_session, "echo unharmed").await?, "unharmed");
     log::expect_event(&host, &session, "ended", |_| true).await?;
     assert_eq!(prompt_for_text(&client, &session, "echo back").await?, "back");
@@ -158,22 +159,22 @@ async fn untagged_process_without_a_shim_is_ended_and_reaped() -> Result<()> {
 
 #[tokio::test]
 async fn orphans_of_host_and_shim_are_ended_at_the_next_start() -> Result<()> {
-    let mut host = scripted_host(&["--ignore-eof", "--ignore-term"])?.start()?;
-    let tree = AgentTree::grow(&host).await?;
-    let shim = tree.shim(&host)?;
+    let mut host = scripted_host(&["--ignore-eof", "--ignore-term"])?.start_host()?;
+    let tree = AgentTree::start_tree(&host).await?;
+    let shim = tree.shim_pid(&host)?;
     kill_host_and_shim(&mut host, shim)?;
-    assert!(tree.all().into_iter().all(procs::is_alive), "nobody was there to end them");
+    assert!(tree.all_pids().into_iter().all(processes::is_alive), "nobody was there to end them");
     host.restart()?;
-    assert_gone(&tree.all());
+    assert_gone(&tree.all_pids());
     Ok(())
 }
 
 #[tokio::test]
 async fn a_sweep_leaves_the_agents_of_another_host_alone() -> Result<()> {
-    let mut host = scripted_host(&[])?.start()?;
-    let other = scripted_host(&[])?.start()?;
+    let mut host = scripted_host(&[])?.start_host()?;
+    let other = scripted_host(&[])?.start_host()?;
     let (client, session) = open_session(&other).await?;
-    AgentTree::grow(&host).await?;
+    AgentTree::start_tree(&host).await?;
     host.restart()?;
     assert_eq!(prompt_for_text(&client, &session, "echo unharmed").await?, "unharmed");
     Ok(())
@@ -181,17 +182,17 @@ async fn a_sweep_leaves_the_agents_of_another_host_alone() -> Result<()> {
 
 #[tokio::test]
 async fn a_host_that_is_terminated_while_an_agent_starts_ends_it_too() -> Result<()> {
-    let mut host = scripted_host(&["--spawn-children", "--hang-on", "session/new"])?.start()?;
+    let mut host = scripted_host(&["--spawn-children", "--hang-on", "session/new"])?.start_host()?;
     let client = crate::connect_client_of(&host, "scripted").await?;
-    let starting = client.start("session/new", serde_json::json!({ "cwd": "/", "mcpServers": [] })).await;
-    while procs::descendants(host.pid()).len() < 5 {
+    let starting = client.start_request("session/new", serde_json::json!({ "cwd": "/", "mcpServers": [] })).await;
+    while processes::list_descendants(host.pid()).len() < 5 {
         tokio::task::yield_now().await;
     }
-    let below = procs::descendants(host.pid());
-    procs::terminate(host.pid());
+    let below = processes::list_descendants(host.pid());
+    processes::send_sigterm(host.pid());
     assert!(host.wait_exit(Duration::from_secs(10))?.success());
     assert_gone(&below);
-    if let Some(answer) = starting.answer_or_lost().await {
+    if let Some(answer) = starting.wait_answer_or_lost().await {
         expect_error(answer)?;
     }
     let session = log::only_session(&host)?;
@@ -203,9 +204,9 @@ async fn a_host_that_is_terminated_while_an_agent_starts_ends_it_too() -> Result
 
 #[tokio::test]
 async fn agent_without_a_session_ends_with_its_connection() -> Result<()> {
-    let host = scripted_host(&[])?.start()?;
+    let host = scripted_host(&[])?.start_host()?;
     let client = crate::connect_client(&host).await?;
-    let below = procs::descendants(host.pid());
+    let below = processes::list_descendants(host.pid());
     assert_eq!(below.len(), 2, "shim and agent");
     client.close().await;
     assert_gone(&below);
@@ -213,26 +214,27 @@ async fn agent_without_a_session_ends_with_its_connection() -> Result<()> {
 }
 
 /// Kills the host and the shim at the same moment, so that neither can react to the other's end.
-fn kill_host_and_shim(host: &mut Host, shim: u32) -> Result<()> {
+fn kill_host_and_shim(host: &mut TestHost, shim: u32) -> Result<()> {
     // The shim is stopped first, so that it cannot act between the two kills.
-    procs::stop(shim);
-    host.kill9()?;
-    procs::kill(shim);
+    processes::send_sigstop(shim);
+    host.kill()?;
+    processes::send_sigkill(shim);
     assert_gone(&[shim]);
     Ok(())
 }
 
 #[tokio::test]
 async fn an_orphan_without_tag_that_was_measured_is_ended_at_the_next_start() -> Result<()> {
-    let mut host = scripted_host(&[])?.start()?;
+    let mut host = scripted_host(&[])?.start_host()?;
     let (client, session) = open_session(&host).await?;
     let agent = parse_pids(&prompt_for_text(&client, &session, "pid").await?);
     let said =
         prompt_for_text(&client, &session, "sh env -i setsid tail -f /dev/null >/dev/null 2>&1 & echo $!").await?;
     let stray: u32 = said.trim().parse()?;
-    let below = procs::descendants(host.pid());
-    let shim = below.iter().copied().find(|pid| procs::descendants(*pid).contains(&stray)).context("no shim")?;
-    let http = wharf_testkit::http::Http::new(&host);
+    let below = processes::list_descendants(host.pid());
+    let shim =
+        below.iter().copied().find(|pid| processes::list_descendants(*pid).contains(&stray)).context("no shim")?;
+    let http = wharf_testkit::http::RestClient::new(&host);
     // The host has seen all three: shim, agent and stray process.
     loop {
         let known = http.get(&format!("/sessions/{session}")).await?.expect(200)?;
@@ -244,7 +246,7 @@ async fn an_orphan_without_tag_that_was_measured_is_ended_at_the_next_start() ->
     kill_host_and_shim(&mut host, shim)?;
     // The agent exits at the end of its input; after that no parent leads to the stray process.
     assert_gone(&agent);
-    assert!(procs::is_alive(stray), "nobody was there to end it");
+    assert!(processes::is_alive(stray), "nobody was there to end it");
     host.restart()?;
     assert_gone(&[stray]);
     Ok(())
@@ -252,11 +254,11 @@ async fn an_orphan_without_tag_that_was_measured_is_ended_at_the_next_start() ->
 
 #[tokio::test]
 async fn a_host_on_a_copy_of_the_state_directory_leaves_the_agents_of_the_original_alone() -> Result<()> {
-    let original = scripted_host(&[])?.start()?;
-    let tree = AgentTree::grow(&original).await?;
-    let mut copy = scripted_host(&[])?.start()?;
+    let original = scripted_host(&[])?.start_host()?;
+    let tree = AgentTree::start_tree(&original).await?;
+    let mut copy = scripted_host(&[])?.start_host()?;
     for _ in 0..2 {
-        copy.kill9()?;
+        copy.kill()?;
         std::fs::remove_dir_all(copy.state_dir())?;
         let copied = shell_command("cp -a \"$1\" \"$2\"").arg(original.state_dir()).arg(copy.state_dir()).status()?;
         assert!(copied.success());
@@ -264,7 +266,7 @@ async fn a_host_on_a_copy_of_the_state_directory_leaves_the_agents_of_the_origin
         copy.restart()?;
         copy.restart()?;
         assert_eq!(prompt_for_text(&tree.client, &tree.session, "echo unharmed").await?, "unharmed");
-        assert!(tree.all().into_iter().all(procs::is_alive), "the original's processes");
+        assert!(tree.all_pids().into_iter().all(processes::is_alive), "the original's processes");
     }
     let (client, session) = open_session(&copy).await?;
     assert_eq!(prompt_for_text(&client, &session, "echo usable").await?, "usable");
@@ -273,7 +275,7 @@ async fn a_host_on_a_copy_of_the_state_directory_leaves_the_agents_of_the_origin
 
 #[tokio::test]
 async fn a_tag_without_a_record_ends_nothing() -> Result<()> {
-    let mut host = scripted_host(&[])?.start()?;
+    let mut host = scripted_host(&[])?.start_host()?;
     let (client, session) = open_session(&host).await?;
     let tag = prompt_for_text(&client, &session, "sh echo $WHARF_AGENT_TAG").await?;
     assert!(tag.len() > 20, "{tag}");
@@ -287,10 +289,10 @@ async fn a_tag_without_a_record_ends_nothing() -> Result<()> {
 }
 
 /// Waits until the host has recorded this process; returns how long that took.
-async fn wait_recorded(host: &Host, pid: u32) -> Result<Duration> {
+async fn wait_recorded(host: &TestHost, pid: u32) -> Result<Duration> {
     let (began, run) = (std::time::Instant::now(), host.state_dir().join("run"));
     let mark = format!("\"pid\":{pid},");
-    let recorded = look::until(wharf_testkit::PATIENCE, || {
+    let recorded = polling::poll_until(wharf_testkit::WAIT_LIMIT, || {
         let records = std::fs::read_dir(&run)?.filter_map(|entry| std::fs::read_to_string(entry.ok()?.path()).ok());
         Ok(records.into_iter().any(|record| record.contains(&mark)).then_some(()))
     });
@@ -300,8 +302,8 @@ async fn wait_recorded(host: &Host, pid: u32) -> Result<Duration> {
 
 #[tokio::test]
 async fn an_orphan_without_tag_of_an_agent_that_has_just_started_is_ended_at_the_next_start() -> Result<()> {
-    const STRAY: &str = "sh env -i setsid tail -f /dev/null >/dev/null 2>&1 & echo $!";
-    let mut host = scripted_host(&[])?.start()?;
+    const STRAY_SCRIPT: &str = "sh env -i setsid tail -f /dev/null >/dev/null 2>&1 & echo $!";
+    let mut host = scripted_host(&[])?.start_host()?;
     let (other, elsewhere) = open_session(&host).await?;
     let mut soonest = Duration::MAX;
     let mut strays = Vec::new();
@@ -311,25 +313,25 @@ async fn an_orphan_without_tag_of_an_agent_that_has_just_started_is_ended_at_the
         if soonest < soon {
             break;
         }
-        let earlier: u32 = prompt_for_text(&other, &elsewhere, STRAY).await?.trim().parse()?;
+        let earlier: u32 = prompt_for_text(&other, &elsewhere, STRAY_SCRIPT).await?.trim().parse()?;
         wait_recorded(&host, earlier).await?;
         let (client, session) = open_session(&host).await?;
-        let stray: u32 = prompt_for_text(&client, &session, STRAY).await?.trim().parse()?;
+        let stray: u32 = prompt_for_text(&client, &session, STRAY_SCRIPT).await?.trim().parse()?;
         soonest = soonest.min(wait_recorded(&host, stray).await?);
         strays.extend([earlier, stray]);
     }
     assert!(soonest < soon, "the first look at a new agent's children comes after {soonest:?}");
-    let below = procs::descendants(host.pid());
-    let shims: Vec<u32> = below.into_iter().filter(|pid| !procs::descendants(*pid).is_empty()).collect();
+    let below = processes::list_descendants(host.pid());
+    let shims: Vec<u32> = below.into_iter().filter(|pid| !processes::list_descendants(*pid).is_empty()).collect();
     for shim in &shims {
-        procs::stop(*shim);
+        processes::send_sigstop(*shim);
     }
-    host.kill9()?;
+    host.kill()?;
     for shim in &shims {
-        procs::kill(*shim);
+        processes::send_sigkill(*shim);
     }
     assert_gone(&shims);
-    assert!(strays.iter().copied().all(procs::is_alive), "they outlive host and shim");
+    assert!(strays.iter().copied().all(processes::is_alive), "they outlive host and shim");
     host.restart()?;
     assert_gone(&strays);
     Ok(())

@@ -4,9 +4,9 @@ use std::fs;
 
 use anyhow::{Context, Result, ensure};
 use serde_json::json;
-use wharf_testkit::client::Client;
+use wharf_testkit::client::TestClient;
 use wharf_testkit::host::HostOptions;
-use wharf_testkit::{PATIENCE, look};
+use wharf_testkit::{WAIT_LIMIT, polling};
 
 use crate::http_client::AcpHttpClient;
 use crate::{add_section, cwd, expect_error, log, open_session, prompt_for_text, scripted_host};
@@ -24,9 +24,9 @@ fn long_answer(method: &str) -> String {
 
 #[tokio::test]
 async fn an_oversized_answer_of_the_agent_fails_the_prompt_that_it_names() -> Result<()> {
-    let host = host_with(&["--answer-with", &long_answer("session/prompt")])?.start()?;
+    let host = host_with(&["--answer-with", &long_answer("session/prompt")])?.start_host()?;
     let (client, session) = open_session(&host).await?;
-    let error = expect_error(client.prompt(&session, "echo unused").await)?;
+    let error = expect_error(client.send_prompt(&session, "echo unused").await)?;
     ensure!(error.message.contains("limits.frame"), "{error}");
     assert_eq!(log::list_events(&host, &session, "prompt_ended")?.len(), 1, "the log has one end of the prompt");
     assert_eq!(log::list_events(&host, &session, "agent_faulted")?.len(), 1, "the fault is recorded");
@@ -35,9 +35,9 @@ async fn an_oversized_answer_of_the_agent_fails_the_prompt_that_it_names() -> Re
 
 #[tokio::test]
 async fn an_oversized_answer_of_the_agent_fails_a_forwarded_request() -> Result<()> {
-    let host = host_with(&["--answer-with", &long_answer("session/set_mode")])?.start()?;
+    let host = host_with(&["--answer-with", &long_answer("session/set_mode")])?.start_host()?;
     let (client, session) = open_session(&host).await?;
-    let set = client.request("session/set_mode", json!({ "sessionId": session, "modeId": "auto" })).await;
+    let set = client.call_method("session/set_mode", json!({ "sessionId": session, "modeId": "auto" })).await;
     let error = expect_error(set)?;
     ensure!(error.message.contains("limits.frame"), "{error}");
     Ok(())
@@ -46,8 +46,8 @@ async fn an_oversized_answer_of_the_agent_fails_a_forwarded_request() -> Result<
 #[tokio::test]
 async fn an_oversized_answer_to_initialize_or_new_fails_the_start() -> Result<()> {
     for method in ["initialize", "session/new"] {
-        let host = host_with(&["--answer-with", &long_answer(method)])?.start()?;
-        let client = Client::connect(&host.ws_url(), host.token()).await?;
+        let host = host_with(&["--answer-with", &long_answer(method)])?.start_host()?;
+        let client = TestClient::connect(&host.ws_url(), host.token()).await?;
         let error = match client.initialize().await {
             Ok(_) => expect_error(client.new_session(&cwd(&host)?).await)?,
             Err(error) => error,
@@ -61,7 +61,7 @@ async fn an_oversized_answer_to_initialize_or_new_fails_the_start() -> Result<()
 async fn an_oversized_request_of_the_agent_is_refused() -> Result<()> {
     let folder = tempfile::tempdir()?;
     let record = folder.path().join("record");
-    let host = host_with(&["--record", record.to_str().context("not UTF-8")?])?.start()?;
+    let host = host_with(&["--record", record.to_str().context("not UTF-8")?])?.start_host()?;
     let (client, session) = open_session(&host).await?;
     let lines = host.directory().join("lines");
     let long = "x".repeat(OVERSIZED_BYTES);
@@ -70,7 +70,7 @@ async fn an_oversized_request_of_the_agent_is_refused() -> Result<()> {
         format!("{{\"jsonrpc\":\"2.0\",\"id\":\"long\",\"method\":\"_x/ask\",\"params\":\"{long}\"}}\n"),
     )?;
     assert_eq!(prompt_for_text(&client, &session, &format!("rawfile {}; echo on", lines.display())).await?, "on");
-    let refusal = look::until(PATIENCE, || {
+    let refusal = polling::poll_until(WAIT_LIMIT, || {
         let text = fs::read_to_string(&record)?;
         Ok(text.lines().find(|line| line.contains(r#""id":"long""#)).map(str::to_owned))
     });
@@ -81,10 +81,10 @@ async fn an_oversized_request_of_the_agent_is_refused() -> Result<()> {
 
 #[tokio::test]
 async fn an_oversized_answer_over_http_fails_the_request_that_it_names() -> Result<()> {
-    let host = host_with(&[])?.start()?;
+    let host = host_with(&[])?.start_host()?;
     let http = AcpHttpClient::open(&host).await?;
     let (_own, mut events, session) = http.session(&host).await?;
-    http.prompt(2, &session, r#"ext _x/ask {"a":1}"#).await?;
+    http.send_prompt(2, &session, r#"ext _x/ask {"a":1}"#).await?;
     let asked = events.expect("the request", |event| event.data["method"] == "_x/ask").await?;
     let (id, long) = (&asked.data["id"], "x".repeat(OVERSIZED_BYTES));
     let answer = http.post_text(&format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{"x":"{long}"}}}}"#)).await?;

@@ -6,7 +6,7 @@ use std::process::{Child, Command, Output, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 
 use anyhow::{Context, Result};
-use wharf_testkit::PATIENCE;
+use wharf_testkit::WAIT_LIMIT;
 
 /// Returns a `wharf` command with these arguments, without the user's own settings and sessions.
 #[expect(clippy::disallowed_methods, reason = "all processes of these tests are started from here")]
@@ -94,7 +94,7 @@ pub(crate) fn start_and_read_lines(mut command: Command) -> Result<Lines> {
 impl Lines {
     /// Returns the next line.
     pub(crate) fn next(&mut self) -> Result<String> {
-        self.lines.recv_timeout(PATIENCE).context("no further line")
+        self.lines.recv_timeout(WAIT_LIMIT).context("no further line")
     }
 
     /// Returns the next line that matches.
@@ -108,10 +108,10 @@ impl Lines {
     }
 
     /// Returns all lines up to the end of the output.
-    pub(crate) fn rest(&mut self) -> Result<Vec<String>> {
+    pub(crate) fn read_rest(&mut self) -> Result<Vec<String>> {
         let mut rest = Vec::new();
         loop {
-            match self.lines.recv_timeout(PATIENCE) {
+            match self.lines.recv_timeout(WAIT_LIMIT) {
                 Ok(line) => rest.push(line),
                 Err(RecvTimeoutError::Disconnected) => return Ok(rest),
                 Err(RecvTimeoutError::Timeout) => anyhow::bail!("it does not end; so far: {rest:?}"),
@@ -121,7 +121,7 @@ impl Lines {
 
     /// Returns the exit code once the command has ended by itself.
     pub(crate) fn code(&mut self) -> Result<Option<i32>> {
-        let status = wharf_testkit::procs::wait_exit(&mut self.guard.0, PATIENCE)?;
+        let status = wharf_testkit::processes::wait_exit(&mut self.guard.0, WAIT_LIMIT)?;
         Ok(status.context("it does not end")?.code())
     }
 }

@@ -6,9 +6,9 @@ use anyhow::{Context, Result, bail};
 use futures_util::{SinkExt, StreamExt};
 use serde_json::{Value, json};
 use tokio_tungstenite::tungstenite::Message;
-use wharf_testkit::PATIENCE;
+use wharf_testkit::WAIT_LIMIT;
 use wharf_testkit::client::{Credentials, RawSocket, connect};
-use wharf_testkit::host::Host;
+use wharf_testkit::host::TestHost;
 
 /// One connection.
 #[derive(Debug)]
@@ -16,16 +16,16 @@ pub(crate) struct RawClient(RawSocket);
 
 impl RawClient {
     /// Connects and sends `initialize`.
-    pub(crate) async fn open(host: &Host) -> Result<Self> {
+    pub(crate) async fn open(host: &TestHost) -> Result<Self> {
         Self::initialized(host, json!({})).await
     }
 
     /// Connects and asks for event ids in frames.
-    pub(crate) async fn with_event_ids(host: &Host) -> Result<Self> {
+    pub(crate) async fn with_event_ids(host: &TestHost) -> Result<Self> {
         Self::initialized(host, json!({ "wharf": { "eventIds": true } })).await
     }
 
-    async fn initialized(host: &Host, meta: Value) -> Result<Self> {
+    async fn initialized(host: &TestHost, meta: Value) -> Result<Self> {
         let (socket, _) = connect(&host.ws_url(), &Credentials::Bearer(host.token().to_owned())).await?;
         let mut wire = Self(socket);
         let params = json!({ "protocolVersion": 1, "clientCapabilities": {}, "_meta": meta });
@@ -45,18 +45,18 @@ impl RawClient {
         opened["result"]["sessionId"].as_str().map(str::to_owned).with_context(|| opened.to_string())
     }
 
-    pub(crate) async fn prompt(&mut self, id: u64, session: &str, text: &str) -> Result<()> {
+    pub(crate) async fn send_prompt(&mut self, id: u64, session: &str, text: &str) -> Result<()> {
         let prompt = json!([{ "type": "text", "text": text }]);
         self.send(id, "session/prompt", json!({ "sessionId": session, "prompt": prompt })).await
     }
 
-    pub(crate) async fn load(&mut self, id: u64, session: &str, cwd: &str) -> Result<()> {
+    pub(crate) async fn load_session(&mut self, id: u64, session: &str, cwd: &str) -> Result<()> {
         self.send(id, "session/load", json!({ "sessionId": session, "cwd": cwd, "mcpServers": [] })).await
     }
 
     /// Returns the next frame; `None` when the connection has ended, with a close frame or without.
     pub(crate) async fn next(&mut self) -> Result<Option<String>> {
-        self.next_within(PATIENCE).await
+        self.next_within(WAIT_LIMIT).await
     }
 
     pub(crate) async fn next_within(&mut self, limit: Duration) -> Result<Option<String>> {

@@ -6,9 +6,9 @@ use std::sync::Mutex;
 
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
-use wharf_testkit::agent::transcript::{self, Direction, Record};
-use wharf_testkit::client::{Client, Frame};
-use wharf_testkit::host::Host;
+use wharf_testkit::agent::transcript::{self, FrameDirection, TranscriptRecord};
+use wharf_testkit::client::{ReceivedFrame, TestClient};
+use wharf_testkit::host::TestHost;
 
 use crate::{connect_client_with, cwd, scripted_host};
 
@@ -17,15 +17,16 @@ fn recording_path(agent: &str) -> PathBuf {
 }
 
 /// Starts a host whose agent replays the recording.
-fn start_recorded_host(path: &Path) -> Result<Host> {
-    scripted_host(&["--transcript", path.to_str().context("the path is not UTF-8")?])?.start()
+fn start_recorded_host(path: &Path) -> Result<TestHost> {
+    scripted_host(&["--transcript", path.to_str().context("the path is not UTF-8")?])?.start_host()
 }
 
 /// Connects a client that answers the agent's requests as the recorded client did, in the recorded order.
-async fn connect_recorded_client(host: &Host, records: &[Record]) -> Result<Client> {
+async fn connect_recorded_client(host: &TestHost, records: &[TranscriptRecord]) -> Result<TestClient> {
     let capabilities = json!({ "fs": { "readTextFile": true, "writeTextFile": true }, "terminal": true });
     let client = connect_client_with(host, capabilities, json!({})).await?;
-    let answers = records.iter().filter(|record| record.dir == Direction::ToAgent && record.msg["method"].is_null());
+    let answers =
+        records.iter().filter(|record| record.dir == FrameDirection::ToAgent && record.msg["method"].is_null());
     let answers: Mutex<VecDeque<Value>> = Mutex::new(answers.map(|record| record.msg.clone()).collect());
     client.respond_with(move |_| {
         let mut answer = answers.lock().ok()?.pop_front()?;
@@ -43,44 +44,45 @@ fn comparable_part(message: &Value) -> Option<Value> {
 }
 
 /// Returns the agent's recorded frames for the session.
-fn recorded_frames(records: &[Record]) -> Vec<Value> {
-    let sent = records.iter().filter(|record| record.dir == Direction::FromAgent);
+fn recorded_frames(records: &[TranscriptRecord]) -> Vec<Value> {
+    let sent = records.iter().filter(|record| record.dir == FrameDirection::FromAgent);
     sent.filter_map(|record| comparable_part(&record.msg)).collect()
 }
 
 /// Returns the records up to the answer of the last prompt: later frames may come at any time.
-fn until_last_answer(records: &[Record]) -> &[Record] {
-    let last = records.iter().rposition(|record| record.dir == Direction::FromAgent && record.msg["method"].is_null());
+fn until_last_answer(records: &[TranscriptRecord]) -> &[TranscriptRecord] {
+    let last =
+        records.iter().rposition(|record| record.dir == FrameDirection::FromAgent && record.msg["method"].is_null());
     &records[..last.unwrap_or_default()]
 }
 
 /// Returns the frames that the client received for the session, without the host's own announcement of a mode.
-fn received_frames(client: &Client) -> Vec<Value> {
-    let frames = client.transcript();
-    let received = frames.iter().map(|frame: &Frame| &frame.body).filter_map(comparable_part);
+fn received_frames(client: &TestClient) -> Vec<Value> {
+    let frames = client.received_frames();
+    let received = frames.iter().map(|frame: &ReceivedFrame| &frame.body).filter_map(comparable_part);
     received.filter(|frame| frame[1]["update"]["sessionUpdate"] != "current_mode_update").collect()
 }
 
 /// Sends the recorded client's messages and waits for each answer. A cancel is sent once the turn's recorded text has
 /// arrived.
-async fn replay_client(client: &Client, session: &str, records: &[Record]) -> Result<()> {
+async fn replay_client(client: &TestClient, session: &str, records: &[TranscriptRecord]) -> Result<()> {
     let mut prompt = None;
-    for (place, Record { dir, msg }) in records.iter().enumerate() {
-        let (Direction::ToAgent, Some(method)) = (dir, msg["method"].as_str()) else { continue };
+    for (place, TranscriptRecord { dir, msg }) in records.iter().enumerate() {
+        let (FrameDirection::ToAgent, Some(method)) = (dir, msg["method"].as_str()) else { continue };
         let mut params = msg["params"].clone();
         params["sessionId"] = json!(session);
         match method {
             "session/prompt" => {
-                let call = client.start(method, params).await;
+                let call = client.start_request(method, params).await;
                 let cancelled = records[place + 1..]
                     .iter()
-                    .filter(|record| record.dir == Direction::ToAgent)
+                    .filter(|record| record.dir == FrameDirection::ToAgent)
                     .find_map(|record| record.msg["method"].as_str())
                     == Some("session/cancel");
                 if cancelled {
                     prompt = Some(call);
                 } else {
-                    call.answer().await?;
+                    call.wait_answer().await?;
                 }
             }
             "session/cancel" => {
@@ -88,10 +90,10 @@ async fn replay_client(client: &Client, session: &str, records: &[Record]) -> Re
                 while received_frames(client).len() < expected {
                     client.next_frame().await;
                 }
-                client.notify(method, params).await;
-                prompt.take().context("no turn to cancel")?.answer().await?;
+                client.send_notification(method, params).await;
+                prompt.take().context("no turn to cancel")?.wait_answer().await?;
             }
-            "session/set_mode" => drop(client.request(method, params).await?),
+            "session/set_mode" => drop(client.call_method(method, params).await?),
             _ => {}
         }
     }
@@ -100,9 +102,10 @@ async fn replay_client(client: &Client, session: &str, records: &[Record]) -> Re
 
 async fn frames_pass_unchanged(agent: &str) -> Result<()> {
     let path = recording_path(agent);
-    let records = transcript::read(&path)?;
-    let reopens =
-        |record: &Record| ["session/load", "session/resume"].contains(&record.msg["method"].as_str().unwrap_or(""));
+    let records = transcript::read_transcript(&path)?;
+    let reopens = |record: &TranscriptRecord| {
+        ["session/load", "session/resume"].contains(&record.msg["method"].as_str().unwrap_or(""))
+    };
     let second = records.iter().position(reopens);
     let (first, second) = records.split_at(second.unwrap_or(records.len()));
 

@@ -7,7 +7,7 @@ use anyhow::{Context, Result};
 use serde_json::Value;
 use tempfile::TempDir;
 use wharf_testkit::host::HostOptions;
-use wharf_testkit::{PATIENCE, look};
+use wharf_testkit::{WAIT_LIMIT, polling};
 
 /// A file that outlives the agent.
 #[derive(Debug)]
@@ -25,7 +25,7 @@ impl Recording {
     }
 
     /// Configures a host whose default agent is the scripted one with these flags and the recording.
-    pub(crate) fn scripted(&self, flags: &[&str]) -> Result<HostOptions> {
+    pub(crate) fn host_options(&self, flags: &[&str]) -> Result<HostOptions> {
         let path = self.path();
         let path = path.to_str().context("the path is not UTF-8")?;
         crate::scripted_host(&[&["--record", path], flags].concat())
@@ -37,7 +37,7 @@ impl Recording {
     }
 
     /// Returns every message, in order.
-    pub(crate) fn messages(&self) -> Result<Vec<Value>> {
+    pub(crate) fn read_messages(&self) -> Result<Vec<Value>> {
         let text = match fs::read_to_string(self.path()) {
             Ok(text) => text,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => String::new(),
@@ -50,23 +50,23 @@ impl Recording {
 
     /// Returns the requests and notifications since the last start of an agent, without its `initialize`.
     pub(crate) fn since_start(&self) -> Result<Vec<Value>> {
-        let messages: Vec<Value> = self.messages()?.into_iter().filter(|one| one["method"].is_string()).collect();
+        let messages: Vec<Value> = self.read_messages()?.into_iter().filter(|one| one["method"].is_string()).collect();
         let start = messages.iter().rposition(|message| message["method"] == "initialize").context("no start")?;
         Ok(messages.into_iter().skip(start + 1).collect())
     }
 
     /// Returns the methods of these messages.
-    pub(crate) fn methods(&self) -> Result<Vec<String>> {
+    pub(crate) fn read_methods(&self) -> Result<Vec<String>> {
         let messages = self.since_start()?;
         Ok(messages.iter().map(|message| message["method"].as_str().unwrap_or_default().to_owned()).collect())
     }
 
     /// Waits until the agent has received a message that matches.
     pub(crate) async fn expect(&self, what: &str, fits: impl Fn(&Value) -> bool) -> Result<Value> {
-        let found = look::until(PATIENCE, || Ok(self.messages()?.into_iter().find(&fits))).await?;
+        let found = polling::poll_until(WAIT_LIMIT, || Ok(self.read_messages()?.into_iter().find(&fits))).await?;
         match found {
             Some(message) => Ok(message),
-            None => anyhow::bail!("the agent did not get {what} but {:?}", self.messages()?),
+            None => anyhow::bail!("the agent did not get {what} but {:?}", self.read_messages()?),
         }
     }
 }

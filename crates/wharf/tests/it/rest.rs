@@ -2,36 +2,41 @@
 
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
-use wharf_testkit::host::Host;
-use wharf_testkit::http::Http;
-use wharf_testkit::{PATIENCE, look};
+use wharf_testkit::host::TestHost;
+use wharf_testkit::http::RestClient;
+use wharf_testkit::{WAIT_LIMIT, polling};
 
 use crate::{add_scripted_agent, cwd, join_session, program, scripted_host};
 
 /// Returns a caller with a role.
-pub(crate) fn caller_with_role(host: &Host, role: &str) -> Result<Http> {
+pub(crate) fn caller_with_role(host: &TestHost, role: &str) -> Result<RestClient> {
     let made = program::wharf_command(&["token", "create", "--role", role, "--json", "--state-dir"]);
     let made: Value = serde_json::from_slice(&{ made }.arg(host.state_dir()).output()?.stdout)?;
-    Ok(Http::with_token(host, made["token"].as_str().context("no token")?))
+    Ok(RestClient::with_token(host, made["token"].as_str().context("no token")?))
 }
 
 /// Starts a session of the scripted agent.
-pub(crate) async fn spawn_session(http: &Http, host: &Host) -> Result<String> {
+pub(crate) async fn spawn_session(http: &RestClient, host: &TestHost) -> Result<String> {
     let body = json!({ "adapter": "scripted", "cwd": cwd(host)? });
     let session = http.post("/sessions/agent", &body).await?.expect(201)?;
     Ok(session["id"].as_str().context("no id")?.to_owned())
 }
 
 /// Sends a prompt, which must be accepted.
-pub(crate) async fn send_prompt(http: &Http, id: &str, text: &str) -> Result<Value> {
+pub(crate) async fn send_prompt(http: &RestClient, id: &str, text: &str) -> Result<Value> {
     http.post(&format!("/sessions/{id}/prompt"), &json!({ "prompt": text })).await?.expect(200)
 }
 
 /// Waits until the session matches and returns it.
-pub(crate) async fn wait_for_session(http: &Http, id: &str, what: &str, is: impl Fn(&Value) -> bool) -> Result<Value> {
-    let mut events = http.stream("/sessions/stream", None).await?;
+pub(crate) async fn wait_for_session(
+    http: &RestClient,
+    id: &str,
+    what: &str,
+    is: impl Fn(&Value) -> bool,
+) -> Result<Value> {
+    let mut events = http.open_stream("/sessions/stream", None).await?;
     let one = |session: &Value| session["id"] == id && is(session);
-    let fits = |event: &wharf_testkit::http::Event| match event.name.as_str() {
+    let fits = |event: &wharf_testkit::http::TestEvent| match event.name.as_str() {
         "snapshot" => event.data["sessions"].as_array().is_some_and(|sessions| sessions.iter().any(&one)),
         _ => one(&event.data),
     };
@@ -39,20 +44,20 @@ pub(crate) async fn wait_for_session(http: &Http, id: &str, what: &str, is: impl
     http.get(&format!("/sessions/{id}")).await?.expect(200)
 }
 
-pub(crate) async fn wait_until_idle(http: &Http, id: &str) -> Result<Value> {
+pub(crate) async fn wait_until_idle(http: &RestClient, id: &str) -> Result<Value> {
     wait_for_session(http, id, "an idle session", |session| session["status"] == "running" && session["turn"] == "idle")
         .await
 }
 
-pub(crate) async fn output_lines(http: &Http, id: &str) -> Result<Vec<String>> {
+pub(crate) async fn output_lines(http: &RestClient, id: &str) -> Result<Vec<String>> {
     let output = http.get(&format!("/sessions/{id}/output")).await?.expect(200)?;
     Ok(serde_json::from_value(output["lines"].clone())?)
 }
 
 #[tokio::test]
 async fn get_sessions_lists_newest_first() -> Result<()> {
-    let host = scripted_host(&[])?.start()?;
-    let http = Http::new(&host);
+    let host = scripted_host(&[])?.start_host()?;
+    let http = RestClient::new(&host);
     assert_eq!(http.get("/sessions").await?.expect(200)?, json!({ "sessions": [] }));
     let (first, second) = (spawn_session(&http, &host).await?, spawn_session(&http, &host).await?);
     let listed = http.get("/sessions").await?.expect(200)?;
@@ -63,8 +68,8 @@ async fn get_sessions_lists_newest_first() -> Result<()> {
 
 #[tokio::test]
 async fn post_sessions_agent_answers_201_with_a_session_that_runs() -> Result<()> {
-    let host = scripted_host(&[])?.start()?;
-    let http = Http::new(&host);
+    let host = scripted_host(&[])?.start_host()?;
+    let http = RestClient::new(&host);
     let body = json!({ "adapter": "scripted", "cwd": cwd(&host)?, "label": "a label", "unknown": [1] });
     let answer = http.post("/sessions/agent", &body).await?;
     let location = answer.header("location").context("no location")?.to_owned();
@@ -88,12 +93,12 @@ async fn post_sessions_agent_answers_201_with_a_session_that_runs() -> Result<()
 
 #[tokio::test]
 async fn a_first_prompt_runs_as_soon_as_the_agent_is_there() -> Result<()> {
-    let host = scripted_host(&[])?.start()?;
-    let http = Http::new(&host);
+    let host = scripted_host(&[])?.start_host()?;
+    let http = RestClient::new(&host);
     let body = json!({ "adapter": "scripted", "cwd": cwd(&host)?, "prompt": "echo hello" });
     let session = http.post("/sessions/agent", &body).await?.expect(201)?;
     let id = session["id"].as_str().context("no id")?;
-    let mut events = http.stream(&format!("/sessions/{id}/stream"), None).await?;
+    let mut events = http.open_stream(&format!("/sessions/{id}/stream"), None).await?;
     let ended = events.expect("the end of the turn", |event| event.data["turn"] == "ended").await?;
     assert_eq!(ended.data["promptId"], session["promptId"]);
     assert_eq!(output_lines(&http, id).await?, ["hello", "── turn-end (end_turn) ──"]);
@@ -103,15 +108,15 @@ async fn a_first_prompt_runs_as_soon_as_the_agent_is_there() -> Result<()> {
 #[tokio::test]
 async fn prefer_respond_async_answers_while_the_agent_starts() -> Result<()> {
     let options = add_scripted_agent(scripted_host(&[])?, "sleeper", &["--hang-on", "initialize"])?;
-    let host = options.start()?;
-    let http = Http::new(&host);
+    let host = options.start_host()?;
+    let http = RestClient::new(&host);
     let body = json!({ "adapter": "sleeper", "cwd": cwd(&host)? });
     let answer = http.post_with("/sessions/agent", ("prefer", "respond-async, wait=5"), &body).await?;
     assert_eq!(answer.header("preference-applied"), Some("respond-async"));
     let session = answer.expect(201)?;
     assert_eq!(session["status"], "starting");
     let id = session["id"].as_str().context("no id")?;
-    http.poke(&format!("/sessions/{id}/kill")).await?.expect(200)?;
+    http.post_empty(&format!("/sessions/{id}/kill")).await?.expect(200)?;
     assert_eq!(http.get(&format!("/sessions/{id}")).await?.expect(200)?["status"], "killed", "starting to killed");
     Ok(())
 }
@@ -119,11 +124,11 @@ async fn prefer_respond_async_answers_while_the_agent_starts() -> Result<()> {
 #[tokio::test]
 async fn an_agent_that_cannot_start_is_502_with_its_stderr_and_leaves_an_error_session() -> Result<()> {
     let flags = ["--exit-on-start", "7", "--stderr", "the door is locked"];
-    let host = add_scripted_agent(scripted_host(&[])?, "broken", &flags)?.start()?;
-    let http = Http::new(&host);
+    let host = add_scripted_agent(scripted_host(&[])?, "broken", &flags)?.start_host()?;
+    let http = RestClient::new(&host);
     let body = json!({ "adapter": "broken", "cwd": cwd(&host)?, "prompt": "echo never" });
     let answer = http.post("/sessions/agent", &body).await?;
-    assert_eq!(answer.fault(), (502, "start_failed".to_owned()), "{answer:?}");
+    assert_eq!(answer.status_and_code(), (502, "start_failed".to_owned()), "{answer:?}");
     assert_eq!(answer.json()["legacyCode"], "spawn_failed", "the word of the last release");
     let problem = answer.json();
     assert!(problem["stderr"].as_str().is_some_and(|text| text.contains("the door is locked")), "{problem}");
@@ -133,26 +138,26 @@ async fn an_agent_that_cannot_start_is_502_with_its_stderr_and_leaves_an_error_s
     let said = output_lines(&http, id).await?;
     assert!(said.iter().any(|line| line.starts_with("[error]")), "{said:?}");
     let again = http.post(&format!("/sessions/{id}/prompt"), &json!({ "prompt": "echo x" })).await?;
-    assert_eq!(again.fault(), (409, "not_resumable".to_owned()));
+    assert_eq!(again.status_and_code(), (409, "not_resumable".to_owned()));
     Ok(())
 }
 
 #[tokio::test]
 async fn get_sessions_id_is_the_session_and_404_for_an_unknown_one() -> Result<()> {
-    let host = scripted_host(&[])?.start()?;
-    let http = Http::new(&host);
+    let host = scripted_host(&[])?.start_host()?;
+    let http = RestClient::new(&host);
     let id = spawn_session(&http, &host).await?;
     assert_eq!(http.get(&format!("/sessions/{id}")).await?.expect(200)?["id"], id.as_str());
     let unknown = http.get("/sessions/sess_none").await?;
-    assert_eq!(unknown.fault(), (404, "unknown_session".to_owned()));
+    assert_eq!(unknown.status_and_code(), (404, "unknown_session".to_owned()));
     assert_eq!(unknown.header("content-type"), Some("application/problem+json"));
     Ok(())
 }
 
 #[tokio::test]
 async fn post_prompt_gives_the_agent_a_turn_in_the_same_process() -> Result<()> {
-    let host = scripted_host(&[])?.start()?;
-    let http = Http::new(&host);
+    let host = scripted_host(&[])?.start_host()?;
+    let http = RestClient::new(&host);
     let id = spawn_session(&http, &host).await?;
     for _ in 0..2 {
         let taken = send_prompt(&http, &id, "pid").await?;
@@ -171,68 +176,68 @@ async fn post_prompt_gives_the_agent_a_turn_in_the_same_process() -> Result<()> 
 
 #[tokio::test]
 async fn an_overlapping_prompt_is_409_unless_it_queues_or_interrupts() -> Result<()> {
-    let host = scripted_host(&[])?.start()?;
-    let http = Http::new(&host);
+    let host = scripted_host(&[])?.start_host()?;
+    let http = RestClient::new(&host);
     let id = spawn_session(&http, &host).await?;
     let path = format!("/sessions/{id}/prompt");
     send_prompt(&http, &id, "hang").await?;
     let refused = http.post(&path, &json!({ "prompt": "echo no" })).await?;
-    assert_eq!(refused.fault(), (409, "turn_in_progress".to_owned()));
+    assert_eq!(refused.status_and_code(), (409, "turn_in_progress".to_owned()));
     let queued = http.post(&path, &json!({ "prompt": "echo queued", "queue": true })).await?.expect(200)?;
     assert_eq!(queued["position"], 0);
     http.post(&path, &json!({ "prompt": "echo interrupts", "interrupt": true })).await?.expect(200)?;
-    let mut events = http.stream(&format!("/sessions/{id}/stream"), None).await?;
-    events.line("── turn-end (cancelled) ──").await?;
-    events.line("interrupts").await?;
-    events.line("queued").await?;
+    let mut events = http.open_stream(&format!("/sessions/{id}/stream"), None).await?;
+    events.expect_line("── turn-end (cancelled) ──").await?;
+    events.expect_line("interrupts").await?;
+    events.expect_line("queued").await?;
     Ok(())
 }
 
 #[tokio::test]
 async fn post_interrupt_ends_the_turn_and_leaves_the_queue() -> Result<()> {
-    let host = scripted_host(&[])?.start()?;
-    let http = Http::new(&host);
+    let host = scripted_host(&[])?.start_host()?;
+    let http = RestClient::new(&host);
     let id = spawn_session(&http, &host).await?;
     let path = format!("/sessions/{id}/interrupt");
-    let idle_answer = http.poke(&path).await?.expect(200)?;
+    let idle_answer = http.post_empty(&path).await?.expect(200)?;
     assert_eq!(idle_answer, json!({ "ok": true, "id": id, "wasBusy": false }));
     send_prompt(&http, &id, "hang").await?;
     http.post(&format!("/sessions/{id}/prompt"), &json!({ "prompt": "echo next", "queue": true }))
         .await?
         .expect(200)?;
-    assert_eq!(http.poke(&path).await?.expect(200)?["wasBusy"], true);
-    let mut events = http.stream(&format!("/sessions/{id}/stream"), None).await?;
-    events.line("── turn-end (cancelled) ──").await?;
-    events.line("next").await?;
+    assert_eq!(http.post_empty(&path).await?.expect(200)?["wasBusy"], true);
+    let mut events = http.open_stream(&format!("/sessions/{id}/stream"), None).await?;
+    events.expect_line("── turn-end (cancelled) ──").await?;
+    events.expect_line("next").await?;
     Ok(())
 }
 
 #[tokio::test]
 async fn post_kill_is_idempotent_and_a_prompt_to_a_killed_session_is_409() -> Result<()> {
-    let host = scripted_host(&["--resume"])?.start()?;
-    let http = Http::new(&host);
+    let host = scripted_host(&["--resume"])?.start_host()?;
+    let http = RestClient::new(&host);
     let id = spawn_session(&http, &host).await?;
     for _ in 0..3 {
-        let killed = http.poke(&format!("/sessions/{id}/kill")).await?.expect(200)?;
+        let killed = http.post_empty(&format!("/sessions/{id}/kill")).await?.expect(200)?;
         assert_eq!(killed, json!({ "ok": true, "id": id }));
     }
     let session = http.get(&format!("/sessions/{id}")).await?.expect(200)?;
     assert_eq!((&session["status"], &session["endReason"]), (&json!("killed"), &json!("user")));
     assert!(session["endedAt"].is_string());
     let refused = http.post(&format!("/sessions/{id}/prompt"), &json!({ "prompt": "echo x" })).await?;
-    assert_eq!(refused.fault(), (409, "killed".to_owned()));
+    assert_eq!(refused.status_and_code(), (409, "killed".to_owned()));
     Ok(())
 }
 
 #[tokio::test]
 async fn post_resume_brings_a_killed_session_back() -> Result<()> {
-    let host = scripted_host(&["--resume"])?.start()?;
-    let http = Http::new(&host);
+    let host = scripted_host(&["--resume"])?.start_host()?;
+    let http = RestClient::new(&host);
     let id = spawn_session(&http, &host).await?;
     let path = format!("/sessions/{id}/resume");
-    assert_eq!(http.poke(&path).await?.expect(200)?["status"], "running", "one that runs already");
-    http.poke(&format!("/sessions/{id}/kill")).await?.expect(200)?;
-    let back = http.poke(&path).await?.expect(200)?;
+    assert_eq!(http.post_empty(&path).await?.expect(200)?["status"], "running", "one that runs already");
+    http.post_empty(&format!("/sessions/{id}/kill")).await?.expect(200)?;
+    let back = http.post_empty(&path).await?.expect(200)?;
     assert_eq!((&back["status"], back.get("endedAt"), back.get("exitCode")), (&json!("running"), None, None));
     send_prompt(&http, &id, "echo back").await?;
     wait_until_idle(&http, &id).await?;
@@ -242,44 +247,44 @@ async fn post_resume_brings_a_killed_session_back() -> Result<()> {
 
 #[tokio::test]
 async fn a_session_that_cannot_come_back_says_so() -> Result<()> {
-    let host = scripted_host(&["--no-load"])?.start()?;
-    let http = Http::new(&host);
+    let host = scripted_host(&["--no-load"])?.start_host()?;
+    let http = RestClient::new(&host);
     let id = spawn_session(&http, &host).await?;
     send_prompt(&http, &id, "crash 3").await?;
     let ended = wait_for_session(&http, &id, "an exit", |session| session["status"] == "exited").await?;
     assert_eq!((&ended["exitCode"], &ended["resumable"]), (&json!(3), &json!(false)));
     for (path, body) in [("resume", json!({})), ("prompt", json!({ "prompt": "echo x" }))] {
         let refused = http.post(&format!("/sessions/{id}/{path}"), &body).await?;
-        assert_eq!(refused.fault(), (409, "not_resumable".to_owned()), "{path}");
+        assert_eq!(refused.status_and_code(), (409, "not_resumable".to_owned()), "{path}");
     }
     Ok(())
 }
 
 #[tokio::test]
 async fn a_prompt_wakes_a_session_that_ended_by_itself() -> Result<()> {
-    let mut host = scripted_host(&["--resume"])?.start()?;
+    let mut host = scripted_host(&["--resume"])?.start_host()?;
     let id = {
-        let http = Http::new(&host);
+        let http = RestClient::new(&host);
         let id = spawn_session(&http, &host).await?;
         send_prompt(&http, &id, "echo before").await?;
         wait_until_idle(&http, &id).await?;
         id
     };
     host.restart()?;
-    let http = Http::new(&host);
+    let http = RestClient::new(&host);
     let cold = http.get(&format!("/sessions/{id}")).await?.expect(200)?;
     assert_eq!((&cold["status"], &cold["endReason"]), (&json!("killed"), &json!("host_restarted")));
     send_prompt(&http, &id, "echo after").await?;
-    let mut events = http.stream(&format!("/sessions/{id}/stream"), None).await?;
-    events.line("before").await?;
-    events.line("after").await?;
+    let mut events = http.open_stream(&format!("/sessions/{id}/stream"), None).await?;
+    events.expect_line("before").await?;
+    events.expect_line("after").await?;
     Ok(())
 }
 
 #[tokio::test]
 async fn delete_forgets_and_an_unknown_id_is_ok_false() -> Result<()> {
-    let host = scripted_host(&[])?.start()?;
-    let http = Http::new(&host);
+    let host = scripted_host(&[])?.start_host()?;
+    let http = RestClient::new(&host);
     let id = spawn_session(&http, &host).await?;
     let pids = http.get("/debug/sessions").await?.expect(200)?["sessions"][0]["pids"].clone();
     let pid = u32::try_from(pids[0].as_u64().context("no pid")?)?;
@@ -287,14 +292,14 @@ async fn delete_forgets_and_an_unknown_id_is_ok_false() -> Result<()> {
     assert_eq!(http.delete(&format!("/sessions/{id}")).await?.expect(200)?, json!({ "ok": false, "id": id }));
     assert_eq!(http.get(&format!("/sessions/{id}")).await?.status, 404);
     assert_eq!(http.get("/sessions").await?.expect(200)?, json!({ "sessions": [] }));
-    let gone = look::until(PATIENCE, || Ok((!wharf_testkit::procs::is_alive(pid)).then_some(()))).await?;
+    let gone = polling::poll_until(WAIT_LIMIT, || Ok((!wharf_testkit::processes::is_alive(pid)).then_some(()))).await?;
     gone.context("the agent lives on")
 }
 
 #[tokio::test]
 async fn get_host_returns_its_figures() -> Result<()> {
-    let host = scripted_host(&[])?.start()?;
-    let http = Http::new(&host);
+    let host = scripted_host(&[])?.start_host()?;
+    let http = RestClient::new(&host);
     let id = spawn_session(&http, &host).await?;
     send_prompt(&http, &id, "hang").await?;
     wait_for_session(&http, &id, "a turn", |session| session["turn"] == "running").await?;
@@ -317,15 +322,15 @@ async fn get_host_returns_its_figures() -> Result<()> {
 
 #[tokio::test]
 async fn lists_come_in_pages_and_by_filters() -> Result<()> {
-    let host = add_scripted_agent(scripted_host(&[])?, "other", &[])?.start()?;
-    let http = Http::new(&host);
+    let host = add_scripted_agent(scripted_host(&[])?, "other", &[])?.start_host()?;
+    let http = RestClient::new(&host);
     let mut ids = Vec::new();
     for (adapter, label) in [("scripted", "a"), ("other", "a"), ("scripted", "b"), ("scripted", "c&d=e")] {
         let body = json!({ "adapter": adapter, "cwd": cwd(&host)?, "label": label });
         let session = http.post("/sessions/agent", &body).await?.expect(201)?;
         ids.push(session["id"].as_str().context("no id")?.to_owned());
     }
-    http.poke(&format!("/sessions/{}/kill", ids[0])).await?.expect(200)?;
+    http.post_empty(&format!("/sessions/{}/kill", ids[0])).await?.expect(200)?;
     for (query, expected) in [
         ("", vec![3, 2, 1, 0]),
         ("?adapter=other", vec![1]),
@@ -358,29 +363,29 @@ async fn lists_come_in_pages_and_by_filters() -> Result<()> {
 
 #[tokio::test]
 async fn spawn_over_the_session_limit_is_429_and_creates_no_session() -> Result<()> {
-    let host = crate::add_section(scripted_host(&[])?, "[limits]\nsessions = 1").start()?;
-    let http = Http::new(&host);
+    let host = crate::add_section(scripted_host(&[])?, "[limits]\nsessions = 1").start_host()?;
+    let http = RestClient::new(&host);
     let id = spawn_session(&http, &host).await?;
     let body = json!({ "adapter": "scripted", "cwd": cwd(&host)? });
-    assert_eq!(http.post("/sessions/agent", &body).await?.fault(), (429, "too_many_sessions".to_owned()));
+    assert_eq!(http.post("/sessions/agent", &body).await?.status_and_code(), (429, "too_many_sessions".to_owned()));
     assert_eq!(http.get("/sessions").await?.expect(200)?["sessions"].as_array().map(Vec::len), Some(1));
-    http.poke(&format!("/sessions/{id}/kill")).await?.expect(200)?;
+    http.post_empty(&format!("/sessions/{id}/kill")).await?.expect(200)?;
     spawn_session(&http, &host).await?;
     Ok(())
 }
 
 #[tokio::test]
 async fn observers_read_and_change_nothing() -> Result<()> {
-    let host = scripted_host(&[])?.start()?;
-    let http = Http::new(&host);
+    let host = scripted_host(&[])?.start_host()?;
+    let http = RestClient::new(&host);
     let id = spawn_session(&http, &host).await?;
     let observer = caller_with_role(&host, "observer")?;
     for path in ["", "/output", "/events", "/asks", "/queue"] {
         observer.get(&format!("/sessions/{id}{path}")).await?.expect(200)?;
     }
     observer.get("/sessions").await?.expect(200)?;
-    observer.stream(&format!("/sessions/{id}/stream"), None).await?;
-    observer.stream("/sessions/stream", None).await?;
+    observer.open_stream(&format!("/sessions/{id}/stream"), None).await?;
+    observer.open_stream("/sessions/stream", None).await?;
     let answer = |path: &str| format!("/sessions/{id}/{path}");
     for (method, path, body) in [
         ("POST", "/sessions/agent".to_owned(), json!({ "adapter": "scripted" })),
@@ -395,26 +400,26 @@ async fn observers_read_and_change_nothing() -> Result<()> {
         ("GET", "/debug/sessions".to_owned(), json!({})),
     ] {
         let refused = observer.send(method, &path, &[("content-type", "application/json")], &body.to_string()).await?;
-        assert_eq!(refused.fault(), (403, "observer".to_owned()), "{method} {path}");
+        assert_eq!(refused.status_and_code(), (403, "observer".to_owned()), "{method} {path}");
     }
     assert_eq!(http.get(&format!("/sessions/{id}")).await?.expect(200)?["status"], "running");
     // The host does not wait for a body that is announced and not sent.
     let announced = [("content-type", "application/json"), ("content-length", "1000000")];
     let refused = observer.send("POST", &answer("prompt"), &announced, "").await?;
-    assert_eq!(refused.fault(), (403, "observer".to_owned()));
+    assert_eq!(refused.status_and_code(), (403, "observer".to_owned()));
     Ok(())
 }
 
 #[tokio::test]
 async fn rest_and_acp_share_a_session() -> Result<()> {
-    let host = scripted_host(&[])?.start()?;
-    let http = Http::new(&host);
+    let host = scripted_host(&[])?.start_host()?;
+    let http = RestClient::new(&host);
     let id = spawn_session(&http, &host).await?;
     let client = join_session(&host, &id).await?;
     send_prompt(&http, &id, "echo from rest").await?;
     client.expect_text("from rest").await;
     wait_until_idle(&http, &id).await?;
-    client.prompt(&id, "echo from acp").await?;
+    client.send_prompt(&id, "echo from acp").await?;
     assert!(output_lines(&http, &id).await?.contains(&"from acp".to_owned()));
     assert_eq!(http.get(&format!("/sessions/{id}")).await?.expect(200)?["clients"], 1);
     Ok(())
@@ -422,13 +427,13 @@ async fn rest_and_acp_share_a_session() -> Result<()> {
 
 #[tokio::test]
 async fn health_needs_no_token_and_the_rest_does() -> Result<()> {
-    let host = scripted_host(&[])?.start()?;
-    let stranger = Http::with_token(&host, "x");
+    let host = scripted_host(&[])?.start_host()?;
+    let stranger = RestClient::with_token(&host, "x");
     assert_eq!(stranger.get("/healthz").await?.body, "ok\n");
     assert_eq!(stranger.get("/readyz").await?.body, "ready\n");
     for path in ["/sessions", "/sessions/stream", "/openapi.json", "/debug/sessions", "/sessions/x/stream", "/none"] {
         let refused = stranger.get(path).await?;
-        assert_eq!(refused.fault(), (401, "unauthorized".to_owned()), "{path}");
+        assert_eq!(refused.status_and_code(), (401, "unauthorized".to_owned()), "{path}");
         assert_eq!(refused.header("www-authenticate"), Some("Bearer"));
     }
     Ok(())

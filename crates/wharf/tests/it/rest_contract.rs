@@ -2,29 +2,29 @@
 
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
-use wharf_testkit::host::Host;
-use wharf_testkit::http::{Answer, Http};
+use wharf_testkit::host::TestHost;
+use wharf_testkit::http::{RestAnswer, RestClient};
 
 use crate::openapi::{OpenApiDocument, Operation, pick_one};
 use crate::rest::{caller_with_role, send_prompt, spawn_session, wait_for_session, wait_until_idle};
 use crate::{add_scripted_agent, add_section, cwd, scripted_host};
-use wharf_testkit::dice::Dice;
+use wharf_testkit::random::TestRandom;
 
 /// The number of requests to each operation.
 const REQUESTS_PER_OPERATION: usize = 30;
 
-async fn fetch_document(http: &Http) -> Result<OpenApiDocument> {
+async fn fetch_document(http: &RestClient) -> Result<OpenApiDocument> {
     Ok(OpenApiDocument(http.get("/openapi.json").await?.expect(200)?))
 }
 
 #[tokio::test]
 async fn document_is_openapi_3_1_and_lists_every_route() -> Result<()> {
-    let host = scripted_host(&[])?.start()?;
-    let document = fetch_document(&Http::new(&host)).await?;
+    let host = scripted_host(&[])?.start_host()?;
+    let document = fetch_document(&RestClient::new(&host)).await?;
     assert!(document.0["openapi"].as_str().is_some_and(|version| version.starts_with("3.1")));
     assert_eq!(document.0["info"]["title"], "Wharf");
     let mut known: Vec<String> =
-        document.operations().iter().map(|operation| format!("{} {}", operation.method, operation.path)).collect();
+        document.list_operations().iter().map(|operation| format!("{} {}", operation.method, operation.path)).collect();
     known.sort();
     let expected = [
         "DELETE /sessions/{id}",
@@ -65,7 +65,7 @@ async fn document_is_openapi_3_1_and_lists_every_route() -> Result<()> {
 }
 
 /// Returns words with a meaning in this host, and others without one.
-async fn sample_words(http: &Http, host: &Host) -> Result<Vec<String>> {
+async fn sample_words(http: &RestClient, host: &TestHost) -> Result<Vec<String>> {
     let here = cwd(host)?;
     let (live, busy, dead) =
         (spawn_session(http, host).await?, spawn_session(http, host).await?, spawn_session(http, host).await?);
@@ -76,7 +76,7 @@ async fn sample_words(http: &Http, host: &Host) -> Result<Vec<String>> {
     let asks = http.get(&format!("/sessions/{busy}/asks")).await?.expect(200)?;
     let queued = json!({ "prompt": "echo queued", "queue": true });
     let queued = http.post(&format!("/sessions/{busy}/prompt"), &queued).await?.expect(200)?;
-    http.poke(&format!("/sessions/{dead}/kill")).await?.expect(200)?;
+    http.post_empty(&format!("/sessions/{dead}/kill")).await?.expect(200)?;
     http.post("/workspaces", &json!({ "slug": "here", "path": here })).await?.expect(201)?;
     let known = [live, busy.clone(), busy, dead, here, asks["asks"][0]["askId"].to_string()];
     let made =
@@ -93,23 +93,23 @@ fn percent_encode(word: &str) -> String {
     word.bytes().map(|byte| if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") }).collect()
 }
 
-fn text(value: &Value) -> String {
+fn value_text(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
 /// Sends a request to this operation: as documented, or nearly.
 async fn send_random_request(
-    http: &Http,
+    http: &RestClient,
     document: &OpenApiDocument,
     operation: &Operation<'_>,
-    dice: &mut Dice,
+    dice: &mut TestRandom,
     words: &[String],
-) -> Result<(String, Answer)> {
+) -> Result<(String, RestAnswer)> {
     let (mut path, mut query, mut headers) = (operation.path.to_owned(), Vec::new(), Vec::new());
     for parameter in operation.about["parameters"].as_array().into_iter().flatten() {
         let name = parameter["name"].as_str().context("no name")?;
-        let mut value = document.make(&parameter["schema"], dice, words);
-        if dice.roll().is_multiple_of(5) {
+        let mut value = document.make_value(&parameter["schema"], dice, words);
+        if dice.next_number().is_multiple_of(5) {
             value = json!(pick_one(words, dice));
         }
         match parameter["in"].as_str() {
@@ -118,11 +118,11 @@ async fn send_random_request(
                 let word = if word.is_empty() { "x" } else { word };
                 path = path.replace(&format!("{{{name}}}"), &percent_encode(word));
             }
-            Some("query") if dice.roll().is_multiple_of(2) => {
-                query.push(format!("{name}={}", percent_encode(&text(&value))))
+            Some("query") if dice.next_number().is_multiple_of(2) => {
+                query.push(format!("{name}={}", percent_encode(&value_text(&value))))
             }
-            Some("header") if dice.roll().is_multiple_of(3) => {
-                let value: String = text(&value).chars().filter(|c| c.is_ascii_graphic() || *c == ' ').collect();
+            Some("header") if dice.next_number().is_multiple_of(3) => {
+                let value: String = value_text(&value).chars().filter(|c| c.is_ascii_graphic() || *c == ' ').collect();
                 headers.push((name.to_owned(), value));
             }
             _ => {}
@@ -134,25 +134,25 @@ async fn send_random_request(
     let mut body = String::new();
     if operation.about.get("requestBody").is_some() {
         let mut value =
-            document.make(&operation.about["requestBody"]["content"]["application/json"]["schema"], dice, words);
-        if dice.roll().is_multiple_of(3) {
+            document.make_value(&operation.about["requestBody"]["content"]["application/json"]["schema"], dice, words);
+        if dice.next_number().is_multiple_of(3) {
             OpenApiDocument::spoil(&mut value, dice);
         }
         // Most spawns pass the first check.
-        if operation.path == "/sessions/agent" && value.is_object() && !dice.roll().is_multiple_of(3) {
+        if operation.path == "/sessions/agent" && value.is_object() && !dice.next_number().is_multiple_of(3) {
             value["adapter"] = "scripted".into();
             value["workspaceSlug"] = "here".into();
         }
         body = value.to_string();
-        if dice.roll().is_multiple_of(10) {
+        if dice.next_number().is_multiple_of(10) {
             body.pop();
         }
-        if !dice.roll().is_multiple_of(15) {
+        if !dice.next_number().is_multiple_of(15) {
             headers.push(("content-type".to_owned(), "application/json".to_owned()));
         }
     }
     let headers: Vec<(&str, &str)> = headers.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
-    let answer = http.begin(&operation.method, &path, &headers, &body).await?;
+    let answer = http.send_until_stream(&operation.method, &path, &headers, &body).await?;
     let shown: String = format!("{} {path} {headers:?} {body}", operation.method).chars().take(600).collect();
     Ok((shown, answer))
 }
@@ -160,12 +160,12 @@ async fn send_random_request(
 #[tokio::test]
 async fn every_answer_to_any_request_is_documented() -> Result<()> {
     let options = add_scripted_agent(scripted_host(&["--resume"])?, "broken", &["--exit-on-start", "1"])?;
-    let host = add_section(options, "[limits]\nsessions = 8\nqueue = 5").start()?;
-    let http = Http::new(&host);
+    let host = add_section(options, "[limits]\nsessions = 8\nqueue = 5").start_host()?;
+    let http = RestClient::new(&host);
     let document = fetch_document(&http).await?;
     let words = sample_words(&http, &host).await?;
-    let mut dice = Dice::thrown()?;
-    let mut operations = document.operations();
+    let mut dice = TestRandom::from_environment()?;
+    let mut operations = document.list_operations();
     operations.retain(|operation| operation.path != "/stop");
     // Deletions come last, so that the other operations find sessions.
     operations.sort_by_key(|operation| operation.method == "DELETE");
@@ -186,10 +186,10 @@ async fn every_answer_to_any_request_is_documented() -> Result<()> {
 
 #[tokio::test]
 async fn every_documented_route_requires_a_token() -> Result<()> {
-    let host = add_section(scripted_host(&[])?, "[limits]\nfailed_logins = 1000").start()?;
-    let document = fetch_document(&Http::new(&host)).await?;
-    let (stranger, observer) = (Http::with_token(&host, "wrong"), caller_with_role(&host, "observer")?);
-    for operation in document.operations() {
+    let host = add_section(scripted_host(&[])?, "[limits]\nfailed_logins = 1000").start_host()?;
+    let document = fetch_document(&RestClient::new(&host)).await?;
+    let (stranger, observer) = (RestClient::with_token(&host, "wrong"), caller_with_role(&host, "observer")?);
+    for operation in document.list_operations() {
         let path = operation.path.replace(['{', '}'], "");
         let answer = stranger.send(&operation.method, &path, &[], "").await?;
         let open = operation.about.get("security").is_some();
@@ -198,9 +198,9 @@ async fn every_documented_route_requires_a_token() -> Result<()> {
         assert_eq!(answer.status, if open { taken } else { 401 }, "{} {path}", operation.method);
         operation.check(&document, &answer).with_context(|| path.clone())?;
         if operation.method != "GET" {
-            let body = document.make(
+            let body = document.make_value(
                 &operation.about["requestBody"]["content"]["application/json"]["schema"],
-                &mut Dice::of(1),
+                &mut TestRandom::from_seed(1),
                 &["word".to_owned()],
             );
             let json = [("content-type", "application/json")];
@@ -217,9 +217,9 @@ async fn every_documented_route_requires_a_token() -> Result<()> {
         }
         for method in ["GET", "POST", "PUT", "PATCH", "DELETE"] {
             let known =
-                document.operations().iter().any(|known| known.path == operation.path && known.method == method);
+                document.list_operations().iter().any(|known| known.path == operation.path && known.method == method);
             if !known {
-                let answer = Http::new(&host).send(method, &path, &[], "").await?;
+                let answer = RestClient::new(&host).send(method, &path, &[], "").await?;
                 assert_eq!(answer.status, 405, "{method} {path}");
                 assert!(answer.header("allow").is_some());
             }
@@ -230,10 +230,10 @@ async fn every_documented_route_requires_a_token() -> Result<()> {
 
 #[tokio::test]
 async fn checker_reports_an_undocumented_answer() -> Result<()> {
-    let host = scripted_host(&[])?.start()?;
-    let http = Http::new(&host);
+    let host = scripted_host(&[])?.start_host()?;
+    let http = RestClient::new(&host);
     let document = fetch_document(&http).await?;
-    let operations = document.operations();
+    let operations = document.list_operations();
     let list = operations.iter().find(|operation| operation.path == "/sessions").context("no list")?;
     spawn_session(&http, &host).await?;
     let good = http.get("/sessions").await?;
@@ -250,7 +250,7 @@ async fn checker_reports_an_undocumented_answer() -> Result<()> {
         assert!(list.check(&document, &wrong).is_err(), "{to}");
     }
     for status in [418, 500] {
-        assert!(list.check(&document, &Answer { status, ..good.clone() }).is_err(), "{status}");
+        assert!(list.check(&document, &RestAnswer { status, ..good.clone() }).is_err(), "{status}");
     }
     Ok(())
 }

@@ -90,7 +90,7 @@ fn remove_resources(text: &str) -> String {
 
 #[test]
 fn transcript_in_the_documentation_matches_the_server() -> Result<()> {
-    let host = HostOptions { binary: Some(wharf_binary()), ..HostOptions::default() }.start()?;
+    let host = HostOptions { binary: Some(wharf_binary()), ..HostOptions::default() }.start_host()?;
     let dir = cwd(&host)?;
     let mut script = program::script_command(&documented_commands().join("rest.sh"));
     let run = script.arg(&dir).env("WHARF_URL", host.url()).env("WHARF_TOKEN", host.token()).output()?;

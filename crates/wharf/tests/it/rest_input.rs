@@ -2,8 +2,8 @@
 
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
-use wharf_testkit::host::Host;
-use wharf_testkit::http::Http;
+use wharf_testkit::host::TestHost;
+use wharf_testkit::http::RestClient;
 
 use crate::rest::{caller_with_role, output_lines, send_prompt, spawn_session, wait_until_idle};
 use crate::{add_section, cwd, scripted_host};
@@ -11,7 +11,7 @@ use crate::{add_section, cwd, scripted_host};
 const JSON_HEADER: (&str, &str) = ("content-type", "application/json");
 
 /// Returns the sessions in the registry and the number of logs on disk.
-async fn list_sessions_and_logs(http: &Http, host: &Host) -> Result<(Value, usize)> {
+async fn list_sessions_and_logs(http: &RestClient, host: &TestHost) -> Result<(Value, usize)> {
     let sessions = http.get("/sessions").await?.expect(200)?["sessions"].clone();
     let ids: Vec<&Value> = sessions.as_array().context("no list")?.iter().map(|session| &session["id"]).collect();
     Ok((json!(ids), count_files(&host.state_dir().join("workspaces"))))
@@ -25,8 +25,8 @@ fn count_files(dir: &std::path::Path) -> usize {
 
 #[tokio::test]
 async fn a_spawn_with_wrong_input_creates_nothing() -> Result<()> {
-    let host = scripted_host(&[])?.start()?;
-    let http = Http::new(&host);
+    let host = scripted_host(&[])?.start_host()?;
+    let http = RestClient::new(&host);
     spawn_session(&http, &host).await?;
     let before = list_sessions_and_logs(&http, &host).await?;
     let here = cwd(&host)?;
@@ -74,7 +74,7 @@ async fn a_spawn_with_wrong_input_creates_nothing() -> Result<()> {
     ] {
         let answer = http.send("POST", "/sessions/agent", &[JSON_HEADER], &body).await?;
         let shown: String = body.chars().take(100).collect();
-        assert_eq!(answer.fault(), (status, code.to_owned()), "{shown}: {}", answer.body);
+        assert_eq!(answer.status_and_code(), (status, code.to_owned()), "{shown}: {}", answer.body);
         assert_eq!(answer.header("content-type"), Some("application/problem+json"), "{shown}");
         let problem = answer.json();
         assert_eq!((&problem["type"], &problem["status"]), (&json!("about:blank"), &json!(status)));
@@ -87,8 +87,8 @@ async fn a_spawn_with_wrong_input_creates_nothing() -> Result<()> {
 
 #[tokio::test]
 async fn member_of_a_wrong_type_is_named() -> Result<()> {
-    let host = scripted_host(&[])?.start()?;
-    let http = Http::new(&host);
+    let host = scripted_host(&[])?.start_host()?;
+    let http = RestClient::new(&host);
     let answer = http.post("/sessions/agent", &json!({ "adapter": "scripted", "env": { "A": 1 } })).await?;
     let detail = answer.json()["detail"].as_str().unwrap_or_default().to_owned();
     assert!(detail.starts_with("env.A: "), "{detail}");
@@ -100,17 +100,17 @@ async fn member_of_a_wrong_type_is_named() -> Result<()> {
 
 #[tokio::test]
 async fn a_body_must_be_json_and_not_too_large() -> Result<()> {
-    let host = add_section(scripted_host(&[])?, "[limits]\nframe = \"64KiB\"").start()?;
-    let http = Http::new(&host);
+    let host = add_section(scripted_host(&[])?, "[limits]\nframe = \"64KiB\"").start_host()?;
+    let http = RestClient::new(&host);
     let id = spawn_session(&http, &host).await?;
     let path = format!("/sessions/{id}/prompt");
     let body = json!({ "prompt": "echo x" }).to_string();
     for kind in [&[][..], &[("content-type", "text/plain")], &[("content-type", "application/x-www-form-urlencoded")]] {
         let answer = http.send("POST", &path, kind, &body).await?;
-        assert_eq!(answer.fault(), (415, "unsupported_media_type".to_owned()), "{kind:?}");
+        assert_eq!(answer.status_and_code(), (415, "unsupported_media_type".to_owned()), "{kind:?}");
     }
     let large = json!({ "prompt": "x".repeat(65 << 10) });
-    assert_eq!(http.post(&path, &large).await?.fault(), (413, "body_too_large".to_owned()));
+    assert_eq!(http.post(&path, &large).await?.status_and_code(), (413, "body_too_large".to_owned()));
     let charset = [("content-type", "Application/JSON; charset=utf-8")];
     assert_eq!(http.send("POST", &path, &charset, &body).await?.status, 200, "only this one was taken");
     wait_until_idle(&http, &id).await?;
@@ -120,8 +120,8 @@ async fn a_body_must_be_json_and_not_too_large() -> Result<()> {
 
 #[tokio::test]
 async fn prompt_with_wrong_input_does_not_reach_the_agent() -> Result<()> {
-    let host = scripted_host(&[])?.start()?;
-    let http = Http::new(&host);
+    let host = scripted_host(&[])?.start_host()?;
+    let http = RestClient::new(&host);
     let id = spawn_session(&http, &host).await?;
     let before = http.get(&format!("/sessions/{id}")).await?.expect(200)?["lastSeq"].clone();
     for body in [
@@ -135,14 +135,14 @@ async fn prompt_with_wrong_input_does_not_reach_the_agent() -> Result<()> {
         json!({ "prompt": "x", "queue": true, "interrupt": true }),
     ] {
         let answer = http.post(&format!("/sessions/{id}/prompt"), &body).await?;
-        assert_eq!(answer.fault(), (422, "invalid_params".to_owned()), "{body}");
+        assert_eq!(answer.status_and_code(), (422, "invalid_params".to_owned()), "{body}");
         assert_eq!(answer.json()["legacyCode"], "invalid_body", "{body}");
     }
     let key = "k".repeat(300);
     for key in ["", key.as_str()] {
         let body = json!({ "prompt": "echo x" });
         let answer = http.post_with(&format!("/sessions/{id}/prompt"), ("idempotency-key", key), &body).await?;
-        assert_eq!(answer.fault(), (422, "invalid_idempotency_key".to_owned()), "{key:?}");
+        assert_eq!(answer.status_and_code(), (422, "invalid_idempotency_key".to_owned()), "{key:?}");
     }
     assert_eq!(http.get(&format!("/sessions/{id}")).await?.expect(200)?["lastSeq"], before);
     Ok(())
@@ -150,8 +150,8 @@ async fn prompt_with_wrong_input_does_not_reach_the_agent() -> Result<()> {
 
 #[tokio::test]
 async fn unknown_sessions_are_404_everywhere() -> Result<()> {
-    let host = scripted_host(&[])?.start()?;
-    let http = Http::new(&host);
+    let host = scripted_host(&[])?.start_host()?;
+    let http = RestClient::new(&host);
     for id in ["sess_none", "..", "%2e%2e%2f%2e%2e%2fetc", "%00", "%F0%9F%98%80", &"x".repeat(2000)] {
         for (method, tail, body) in [
             ("GET", "", ""),
@@ -169,19 +169,19 @@ async fn unknown_sessions_are_404_everywhere() -> Result<()> {
             ("DELETE", "/queue/p", ""),
         ] {
             let answer = http.send(method, &format!("/sessions/{id}{tail}"), &[JSON_HEADER], body).await?;
-            assert_eq!(answer.fault(), (404, "unknown_session".to_owned()), "{method} {id} {tail}");
+            assert_eq!(answer.status_and_code(), (404, "unknown_session".to_owned()), "{method} {id} {tail}");
         }
     }
     let answer = http.get("/sessions/%FF").await?;
-    assert_eq!(answer.fault(), (404, "unknown_route".to_owned()), "not even text");
+    assert_eq!(answer.status_and_code(), (404, "unknown_route".to_owned()), "not even text");
     assert_eq!(count_files(&host.state_dir().join("workspaces")), 0);
     Ok(())
 }
 
 #[tokio::test]
 async fn wrong_queries_are_422() -> Result<()> {
-    let host = scripted_host(&[])?.start()?;
-    let http = Http::new(&host);
+    let host = scripted_host(&[])?.start_host()?;
+    let http = RestClient::new(&host);
     let id = spawn_session(&http, &host).await?;
     let of = |tail: &str| format!("/sessions/{id}{tail}");
     for path in [
@@ -199,7 +199,7 @@ async fn wrong_queries_are_422() -> Result<()> {
         of("/events?limit=x"),
     ] {
         let refused = http.get(&path).await?;
-        assert_eq!(refused.fault(), (422, "invalid_params".to_owned()), "{path}");
+        assert_eq!(refused.status_and_code(), (422, "invalid_params".to_owned()), "{path}");
         assert_eq!(refused.json()["legacyCode"], "invalid_query", "{path}");
     }
     http.get("/sessions?unknown=1&cursor=zzz").await?.expect(200)?;
@@ -208,11 +208,11 @@ async fn wrong_queries_are_422() -> Result<()> {
 
 #[tokio::test]
 async fn unknown_routes_are_404_and_wrong_methods_405() -> Result<()> {
-    let host = scripted_host(&[])?.start()?;
-    let http = Http::new(&host);
+    let host = scripted_host(&[])?.start_host()?;
+    let http = RestClient::new(&host);
     for path in ["/", "/session", "/sessions/", "/sessions/a/b", "/sessions/a/prompt/c", "/../etc/passwd"] {
         let answer = http.get(path).await?;
-        assert_eq!(answer.fault(), (404, "unknown_route".to_owned()), "{path}");
+        assert_eq!(answer.status_and_code(), (404, "unknown_route".to_owned()), "{path}");
     }
     for (method, path, allowed) in [
         ("PUT", "/sessions", "GET,HEAD"),
@@ -224,7 +224,7 @@ async fn unknown_routes_are_404_and_wrong_methods_405() -> Result<()> {
         ("DELETE", "/openapi.json", "GET,HEAD"),
     ] {
         let answer = http.send(method, path, &[], "").await?;
-        assert_eq!(answer.fault(), (405, "method_not_allowed".to_owned()), "{method} {path}");
+        assert_eq!(answer.status_and_code(), (405, "method_not_allowed".to_owned()), "{method} {path}");
         let told: Vec<&str> = answer.header("allow").context("no Allow")?.split(',').collect();
         assert!(allowed.split(',').all(|method| told.contains(&method)), "{method} {path}: {told:?}");
     }
@@ -233,8 +233,8 @@ async fn unknown_routes_are_404_and_wrong_methods_405() -> Result<()> {
 
 #[tokio::test]
 async fn a_controller_stays_inside_the_registered_workspaces() -> Result<()> {
-    let host = scripted_host(&[])?.start()?;
-    let http = Http::new(&host);
+    let host = scripted_host(&[])?.start_host()?;
+    let http = RestClient::new(&host);
     let inside = host.directory().join("inside");
     std::fs::create_dir(&inside)?;
     http.post("/workspaces", &json!({ "slug": "inside", "path": inside })).await?.expect(201)?;
@@ -245,7 +245,7 @@ async fn a_controller_stays_inside_the_registered_workspaces() -> Result<()> {
         ["/".to_owned(), cwd(&host)?, format!("{}/..", inside.display()), format!("{}/out", inside.display())]
     {
         let answer = controller.post("/sessions/agent", &body(outside.clone())).await?;
-        assert_eq!(answer.fault(), (403, "cwd_not_allowed".to_owned()), "{outside}");
+        assert_eq!(answer.status_and_code(), (403, "cwd_not_allowed".to_owned()), "{outside}");
     }
     assert_eq!(http.get("/sessions").await?.expect(200)?["sessions"], json!([]));
     controller.post("/sessions/agent", &body(inside.display().to_string())).await?.expect(201)?;
@@ -253,25 +253,25 @@ async fn a_controller_stays_inside_the_registered_workspaces() -> Result<()> {
     let session = controller.post("/sessions/agent", &by_slug).await?.expect(201)?;
     assert_eq!(session["workspaceSlug"], "inside");
     let refused = controller.post("/workspaces", &json!({ "slug": "x", "path": "/" })).await?;
-    assert_eq!(refused.fault(), (403, "admin_only".to_owned()));
+    assert_eq!(refused.status_and_code(), (403, "admin_only".to_owned()));
     Ok(())
 }
 
 #[tokio::test]
 async fn an_adapter_that_is_not_installed_is_501() -> Result<()> {
-    let options = scripted_host(&[])?.agent("absent", &["/no/such/program".to_owned()]);
-    let host = options.start()?;
-    let http = Http::new(&host);
+    let options = scripted_host(&[])?.with_agent("absent", &["/no/such/program".to_owned()]);
+    let host = options.start_host()?;
+    let http = RestClient::new(&host);
     let body = json!({ "adapter": "absent", "cwd": cwd(&host)? });
-    assert_eq!(http.post("/sessions/agent", &body).await?.fault(), (501, "adapter_not_installed".to_owned()));
+    assert_eq!(http.post("/sessions/agent", &body).await?.status_and_code(), (501, "adapter_not_installed".to_owned()));
     assert_eq!(http.get("/sessions").await?.expect(200)?["sessions"], json!([]));
     Ok(())
 }
 
 #[tokio::test]
 async fn a_repeated_spawn_with_the_same_key_is_the_same_session() -> Result<()> {
-    let host = scripted_host(&[])?.start()?;
-    let http = Http::new(&host);
+    let host = scripted_host(&[])?.start_host()?;
+    let http = RestClient::new(&host);
     let body = json!({ "adapter": "scripted", "cwd": cwd(&host)?, "prompt": "echo once" });
     let key = ("idempotency-key", "spawn-1");
     let (one, other) =
@@ -290,7 +290,7 @@ async fn a_repeated_spawn_with_the_same_key_is_the_same_session() -> Result<()> 
     let mut changed = body.clone();
     changed["prompt"] = "echo twice".into();
     let reused = http.post_with("/sessions/agent", key, &changed).await?;
-    assert_eq!(reused.fault(), (422, "idempotency_key_reused".to_owned()));
+    assert_eq!(reused.status_and_code(), (422, "idempotency_key_reused".to_owned()));
     assert_eq!(http.get("/sessions").await?.expect(200)?["sessions"].as_array().map(Vec::len), Some(1));
     send_prompt(&http, id, "echo more").await?;
     Ok(())
@@ -299,8 +299,8 @@ async fn a_repeated_spawn_with_the_same_key_is_the_same_session() -> Result<()> 
 #[tokio::test]
 async fn odd_values_in_a_body_are_taken_as_written_or_refused_by_name() -> Result<()> {
     let record = tempfile::NamedTempFile::new()?;
-    let host = scripted_host(&["--record", record.path().to_str().context("not UTF-8")?])?.start()?;
-    let http = Http::new(&host);
+    let host = scripted_host(&["--record", record.path().to_str().context("not UTF-8")?])?.start_host()?;
+    let http = RestClient::new(&host);
     let here = json!(cwd(&host)?);
     let deep = format!("{}{}", "[".repeat(200), "]".repeat(200));
     for (member, words) in [
@@ -316,7 +316,7 @@ async fn odd_values_in_a_body_are_taken_as_written_or_refused_by_name() -> Resul
     ] {
         let body = format!(r#"{{"adapter":"scripted","cwd":{here},{member}}}"#);
         let answer = http.send("POST", "/sessions/agent", &[JSON_HEADER], &body).await?;
-        assert_eq!(answer.fault(), (422, "invalid_params".to_owned()), "{member}: {}", answer.body);
+        assert_eq!(answer.status_and_code(), (422, "invalid_params".to_owned()), "{member}: {}", answer.body);
         let problem = answer.json();
         assert!(problem["detail"].as_str().is_some_and(|detail| detail.contains(words)), "{member}: {problem}");
     }
@@ -331,7 +331,7 @@ async fn odd_values_in_a_body_are_taken_as_written_or_refused_by_name() -> Resul
     );
     let headers = [JSON_HEADER, ("accept", "application/json, text/event-stream")];
     let refused = http.send("POST", "/mcp", &headers, &call).await?;
-    assert_eq!(refused.fault(), (422, "invalid_params".to_owned()), "{}", refused.body);
+    assert_eq!(refused.status_and_code(), (422, "invalid_params".to_owned()), "{}", refused.body);
     assert!(refused.body.contains("params.arguments.prompt[0].n"), "{}", refused.body);
     Ok(())
 }

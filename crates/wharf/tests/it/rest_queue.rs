@@ -2,7 +2,7 @@
 
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
-use wharf_testkit::http::{Answer, Http};
+use wharf_testkit::http::{RestAnswer, RestClient};
 
 use crate::rest::{output_lines, send_prompt, spawn_session, wait_for_session, wait_until_idle};
 use crate::tokens::create_token;
@@ -10,8 +10,8 @@ use crate::{add_section, scripted_host};
 
 #[tokio::test]
 async fn asks_are_listed_and_answered_once() -> Result<()> {
-    let host = scripted_host(&[])?.start()?;
-    let http = Http::new(&host);
+    let host = scripted_host(&[])?.start_host()?;
+    let http = RestClient::new(&host);
     let id = spawn_session(&http, &host).await?;
     assert_eq!(http.get(&format!("/sessions/{id}/asks")).await?.expect(200)?, json!({ "asks": [] }));
     send_prompt(&http, &id, "ask").await?;
@@ -23,7 +23,7 @@ async fn asks_are_listed_and_answered_once() -> Result<()> {
     let number = ask["askId"].as_u64().context("no id")?;
     let path = format!("/sessions/{id}/asks/{number}");
     let wrong = http.post(&path, &json!({ "optionId": "none" })).await?;
-    assert_eq!(wrong.fault(), (422, "option_not_offered".to_owned()));
+    assert_eq!(wrong.status_and_code(), (422, "option_not_offered".to_owned()));
     assert_eq!(wrong.json()["legacyCode"], "invalid_option", "the word of the last release");
     assert!(wrong.json()["offered"].as_array().is_some_and(|offered| offered.contains(&json!("allow_once"))));
     for (body, code) in [
@@ -32,25 +32,25 @@ async fn asks_are_listed_and_answered_once() -> Result<()> {
         (json!({ "action": "accept" }), "invalid_params"),
         (json!({ "action": "perhaps" }), "invalid_params"),
     ] {
-        assert_eq!(http.post(&path, &body).await?.fault(), (422, code.to_owned()), "{body}");
+        assert_eq!(http.post(&path, &body).await?.status_and_code(), (422, code.to_owned()), "{body}");
     }
     let taken = http.post(&path, &json!({ "optionId": "allow_once" })).await?.expect(200)?;
     assert_eq!(taken, json!({ "ok": true, "askId": number }));
     let late = http.post(&path, &json!({ "optionId": "allow_once" })).await?;
-    assert_eq!(late.fault(), (409, "already_answered".to_owned()));
+    assert_eq!(late.status_and_code(), (409, "already_answered".to_owned()));
     wait_until_idle(&http, &id).await?;
     assert!(output_lines(&http, &id).await?.contains(&"chosen: allow_once".to_owned()));
     for unknown in ["999999", "x", "-1", "18446744073709551616"] {
         let answer = http.post(&format!("/sessions/{id}/asks/{unknown}"), &json!({ "cancel": true })).await?;
-        assert_eq!(answer.fault(), (404, "unknown_ask".to_owned()), "{unknown}");
+        assert_eq!(answer.status_and_code(), (404, "unknown_ask".to_owned()), "{unknown}");
     }
     Ok(())
 }
 
 #[tokio::test]
 async fn ask_is_cancelled_over_rest_when_no_other_client_could_answer() -> Result<()> {
-    let host = scripted_host(&[])?.start()?;
-    let http = Http::new(&host);
+    let host = scripted_host(&[])?.start_host()?;
+    let http = RestClient::new(&host);
     let id = spawn_session(&http, &host).await?;
     send_prompt(&http, &id, "ask").await?;
     wait_for_session(&http, &id, "a question", |session| session["turn"] == "awaiting_input").await?;
@@ -64,8 +64,8 @@ async fn ask_is_cancelled_over_rest_when_no_other_client_could_answer() -> Resul
 
 #[tokio::test]
 async fn the_queue_is_listed_changed_and_emptied() -> Result<()> {
-    let host = scripted_host(&[])?.start()?;
-    let http = Http::new(&host);
+    let host = scripted_host(&[])?.start_host()?;
+    let http = RestClient::new(&host);
     let id = spawn_session(&http, &host).await?;
     let queue = format!("/sessions/{id}/queue");
     let running = send_prompt(&http, &id, "hang").await?["promptId"].clone();
@@ -78,7 +78,7 @@ async fn the_queue_is_listed_changed_and_emptied() -> Result<()> {
     let listed = http.get(&queue).await?.expect(200)?;
     assert_eq!((&listed["queue"][1]["text"], &listed["queue"][1]["position"]), (&json!("echo two"), &json!(1)));
     assert_eq!(listed["queue"][1]["sender"], "wharf-testkit");
-    let patch = async |prompt: &str, body: Value| -> Result<Answer> {
+    let patch = async |prompt: &str, body: Value| -> Result<RestAnswer> {
         http.send("PATCH", &format!("{queue}/{prompt}"), &[("content-type", "application/json")], &body.to_string())
             .await
     };
@@ -89,36 +89,45 @@ async fn the_queue_is_listed_changed_and_emptied() -> Result<()> {
     let texts: Vec<&Value> = texts["queue"].as_array().context("no list")?.iter().map(|one| &one["text"]).collect();
     assert_eq!(texts, [&json!("echo first"), &json!("echo two")]);
     let running = running.as_str().context("no id")?;
-    assert_eq!(patch(running, json!({ "position": 0 })).await?.fault(), (409, "already_started".to_owned()));
-    assert_eq!(http.delete(&format!("{queue}/{running}")).await?.fault(), (409, "already_started".to_owned()));
-    assert_eq!(patch("prm_none", json!({ "position": 0 })).await?.fault(), (404, "unknown_prompt".to_owned()));
-    assert_eq!(http.delete(&format!("{queue}/{}", waiting[0])).await?.fault(), (404, "unknown_prompt".to_owned()));
-    assert_eq!(patch(&waiting[1], json!({})).await?.fault(), (422, "invalid_params".to_owned()));
-    http.poke(&format!("/sessions/{id}/interrupt")).await?.expect(200)?;
-    let mut events = http.stream(&format!("/sessions/{id}/stream"), None).await?;
-    events.line("first").await?;
-    events.line("two").await?;
+    assert_eq!(patch(running, json!({ "position": 0 })).await?.status_and_code(), (409, "already_started".to_owned()));
+    assert_eq!(
+        http.delete(&format!("{queue}/{running}")).await?.status_and_code(),
+        (409, "already_started".to_owned())
+    );
+    assert_eq!(
+        patch("prm_none", json!({ "position": 0 })).await?.status_and_code(),
+        (404, "unknown_prompt".to_owned())
+    );
+    assert_eq!(
+        http.delete(&format!("{queue}/{}", waiting[0])).await?.status_and_code(),
+        (404, "unknown_prompt".to_owned())
+    );
+    assert_eq!(patch(&waiting[1], json!({})).await?.status_and_code(), (422, "invalid_params".to_owned()));
+    http.post_empty(&format!("/sessions/{id}/interrupt")).await?.expect(200)?;
+    let mut events = http.open_stream(&format!("/sessions/{id}/stream"), None).await?;
+    events.expect_line("first").await?;
+    events.expect_line("two").await?;
     Ok(())
 }
 
 #[tokio::test]
 async fn a_full_queue_is_429() -> Result<()> {
-    let host = add_section(scripted_host(&[])?, "[limits]\nqueue = 2").start()?;
-    let http = Http::new(&host);
+    let host = add_section(scripted_host(&[])?, "[limits]\nqueue = 2").start_host()?;
+    let http = RestClient::new(&host);
     let id = spawn_session(&http, &host).await?;
     send_prompt(&http, &id, "hang").await?;
     let body = json!({ "prompt": "echo x", "queue": true });
     let path = format!("/sessions/{id}/prompt");
     http.post(&path, &body).await?.expect(200)?;
     http.post(&path, &body).await?.expect(200)?;
-    assert_eq!(http.post(&path, &body).await?.fault(), (429, "queue_full".to_owned()));
+    assert_eq!(http.post(&path, &body).await?.status_and_code(), (429, "queue_full".to_owned()));
     Ok(())
 }
 
 #[tokio::test]
 async fn a_repeated_prompt_with_the_same_key_is_the_same_prompt() -> Result<()> {
-    let mut host = scripted_host(&["--resume"])?.start()?;
-    let http = Http::new(&host);
+    let mut host = scripted_host(&["--resume"])?.start_host()?;
+    let http = RestClient::new(&host);
     let id = spawn_session(&http, &host).await?;
     let (path, body, key) =
         (format!("/sessions/{id}/prompt"), json!({ "prompt": "echo once" }), ("idempotency-key", "k"));
@@ -128,7 +137,7 @@ async fn a_repeated_prompt_with_the_same_key_is_the_same_prompt() -> Result<()> 
     let again = http.post_with(&path, key, &body).await?.expect(200)?;
     assert_eq!((&again["promptId"], &again["duplicate"]), (&first["promptId"], &json!(true)));
     host.restart()?;
-    let http = Http::new(&host);
+    let http = RestClient::new(&host);
     let after = http.post_with(&path, key, &body).await?.expect(200)?;
     assert_eq!(after["promptId"], first["promptId"], "after a restart of the host too");
     assert_eq!(output_lines(&http, &id).await?.iter().filter(|line| *line == "once").count(), 1);
@@ -137,16 +146,19 @@ async fn a_repeated_prompt_with_the_same_key_is_the_same_prompt() -> Result<()> 
 
 #[tokio::test]
 async fn idempotency_key_belongs_to_its_sender_and_one_prompt() -> Result<()> {
-    let host = scripted_host(&[])?.start()?;
-    let http = Http::new(&host);
+    let host = scripted_host(&[])?.start_host()?;
+    let http = RestClient::new(&host);
     let id = spawn_session(&http, &host).await?;
-    let other = Http::with_token(&host, &create_token(&host, &["--role", "controller"])?.1);
+    let other = RestClient::with_token(&host, &create_token(&host, &["--role", "controller"])?.1);
     let (path, key) = (format!("/sessions/{id}/prompt"), ("idempotency-key", "1"));
     let [mine, theirs] = ["echo mine", "echo theirs"].map(|text| json!({ "prompt": text, "queue": true }));
     let first = other.post_with(&path, key, &theirs).await?.expect(200)?;
     let second = http.post_with(&path, key, &mine).await?.expect(200)?;
     assert!(first["promptId"] != second["promptId"] && second.get("duplicate").is_none(), "{first} {second}");
-    assert_eq!(http.post_with(&path, key, &theirs).await?.fault(), (422, "idempotency_key_reused".to_owned()));
+    assert_eq!(
+        http.post_with(&path, key, &theirs).await?.status_and_code(),
+        (422, "idempotency_key_reused".to_owned())
+    );
     assert_eq!(other.post_with(&path, key, &theirs).await?.expect(200)?["promptId"], first["promptId"]);
     wait_until_idle(&http, &id).await?;
     let said: Vec<String> =

@@ -5,33 +5,33 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use wharf_testkit::host::Host;
-use wharf_testkit::http::{Event, Http};
+use wharf_testkit::host::TestHost;
+use wharf_testkit::http::{RestClient, TestEvent};
 
 use crate::rest::{output_lines, send_prompt, spawn_session, wait_for_session, wait_until_idle};
 use crate::{join_session, scripted_host};
 
-fn list_lines(events: &[Event]) -> Vec<&str> {
+fn list_lines(events: &[TestEvent]) -> Vec<&str> {
     events.iter().filter(|event| event.name == "line").filter_map(|event| event.data["line"].as_str()).collect()
 }
 
 /// Runs a script in a new session and kills the session.
-async fn run_and_kill(http: &Http, host: &Host, script: &str) -> Result<String> {
+async fn run_and_kill(http: &RestClient, host: &TestHost, script: &str) -> Result<String> {
     let id = spawn_session(http, host).await?;
     send_prompt(http, &id, script).await?;
     wait_until_idle(http, &id).await?;
-    http.poke(&format!("/sessions/{id}/kill")).await?.expect(200)?;
+    http.post_empty(&format!("/sessions/{id}/kill")).await?.expect(200)?;
     Ok(id)
 }
 
 #[tokio::test]
 async fn a_line_event_has_the_line_and_its_stream() -> Result<()> {
-    let host = scripted_host(&[])?.start()?;
-    let http = Http::new(&host);
+    let host = scripted_host(&[])?.start_host()?;
+    let http = RestClient::new(&host);
     let id = spawn_session(&http, &host).await?;
-    let mut events = http.stream(&format!("/sessions/{id}/stream"), None).await?;
+    let mut events = http.open_stream(&format!("/sessions/{id}/stream"), None).await?;
     send_prompt(&http, &id, "echo hello world").await?;
-    let event = events.line("hello world").await?;
+    let event = events.expect_line("hello world").await?;
     assert_eq!(event.data, json!({ "line": "hello world", "stream": "stdout" }));
     let id = event.id.context("no id")?;
     assert!(id.contains('-') && id.ends_with(".1"), "{id}");
@@ -40,8 +40,8 @@ async fn a_line_event_has_the_line_and_its_stream() -> Result<()> {
 
 #[tokio::test]
 async fn status_turn_and_ask_events_are_sent_beside_lines() -> Result<()> {
-    let host = scripted_host(&[])?.start()?;
-    let http = Http::new(&host);
+    let host = scripted_host(&[])?.start_host()?;
+    let http = RestClient::new(&host);
     let id = spawn_session(&http, &host).await?;
     let sent = send_prompt(&http, &id, "ask").await?;
     wait_for_session(&http, &id, "a question", |session| session["turn"] == "awaiting_input").await?;
@@ -49,8 +49,8 @@ async fn status_turn_and_ask_events_are_sent_beside_lines() -> Result<()> {
     let ask = &asks["asks"][0]["askId"];
     http.post(&format!("/sessions/{id}/asks/{ask}"), &json!({ "optionId": "allow_once" })).await?.expect(200)?;
     wait_until_idle(&http, &id).await?;
-    http.poke(&format!("/sessions/{id}/kill")).await?.expect(200)?;
-    let events = http.stream(&format!("/sessions/{id}/stream"), None).await?.rest().await?;
+    http.post_empty(&format!("/sessions/{id}/kill")).await?.expect(200)?;
+    let events = http.open_stream(&format!("/sessions/{id}/stream"), None).await?.read_rest().await?;
     let told: Vec<(&str, &Value)> =
         events.iter().filter(|event| event.name != "line").map(|event| (event.name.as_str(), &event.data)).collect();
     let names: Vec<&str> = told.iter().map(|(name, _)| *name).collect();
@@ -72,10 +72,10 @@ async fn status_turn_and_ask_events_are_sent_beside_lines() -> Result<()> {
 
 #[tokio::test]
 async fn the_end_of_a_turn_comes_after_its_last_line() -> Result<()> {
-    let host = scripted_host(&[])?.start()?;
-    let http = Http::new(&host);
+    let host = scripted_host(&[])?.start_host()?;
+    let http = RestClient::new(&host);
     let id = run_and_kill(&http, &host, "echo no line break").await?;
-    let events = http.stream(&format!("/sessions/{id}/stream"), None).await?.rest().await?;
+    let events = http.open_stream(&format!("/sessions/{id}/stream"), None).await?.read_rest().await?;
     let end = events.iter().position(|event| event.data["turn"] == "ended").context("no end")?;
     let last = events.iter().rposition(|event| event.name == "line").context("no line")?;
     assert!(last < end, "{events:?}");
@@ -84,13 +84,13 @@ async fn the_end_of_a_turn_comes_after_its_last_line() -> Result<()> {
 
 #[tokio::test]
 async fn stream_ends_with_the_session_and_a_reconnect_gets_no_events() -> Result<()> {
-    let host = scripted_host(&[])?.start()?;
-    let http = Http::new(&host);
+    let host = scripted_host(&[])?.start_host()?;
+    let http = RestClient::new(&host);
     let id = spawn_session(&http, &host).await?;
     let path = format!("/sessions/{id}/stream");
-    let mut events = http.stream(&path, None).await?;
+    let mut events = http.open_stream(&path, None).await?;
     send_prompt(&http, &id, "echo bye; crash 5").await?;
-    let all = events.rest().await?;
+    let all = events.read_rest().await?;
     let last = all.last().context("nothing came")?;
     assert_eq!((&last.data["status"], &last.data["exitCode"]), (&json!("exited"), &json!(5)));
     assert!(list_lines(&all).contains(&"bye"), "{all:?}");
@@ -98,18 +98,18 @@ async fn stream_ends_with_the_session_and_a_reconnect_gets_no_events() -> Result
     let after = http.send("GET", &path, &[("last-event-id", &mark)], "").await?;
     assert_eq!((after.status, after.body.as_str()), (204, ""));
     assert_eq!(http.get(&format!("{path}?after={mark}")).await?.status, 204);
-    assert_eq!(http.stream(&path, None).await?.rest().await?, all, "from the beginning it is all there");
+    assert_eq!(http.open_stream(&path, None).await?.read_rest().await?, all, "from the beginning it is all there");
     Ok(())
 }
 
 #[tokio::test]
 async fn every_last_event_id_resumes_without_gap_or_duplicate() -> Result<()> {
-    let host = scripted_host(&[])?.start()?;
-    let http = Http::new(&host);
+    let host = scripted_host(&[])?.start_host()?;
+    let http = RestClient::new(&host);
     let script = "echo one; think a thought; tool; stream 30 20; plan; echo last";
     let id = run_and_kill(&http, &host, script).await?;
     let path = format!("/sessions/{id}/stream");
-    let all = http.stream(&path, None).await?.rest().await?;
+    let all = http.open_stream(&path, None).await?.read_rest().await?;
     assert!(all.len() > 10, "{all:?}");
     for (index, event) in all.iter().enumerate() {
         let mark = event.id.as_deref().context("no id")?;
@@ -118,14 +118,14 @@ async fn every_last_event_id_resumes_without_gap_or_duplicate() -> Result<()> {
             assert_eq!(answer.status, 204);
             continue;
         }
-        let rest = http.stream(&path, Some(mark)).await?.rest().await?;
+        let rest = http.open_stream(&path, Some(mark)).await?.read_rest().await?;
         assert_eq!(rest, all[index + 1..], "after {mark}");
     }
     let by_query = format!("{path}?after={}", all[3].id.as_deref().context("no id")?);
-    assert_eq!(http.stream(&by_query, None).await?.rest().await?, all[4..]);
+    assert_eq!(http.open_stream(&by_query, None).await?.read_rest().await?, all[4..]);
     let newer = all[6].id.as_deref().context("no id")?;
     assert_eq!(
-        http.stream(&by_query, Some(newer)).await?.rest().await?,
+        http.open_stream(&by_query, Some(newer)).await?.read_rest().await?,
         all[7..],
         "the header is newer than the query"
     );
@@ -134,23 +134,23 @@ async fn every_last_event_id_resumes_without_gap_or_duplicate() -> Result<()> {
 
 #[tokio::test]
 async fn a_reader_that_comes_back_during_a_turn_goes_on_after_a_restart_too() -> Result<()> {
-    let mut host = scripted_host(&["--resume"])?.start()?;
-    let http = Http::new(&host);
+    let mut host = scripted_host(&["--resume"])?.start_host()?;
+    let http = RestClient::new(&host);
     let id = spawn_session(&http, &host).await?;
     let path = format!("/sessions/{id}/stream");
-    let mut events = http.stream(&path, None).await?;
+    let mut events = http.open_stream(&path, None).await?;
     send_prompt(&http, &id, "echo one; think a while; wait; echo two").await?;
     let one = events.expect("the turn", |event| event.data["turn"] == "started").await?;
     drop(events);
     let other = join_session(&host, &id).await?;
-    other.notify("_go", json!({ "sessionId": id })).await;
+    other.send_notification("_go", json!({ "sessionId": id })).await;
     wait_until_idle(&http, &id).await?;
     let mark = one.id.context("no id")?;
-    let mut again = http.stream(&path, Some(&mark)).await?;
-    again.line("two").await?;
+    let mut again = http.open_stream(&path, Some(&mark)).await?;
+    again.expect_line("two").await?;
     host.restart()?;
-    let http = Http::new(&host);
-    let rest = http.stream(&path, Some(&mark)).await?.rest().await?;
+    let http = RestClient::new(&host);
+    let rest = http.open_stream(&path, Some(&mark)).await?.read_rest().await?;
     assert!(list_lines(&rest).contains(&"two"), "{rest:?}");
     assert_eq!(rest.last().context("nothing")?.data["endReason"], "host_restarted");
     Ok(())
@@ -158,41 +158,41 @@ async fn a_reader_that_comes_back_during_a_turn_goes_on_after_a_restart_too() ->
 
 #[tokio::test]
 async fn an_id_that_the_log_does_not_hold_is_409() -> Result<()> {
-    let host = scripted_host(&[])?.start()?;
-    let http = Http::new(&host);
+    let host = scripted_host(&[])?.start_host()?;
+    let http = RestClient::new(&host);
     let id = run_and_kill(&http, &host, "echo x").await?;
     let path = format!("/sessions/{id}/stream");
     for unknown in ["1-99999.1", "77-2", "x", "1-", "1-0.1", "-", "1-2.3.4", "1-+2"] {
         let answer = http.send("GET", &path, &[("last-event-id", unknown)], "").await?;
-        assert_eq!(answer.fault(), (409, "unknown_event".to_owned()), "{unknown}");
+        assert_eq!(answer.status_and_code(), (409, "unknown_event".to_owned()), "{unknown}");
     }
     assert_eq!(http.send("GET", &path, &[("last-event-id", "")], "").await?.status, 200, "nothing yet is no id");
-    assert_eq!(http.get("/sessions/none/stream").await?.fault(), (404, "unknown_session".to_owned()));
+    assert_eq!(http.get("/sessions/none/stream").await?.status_and_code(), (404, "unknown_session".to_owned()));
     Ok(())
 }
 
 #[tokio::test]
 async fn several_readers_see_the_same() -> Result<()> {
-    let host = scripted_host(&[])?.start()?;
-    let http = Http::new(&host);
+    let host = scripted_host(&[])?.start_host()?;
+    let http = RestClient::new(&host);
     let id = spawn_session(&http, &host).await?;
     let path = format!("/sessions/{id}/stream");
     let mut readers = Vec::new();
     for _ in 0..5 {
-        readers.push(http.stream(&path, None).await?);
+        readers.push(http.open_stream(&path, None).await?);
     }
     send_prompt(&http, &id, "stream 500 100").await?;
     wait_until_idle(&http, &id).await?;
-    http.poke(&format!("/sessions/{id}/kill")).await?.expect(200)?;
-    let late = http.stream(&path, None).await?.rest().await?;
+    http.post_empty(&format!("/sessions/{id}/kill")).await?.expect(200)?;
+    let late = http.open_stream(&path, None).await?.read_rest().await?;
     for reader in &mut readers {
-        assert_eq!(reader.rest().await?, late);
+        assert_eq!(reader.read_rest().await?, late);
     }
     Ok(())
 }
 
 /// Opens a stream and never reads from its socket.
-async fn open_unread_stream(host: &Host, path: &str) -> Result<tokio::net::TcpStream> {
+async fn open_unread_stream(host: &TestHost, path: &str) -> Result<tokio::net::TcpStream> {
     let authority = host.url().trim_start_matches("http://");
     let mut socket = tokio::net::TcpStream::connect(authority).await?;
     let head = format!("GET {path} HTTP/1.1\r\nhost: {authority}\r\nauthorization: Bearer {}\r\n\r\n", host.token());
@@ -207,15 +207,15 @@ async fn stalled_reader_uses_little_memory_and_blocks_no_other_client() -> Resul
     let mut options = scripted_host(&[])?;
     // Searching every byte for secrets is slow in a debug build.
     options.config.get_or_insert_default().insert_str(0, "redact_output = false\n");
-    let host = options.start()?;
-    let http = Http::new(&host);
+    let host = options.start_host()?;
+    let http = RestClient::new(&host);
     let id = spawn_session(&http, &host).await?;
     let path = format!("/sessions/{id}/stream");
     let (_one, _other) =
         (open_unread_stream(&host, &path).await?, open_unread_stream(&host, "/sessions/stream").await?);
     let before = host.rss_kib().context("no memory")?;
     send_prompt(&http, &id, "stream 20000 1000").await?;
-    let mut events = http.stream(&path, None).await?;
+    let mut events = http.open_stream(&path, None).await?;
     tokio::time::timeout(Duration::from_secs(60), async {
         events.expect("the end", |event| event.data["turn"] == "ended").await
     })
@@ -228,8 +228,8 @@ async fn stalled_reader_uses_little_memory_and_blocks_no_other_client() -> Resul
 
 #[tokio::test]
 async fn a_silent_stream_has_a_comment_every_25_to_30_seconds() -> Result<()> {
-    let host = scripted_host(&[])?.start()?;
-    let http = Http::new(&host);
+    let host = scripted_host(&[])?.start_host()?;
+    let http = RestClient::new(&host);
     let id = spawn_session(&http, &host).await?;
     let comment = async |path: String| -> Result<()> {
         let mut socket = open_unread_stream(&host, &path).await?;
@@ -251,12 +251,12 @@ async fn a_silent_stream_has_a_comment_every_25_to_30_seconds() -> Result<()> {
 
 #[tokio::test]
 async fn disconnected_reader_is_released() -> Result<()> {
-    let host = crate::add_section(scripted_host(&[])?, "[limits]\nconnections = 3").start()?;
-    let http = Http::new(&host);
+    let host = crate::add_section(scripted_host(&[])?, "[limits]\nconnections = 3").start_host()?;
+    let http = RestClient::new(&host);
     let id = spawn_session(&http, &host).await?;
     // This exceeds the number of permits: each stream must have released its permit for the next.
     for _ in 0..8 {
-        let mut events = http.stream(&format!("/sessions/{id}/stream"), None).await?;
+        let mut events = http.open_stream(&format!("/sessions/{id}/stream"), None).await?;
         events.expect("the beginning", |event| event.name == "status").await?;
     }
     Ok(())
@@ -264,38 +264,38 @@ async fn disconnected_reader_is_released() -> Result<()> {
 
 #[tokio::test]
 async fn the_stream_of_all_sessions_begins_with_a_snapshot_and_tells_changes() -> Result<()> {
-    let host = scripted_host(&[])?.start()?;
-    let http = Http::new(&host);
+    let host = scripted_host(&[])?.start_host()?;
+    let http = RestClient::new(&host);
     let first = spawn_session(&http, &host).await?;
-    let mut events = http.stream("/sessions/stream", None).await?;
+    let mut events = http.open_stream("/sessions/stream", None).await?;
     let snapshot = events.next().await?.context("nothing came")?;
     assert_eq!((snapshot.name.as_str(), &snapshot.data["sessions"][0]["id"]), ("snapshot", &json!(first)));
     let second = spawn_session(&http, &host).await?;
     let of = |id: &str, member: &str, value: &str| {
         let (id, member, value) = (id.to_owned(), member.to_owned(), value.to_owned());
-        move |event: &Event| event.name == "session" && event.data["id"] == id && event.data[&member] == value
+        move |event: &TestEvent| event.name == "session" && event.data["id"] == id && event.data[&member] == value
     };
     events.expect("the new one", of(&second, "status", "running")).await?;
     send_prompt(&http, &first, "ask").await?;
     events.expect("a question", of(&first, "turn", "awaiting_input")).await?;
-    http.poke(&format!("/sessions/{first}/interrupt")).await?.expect(200)?;
+    http.post_empty(&format!("/sessions/{first}/interrupt")).await?.expect(200)?;
     events.expect("rest", of(&first, "turn", "idle")).await?;
-    http.poke(&format!("/sessions/{second}/kill")).await?.expect(200)?;
+    http.post_empty(&format!("/sessions/{second}/kill")).await?.expect(200)?;
     events.expect("an end", of(&second, "status", "killed")).await?;
     http.delete(&format!("/sessions/{second}")).await?.expect(200)?;
     let gone = events.expect("its being forgotten", |event| event.name == "forgotten").await?;
     assert_eq!(gone.data, json!({ "id": second }));
-    let again = http.stream("/sessions/stream", None).await?.next().await?.context("nothing came")?;
+    let again = http.open_stream("/sessions/stream", None).await?.next().await?.context("nothing came")?;
     assert_eq!(again.data["sessions"].as_array().map(Vec::len), Some(1), "a reconnect gets a new snapshot");
     Ok(())
 }
 
 #[tokio::test]
 async fn agent_updates_are_not_in_the_stream_of_all_sessions() -> Result<()> {
-    let host = scripted_host(&[])?.start()?;
-    let http = Http::new(&host);
+    let host = scripted_host(&[])?.start_host()?;
+    let http = RestClient::new(&host);
     let id = spawn_session(&http, &host).await?;
-    let mut events = http.stream("/sessions/stream", None).await?;
+    let mut events = http.open_stream("/sessions/stream", None).await?;
     send_prompt(&http, &id, "stream 3000 200; ask").await?;
     let (mut told, mut asked) = (0, false);
     while !asked {
@@ -309,8 +309,8 @@ async fn agent_updates_are_not_in_the_stream_of_all_sessions() -> Result<()> {
 
 #[tokio::test]
 async fn output_gives_the_last_lines() -> Result<()> {
-    let host = scripted_host(&[])?.start()?;
-    let http = Http::new(&host);
+    let host = scripted_host(&[])?.start_host()?;
+    let http = RestClient::new(&host);
     let id = spawn_session(&http, &host).await?;
     let empty = http.get(&format!("/sessions/{id}/output")).await?.expect(200)?;
     assert_eq!(empty, json!({ "id": id, "lines": [] }));
@@ -320,18 +320,18 @@ async fn output_gives_the_last_lines() -> Result<()> {
     assert_eq!(output_lines(&http, &id).await?, all);
     let last = http.get(&format!("/sessions/{id}/output?lastN=2")).await?.expect(200)?;
     assert_eq!(last["lines"], json!(all[3..]));
-    http.poke(&format!("/sessions/{id}/kill")).await?.expect(200)?;
+    http.post_empty(&format!("/sessions/{id}/kill")).await?.expect(200)?;
     let id_of_last = last["lastEventId"].as_str().context("no id")?;
-    let mut events = http.stream(&format!("/sessions/{id}/stream"), Some(id_of_last)).await?;
-    let names: Vec<String> = events.rest().await?.into_iter().map(|event| event.name).collect();
+    let mut events = http.open_stream(&format!("/sessions/{id}/stream"), Some(id_of_last)).await?;
+    let names: Vec<String> = events.read_rest().await?.into_iter().map(|event| event.name).collect();
     assert!(!names.contains(&"line".to_owned()), "no line comes twice: {names:?}");
     Ok(())
 }
 
 #[tokio::test]
 async fn events_are_the_log_as_it_is_stored_in_pages() -> Result<()> {
-    let host = scripted_host(&[])?.start()?;
-    let http = Http::new(&host);
+    let host = scripted_host(&[])?.start_host()?;
+    let http = RestClient::new(&host);
     let id = spawn_session(&http, &host).await?;
     send_prompt(&http, &id, "rawupdate {\"sessionUpdate\":\"novel\",\"n\":1.10}").await?;
     let last = wait_until_idle(&http, &id).await?["lastSeq"].as_u64().context("no seq")?;
@@ -354,7 +354,7 @@ async fn events_are_the_log_as_it_is_stored_in_pages() -> Result<()> {
     assert_eq!(kinds[0], "created");
     for unknown in ["99-1", "1-9999", "x", "1-0"] {
         let answer = http.get(&format!("/sessions/{id}/events?after={unknown}")).await?;
-        assert_eq!(answer.fault(), (409, "unknown_event".to_owned()), "{unknown}");
+        assert_eq!(answer.status_and_code(), (409, "unknown_event".to_owned()), "{unknown}");
     }
     Ok(())
 }

@@ -2,8 +2,8 @@
 
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
-use wharf_testkit::dice::Dice;
-use wharf_testkit::host::Host;
+use wharf_testkit::host::TestHost;
+use wharf_testkit::random::TestRandom;
 
 use crate::raw_client::{self, RawClient};
 use crate::{cwd, log, scripted_host};
@@ -16,23 +16,23 @@ const BURST_UPDATES: u64 = 100_000;
 
 /// Returns a number of updates up to `BURST_UPDATES`. Small and large numbers are equally frequent, since the beginning of a
 /// burst is as good a moment for a kill.
-fn kill_point(dice: &mut Dice) -> u64 {
-    let largest = 1 << dice.below(17);
-    (dice.below(largest) + 1).min(BURST_UPDATES)
+fn kill_point(dice: &mut TestRandom) -> u64 {
+    let largest = 1 << dice.next_below(17);
+    (dice.next_below(largest) + 1).min(BURST_UPDATES)
 }
 
 #[tokio::test]
 async fn updates_seen_before_kill_9_are_replayed() -> Result<()> {
-    kill_during_bursts(scripted_host(&["--no-load"])?.start()?, KILL_ROUNDS, false).await
+    kill_during_bursts(scripted_host(&["--no-load"])?.start_host()?, KILL_ROUNDS, false).await
 }
 
 #[tokio::test]
 async fn updates_seen_before_kill_9_are_replayed_and_the_agent_is_back() -> Result<()> {
-    kill_during_bursts(scripted_host(&[])?.start()?, KILL_ROUNDS_WITH_AGENT, true).await
+    kill_during_bursts(scripted_host(&[])?.start_host()?, KILL_ROUNDS_WITH_AGENT, true).await
 }
 
-async fn kill_during_bursts(mut host: Host, rounds: u32, comes_back: bool) -> Result<()> {
-    let mut dice = Dice::thrown()?;
+async fn kill_during_bursts(mut host: TestHost, rounds: u32, comes_back: bool) -> Result<()> {
+    let mut dice = TestRandom::from_environment()?;
     for round in 0..rounds {
         let kill_at = kill_point(&mut dice);
         let cut = kill_during_burst(&mut host, kill_at, comes_back).await;
@@ -41,23 +41,23 @@ async fn kill_during_bursts(mut host: Host, rounds: u32, comes_back: bool) -> Re
     Ok(())
 }
 
-async fn kill_during_burst(host: &mut Host, kill_at: u64, comes_back: bool) -> Result<()> {
+async fn kill_during_burst(host: &mut TestHost, kill_at: u64, comes_back: bool) -> Result<()> {
     let cwd = cwd(host)?;
     let mut client = RawClient::open(host).await?;
     let session = client.new_session(&cwd).await?;
-    client.prompt(2, &session, &format!("burst {BURST_UPDATES} 40; hang")).await?;
+    client.send_prompt(2, &session, &format!("burst {BURST_UPDATES} 40; hang")).await?;
     let mut seen = Vec::new();
     while (seen.len() as u64) < kill_at {
         seen.push(client.next().await?.context("the connection ended before the kill")?);
     }
-    host.kill9()?;
+    host.kill()?;
     // Updates that were under way reached the client too.
     while let Some(frame) = client.next().await? {
         seen.push(frame);
     }
     host.restart()?;
     let mut client = RawClient::open(host).await?;
-    client.load(1, &session, &cwd).await?;
+    client.load_session(1, &session, &cwd).await?;
     let replayed = read_replay(&mut client).await?;
     ensure!(replayed.len() >= seen.len(), "{} seen, {} replayed", seen.len(), replayed.len());
     for (place, (before, after)) in seen.iter().zip(&replayed).enumerate() {
@@ -66,7 +66,7 @@ async fn kill_during_burst(host: &mut Host, kill_at: u64, comes_back: bool) -> R
     let in_order = replayed.iter().enumerate().all(|(place, frame)| raw_client::index(frame) == Some(place as u64));
     ensure!(in_order, "the replay is not in order");
     check_log(host, &session, replayed.len())?;
-    client.prompt(2, &session, "echo still there?").await?;
+    client.send_prompt(2, &session, "echo still there?").await?;
     let answer = client.answer(2).await?;
     if comes_back {
         assert_eq!(answer["result"]["stopReason"], "end_turn", "{answer}");
@@ -93,7 +93,7 @@ async fn read_replay(client: &mut RawClient) -> Result<Vec<String>> {
 }
 
 /// Checks that the log has no gap, one end of the interrupted turn and one end of the session.
-fn check_log(host: &Host, session: &str, updates: usize) -> Result<()> {
+fn check_log(host: &TestHost, session: &str, updates: usize) -> Result<()> {
     let records = log::read_records(host, session)?;
     let gapless = records.iter().enumerate().all(|(place, record)| record["seq"] == place as u64 + 1);
     ensure!(gapless, "the log has a gap");
@@ -114,7 +114,7 @@ fn check_log(host: &Host, session: &str, updates: usize) -> Result<()> {
 
 #[tokio::test]
 async fn queued_prompts_and_asks_end_when_the_agent_cannot_come_back() -> Result<()> {
-    let mut host = scripted_host(&["--no-load"])?.start()?;
+    let mut host = scripted_host(&["--no-load"])?.start_host()?;
     let (client, session) = crate::open_session(&host).await?;
     let _asking = client.start_prompt(&session, "ask").await;
     client.expect_request("session/request_permission").await;
@@ -122,7 +122,7 @@ async fn queued_prompts_and_asks_end_when_the_agent_cannot_come_back() -> Result
     log::expect_event(&host, &session, "prompt_accepted", |event| event["frame"].to_string().contains("later")).await?;
     host.restart()?;
     let loaded = crate::join_session(&host, &session).await?;
-    let asked_again = loaded.transcript().iter().any(|frame| frame.method() == "session/request_permission");
+    let asked_again = loaded.received_frames().iter().any(|frame| frame.method() == "session/request_permission");
     assert!(!asked_again, "an ask of an agent that is gone");
     let resolved = log::list_events(&host, &session, "ask_resolved")?;
     let outcomes: Vec<&Value> = resolved.iter().map(|event| &event["outcome"]["how"]).collect();
@@ -136,16 +136,16 @@ async fn queued_prompts_and_asks_end_when_the_agent_cannot_come_back() -> Result
 
 #[tokio::test]
 async fn session_ended_before_the_restart_is_replayed_and_unchanged() -> Result<()> {
-    let mut host = scripted_host(&["--no-load"])?.start()?;
+    let mut host = scripted_host(&["--no-load"])?.start_host()?;
     let (client, session) = crate::open_session(&host).await?;
-    client.prompt(&session, "echo one; echo two").await?;
-    let _ = client.prompt(&session, "crash 3").await;
+    client.send_prompt(&session, "echo one; echo two").await?;
+    let _ = client.send_prompt(&session, "crash 3").await;
     log::expect_event(&host, &session, "ended", |_| true).await?;
     let before = log::read_records(&host, &session)?;
     assert!(host.terminate()?.success());
     host.restart()?;
     let loaded = crate::join_session(&host, &session).await?;
-    assert_eq!(loaded.texts(), ["one", "two"]);
+    assert_eq!(loaded.chunk_texts(), ["one", "two"]);
     assert_eq!(log::read_records(&host, &session)?, before);
     Ok(())
 }

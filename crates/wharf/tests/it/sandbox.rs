@@ -7,9 +7,9 @@ use std::path::PathBuf;
 use anyhow::{Context, Result};
 use serde_json::json;
 use wharf_host::sandbox::{Support, support};
-use wharf_testkit::client::Client;
-use wharf_testkit::host::{Host, HostOptions};
-use wharf_testkit::http::Http;
+use wharf_testkit::client::TestClient;
+use wharf_testkit::host::{HostOptions, TestHost};
+use wharf_testkit::http::RestClient;
 
 use crate::{
     add_section, connect_client, connect_client_with, cwd, expect_error, log, open_session, parse_pids,
@@ -39,14 +39,14 @@ impl SandboxDirectories {
 
     /// Configures a host whose agents are confined.
     pub(crate) fn options(&self, flags: &[&str]) -> Result<HostOptions> {
-        Ok(self.confined(scripted_host(flags)?))
+        Ok(self.with_sandbox(scripted_host(flags)?))
     }
 
-    fn confined(&self, options: HostOptions) -> HostOptions {
-        add_section(options, "[sandbox]\nmode = \"landlock\"").variable("TMPDIR", &self.temp.display().to_string())
+    fn with_sandbox(&self, options: HostOptions) -> HostOptions {
+        add_section(options, "[sandbox]\nmode = \"landlock\"").with_variable("TMPDIR", &self.temp.display().to_string())
     }
 
-    pub(crate) async fn open(&self, host: &Host) -> Result<(Client, String)> {
+    pub(crate) async fn open(&self, host: &TestHost) -> Result<(TestClient, String)> {
         let client = connect_client(host).await?;
         let session = client.new_session(&self.work.display().to_string()).await?;
         Ok((client, session))
@@ -77,7 +77,7 @@ async fn confined_agent_writes_only_in_its_directory_and_temporary_files() -> Re
         return Ok(());
     }
     let yard = SandboxDirectories::new()?;
-    let host = yard.options(&[])?.start()?;
+    let host = yard.options(&[])?.start_host()?;
     let (client, session) = yard.open(&host).await?;
     for place in [&yard.work, &yard.temp] {
         assert_eq!(prompt_for_text(&client, &session, &format!("save {}/x y", place.display())).await?, "saved");
@@ -115,7 +115,7 @@ async fn confined_agent_cannot_read_files_of_the_host() -> Result<()> {
         return Ok(());
     }
     let yard = SandboxDirectories::new()?;
-    let host = yard.options(&[])?.start()?;
+    let host = yard.options(&[])?.start_host()?;
     let (client, session) = yard.open(&host).await?;
     let (state, config) = (host.state_dir(), host.directory().join("config.toml"));
     symlink(state.join("token"), yard.work.join("door"))?;
@@ -149,7 +149,7 @@ async fn wharfs_own_files_and_terminals_obey_the_same_sandbox() -> Result<()> {
         return Ok(());
     }
     let yard = SandboxDirectories::new()?;
-    let host = yard.options(&["--session-id", "own"])?.start()?;
+    let host = yard.options(&["--session-id", "own"])?.start_host()?;
     let (client, session) = yard.open(&host).await?;
     let (work, out) = (yard.work.display(), yard.out.display());
     let token = host.state_dir().join("token");
@@ -178,7 +178,7 @@ async fn files_served_to_a_confined_agent_follow_its_sandbox() -> Result<()> {
     let yard = SandboxDirectories::new()?;
     let [work, temp, out] = [&yard.work, &yard.temp, &yard.out].map(|place| place.display().to_string());
     let options = add_section(yard.options(&["--session-id", "own"])?, &format!("writable = [\"{out}/keep\"]"));
-    let host = options.start()?;
+    let host = options.start_host()?;
     let (client, session) = yard.open(&host).await?;
     fs::write(yard.out.join("other"), "other")?;
     symlink(yard.out.join("other"), yard.temp.join("door"))?;
@@ -213,7 +213,7 @@ async fn variables_that_an_agent_chooses_reach_no_program_that_is_not_confined()
         return Ok(());
     }
     let yard = SandboxDirectories::new()?;
-    let host = yard.options(&["--session-id", "own"])?.start()?;
+    let host = yard.options(&["--session-id", "own"])?.start_host()?;
     let (client, session) = yard.open(&host).await?;
     let env = json!([{ "name": "LD_PRELOAD", "value": "/none.so" }, { "name": "COLOUR", "value": "red" },
         { "name": "WHARF_AGENT_TAG", "value": "forged" }, { "name": "WHARF_TOKEN", "value": "forged" }]);
@@ -238,7 +238,7 @@ async fn session_comes_back_confined_to_the_same_directory() -> Result<()> {
     let mut options = yard.options(&[])?;
     // Retries are off, so that the test need not wait for them.
     options.config.get_or_insert_default().insert_str(0, "start_retries = []\n");
-    let mut host = options.start()?;
+    let mut host = options.start_host()?;
     let (first, session) = yard.open(&host).await?;
     assert_eq!(prompt_for_text(&first, &session, "echo before").await?, "before");
     host.restart()?;
@@ -248,7 +248,7 @@ async fn session_comes_back_confined_to_the_same_directory() -> Result<()> {
     assert!(prompt_for_text(&second, &session, &format!("save {out}/x y")).await?.starts_with(PERMISSION_DENIED));
     assert_eq!(prompt_for_text(&second, &session, &format!("save {}/x y", yard.work.display())).await?, "saved");
     // Another agent with write access beside it could do this.
-    host.kill9()?;
+    host.kill()?;
     fs::rename(&yard.work, yard.temp.join("away"))?;
     symlink(&yard.out, &yard.work)?;
     host.restart()?;
@@ -256,7 +256,7 @@ async fn session_comes_back_confined_to_the_same_directory() -> Result<()> {
     // The history can be read all the same; it depends on timing whether the load already fails.
     let _ = third.load_session(&session, &yard.work.display().to_string()).await;
     log::expect_event(&host, &session, "ended", |event| event.to_string().contains("now leads to")).await?;
-    assert_eq!(expect_error(third.prompt(&session, "echo never").await)?.data["reason"], "start_failed");
+    assert_eq!(expect_error(third.send_prompt(&session, "echo never").await)?.data["reason"], "start_failed");
     assert_eq!(fs::read_dir(&yard.out)?.count(), 1);
     Ok(())
 }
@@ -267,10 +267,10 @@ async fn prestarted_agent_is_confined_and_serves_only_sessions_with_the_same_rig
         return Ok(());
     }
     let yard = SandboxDirectories::new()?;
-    let host = yard.options(&[])?.start()?;
+    let host = yard.options(&[])?.start_host()?;
     let (work, out) = (yard.work.display().to_string(), yard.out.display().to_string());
-    let greeted = |client: &Client| {
-        let pid = client.transcript().remove(0).body["result"]["_meta"]["scripted"]["pid"].as_u64();
+    let greeted = |client: &TestClient| {
+        let pid = client.received_frames().remove(0).body["result"]["_meta"]["scripted"]["pid"].as_u64();
         pid.and_then(|pid| u32::try_from(pid).ok()).context("no pid")
     };
     let here = connect_client_with(&host, json!({}), json!({ "wharf": { "cwd": work } })).await?;
@@ -281,7 +281,7 @@ async fn prestarted_agent_is_confined_and_serves_only_sessions_with_the_same_rig
     let more = connect_client_with(&host, json!({ "auth": { "terminal": true } }), json!({ "wharf": { "cwd": work } }))
         .await?;
     let new = json!({ "cwd": work, "mcpServers": [], "additionalDirectories": [out] });
-    let session = more.request("session/new", new).await?["sessionId"].as_str().context("no id")?.to_owned();
+    let session = more.call_method("session/new", new).await?["sessionId"].as_str().context("no id")?.to_owned();
     assert_ne!(parse_pids(&prompt_for_text(&more, &session, "pid").await?), [greeted(&more)?]);
     assert_eq!(prompt_for_text(&more, &session, &format!("save {out}/x y")).await?, "saved");
     Ok(())
@@ -292,13 +292,13 @@ async fn required_sandbox_without_landlock_refuses_sessions() -> Result<()> {
     let yard = SandboxDirectories::new()?;
     let options = crate::add_scripted_agent(yard.options(&[])?, "free", &[])?;
     let options = add_section(options, "[agents.free.sandbox]\nmode = \"off\"");
-    let host = options.variable("WHARF_WITHOUT_LANDLOCK", "1").start()?;
+    let host = options.with_variable("WHARF_WITHOUT_LANDLOCK", "1").start_host()?;
     let work = yard.work.display().to_string();
-    let http = Http::new(&host);
+    let http = RestClient::new(&host);
     let body = json!({ "adapter": "scripted", "cwd": work });
     let answer = http.post("/sessions/agent", &body).await?;
-    assert_eq!(answer.fault(), (501, "sandbox_not_supported".to_owned()));
-    let client = Client::connect(&host.ws_url(), host.token()).await?;
+    assert_eq!(answer.status_and_code(), (501, "sandbox_not_supported".to_owned()));
+    let client = TestClient::connect(&host.ws_url(), host.token()).await?;
     let error = expect_error(client.initialize().await)?;
     assert!(error.message.contains("WHARF_WITHOUT_LANDLOCK") && error.message.contains("wharf doctor"), "{error:?}");
     let error = expect_error(client.new_session(&work).await)?;
@@ -317,7 +317,7 @@ async fn session_in_a_directory_that_holds_the_hosts_files_is_refused() -> Resul
         return Ok(());
     }
     let yard = SandboxDirectories::new()?;
-    let host = yard.options(&[])?.start()?;
+    let host = yard.options(&[])?.start_host()?;
     let client = connect_client(&host).await?;
     for dir in [cwd(&host)?, host.state_dir().display().to_string(), "/".to_owned()] {
         let error = expect_error(client.new_session(&dir).await)?;
@@ -333,14 +333,14 @@ async fn sandbox_is_off_by_default_and_on_for_configured_adapters() -> Result<()
         return Ok(());
     }
     let yard = SandboxDirectories::new()?;
-    let host = scripted_host(&[])?.start()?;
+    let host = scripted_host(&[])?.start_host()?;
     let (client, session) = open_session(&host).await?;
     let pid = parse_pids(&prompt_for_text(&client, &session, "pid").await?);
     assert!(!is_confined(pid[0])?);
     // A manifest asks for the sandbox and names a directory of the agent's own.
     let adapters = host.directory().join("adapters/mine");
     fs::create_dir_all(&adapters)?;
-    let agent = wharf_testkit::program::scripted_agent()?;
+    let agent = wharf_testkit::program::find_scripted_agent()?;
     let own = yard.out.join("own/deep");
     let manifest = format!(
         "---\nname: mine\nid: mine\ndescription: x\nversion: 1.0.0\nbin: {}\ninstall: [{{ method: npm, package: x }}]\n\
@@ -351,7 +351,7 @@ async fn sandbox_is_off_by_default_and_on_for_configured_adapters() -> Result<()
         yard.temp.display()
     );
     fs::write(adapters.join("AGENT-CLI.md"), manifest)?;
-    let client = Client::connect(&format!("{}?agent=mine", host.ws_url()), host.token()).await?;
+    let client = TestClient::connect(&format!("{}?agent=mine", host.ws_url()), host.token()).await?;
     client.initialize().await?;
     let session = client.new_session(&yard.work.display().to_string()).await?;
     assert_eq!(prompt_for_text(&client, &session, &format!("save {}/x y", own.display())).await?, "saved");
@@ -369,14 +369,15 @@ async fn the_demo_agent_works_in_the_sandbox() -> Result<()> {
         return Ok(());
     }
     let yard = SandboxDirectories::new()?;
-    let mut host =
-        yard.confined(HostOptions { binary: Some(crate::wharf_binary()), ..HostOptions::default() }).start()?;
+    let mut host = yard
+        .with_sandbox(HostOptions { binary: Some(crate::wharf_binary()), ..HostOptions::default() })
+        .start_host()?;
     let (client, session) = yard.open(&host).await?;
-    client.prompt(&session, "help").await?;
+    client.send_prompt(&session, "help").await?;
     host.restart()?;
     let client = crate::connect_client(&host).await?;
     client.load_session(&session, &yard.work.display().to_string()).await?;
-    client.prompt(&session, "help").await?;
+    client.send_prompt(&session, "help").await?;
     Ok(())
 }
 
@@ -388,16 +389,16 @@ async fn start_that_the_sandbox_refuses_is_not_tried_again() -> Result<()> {
     let yard = SandboxDirectories::new()?;
     let mut options = yard.options(&[])?;
     options.config.get_or_insert_default().insert_str(0, "start_retries = [\"50ms\"]\n");
-    let host = options.start()?;
+    let host = options.start_host()?;
     let (client, session) = yard.open(&host).await?;
     let crashes = client.start_prompt(&session, "pause 300; crash").await;
     let waits = client.start_prompt(&session, "echo after").await;
     fs::rename(&yard.work, yard.work.with_extension("moved"))?;
     symlink(&yard.out, &yard.work)?;
-    assert_eq!(expect_error(crashes.answer().await)?.data["reason"], "agent_exited");
-    assert_eq!(expect_error(waits.answer().await)?.data["reason"], "start_failed");
+    assert_eq!(expect_error(crashes.wait_answer().await)?.data["reason"], "agent_exited");
+    assert_eq!(expect_error(waits.wait_answer().await)?.data["reason"], "start_failed");
     assert_eq!(log::list_events(&host, &session, "start_failed")?, Vec::<serde_json::Value>::new());
-    let known = Http::new(&host).get(&format!("/sessions/{session}")).await?.expect(200)?;
+    let known = RestClient::new(&host).get(&format!("/sessions/{session}")).await?.expect(200)?;
     assert!(known["message"].to_string().contains("the sandbox does not follow"), "{known}");
     Ok(())
 }

@@ -6,9 +6,9 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use wharf_testkit::client::Client;
-use wharf_testkit::host::Host;
-use wharf_testkit::look;
+use wharf_testkit::client::TestClient;
+use wharf_testkit::host::TestHost;
+use wharf_testkit::polling;
 
 use crate::sandbox::{SandboxDirectories, has_landlock};
 use crate::{open_session, prompt_for_text, scripted_host};
@@ -16,14 +16,14 @@ use crate::{open_session, prompt_for_text, scripted_host};
 /// The time within which a changed mode has to be restored.
 const REPAIRED_WITHIN: Duration = Duration::from_secs(1);
 
-async fn open_confined_session(yard: &SandboxDirectories) -> Result<(Host, Client, String)> {
-    let host = yard.options(&[])?.start()?;
+async fn open_confined_session(yard: &SandboxDirectories) -> Result<(TestHost, TestClient, String)> {
+    let host = yard.options(&[])?.start_host()?;
     let (client, session) = yard.open(&host).await?;
     Ok((host, client, session))
 }
 
 /// Runs one shell command of the agent. Returns `done` or its error message.
-async fn run_shell_command(client: &Client, session: &str, command: &str) -> Result<String> {
+async fn run_shell_command(client: &TestClient, session: &str, command: &str) -> Result<String> {
     prompt_for_text(client, session, &format!("sh {command} 2>&1 >/dev/null && echo done")).await
 }
 
@@ -86,7 +86,7 @@ fn file_mode(path: &Path) -> Result<u32> {
 
 async fn assert_repaired(path: &Path, wanted: u32) -> Result<()> {
     let repaired =
-        look::until(REPAIRED_WITHIN, || Ok(Some(()).filter(|()| file_mode(path).ok() == Some(wanted)))).await?;
+        polling::poll_until(REPAIRED_WITHIN, || Ok(Some(()).filter(|()| file_mode(path).ok() == Some(wanted)))).await?;
     repaired.with_context(|| format!("{} still has mode {:o}", path.display(), file_mode(path).unwrap_or_default()))
 }
 
@@ -120,7 +120,7 @@ async fn modes_of_secrets_and_state_that_a_confined_agent_changes_are_put_back_w
         assert_eq!(said, "changed\n", "{}", path.display());
         assert_repaired(&path, wanted).await?;
     }
-    let stderr = host.stderr();
+    let stderr = host.read_stderr();
     let line = stderr.lines().find(|line| line.contains("mode") && line.contains("/token")).context("not told")?;
     assert!(line.contains(&session) && line.contains("644"), "{line}");
     Ok(())
@@ -128,7 +128,7 @@ async fn modes_of_secrets_and_state_that_a_confined_agent_changes_are_put_back_w
 
 #[tokio::test]
 async fn modes_that_were_changed_while_no_host_ran_are_put_back_at_the_start() -> Result<()> {
-    let mut host = scripted_host(&[])?.start()?;
+    let mut host = scripted_host(&[])?.start_host()?;
     let (client, session) = open_session(&host).await?;
     assert_eq!(prompt_for_text(&client, &session, "echo before").await?, "before");
     // The session has ended in order: after the start it is cold, and the watch over live ones does not look at it.

@@ -5,10 +5,10 @@ use std::collections::BTreeSet;
 
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
-use wharf_testkit::client::Client;
-use wharf_testkit::dice::Dice;
-use wharf_testkit::host::Host;
-use wharf_testkit::http::{Answer, Http};
+use wharf_testkit::client::TestClient;
+use wharf_testkit::host::TestHost;
+use wharf_testkit::http::{RestAnswer, RestClient};
+use wharf_testkit::random::TestRandom;
 
 use crate::mcp_client::Mcp;
 use crate::openapi::{OpenApiDocument, Operation};
@@ -34,8 +34,8 @@ struct OtherWorkspace {
 }
 
 impl OtherWorkspace {
-    async fn new(host: &Host) -> Result<Self> {
-        let http = Http::new(host);
+    async fn new(host: &TestHost) -> Result<Self> {
+        let http = RestClient::new(host);
         let cwd = register_workspace(host, "quokka").await?;
         let more = json!({ "workspaceSlug": "quokka", "label": "wombat" });
         let id = |session: &Value| session["id"].as_str().map(str::to_owned).context("no id");
@@ -49,26 +49,26 @@ impl OtherWorkspace {
         let asks = http.get(&format!("/sessions/{busy}/asks")).await?.expect(200)?;
         let queued = json!({ "prompt": "echo bilby", "queue": true });
         let queued = http.post(&format!("/sessions/{busy}/prompt"), &queued).await?.expect(200)?;
-        http.poke(&format!("/sessions/{cold}/kill")).await?.expect(200)?;
+        http.post_empty(&format!("/sessions/{cold}/kill")).await?.expect(200)?;
         let (prompt, ask) = (queued["promptId"].as_str().context("no id")?.to_owned(), &asks["asks"][0]["askId"]);
         Ok(Self { busy, cold, prompt, ask: ask.to_string(), cwd: cwd.display().to_string() })
     }
 
     /// Returns strings that no answer may contain, unless its request did.
-    fn secrets(&self) -> [&str; 8] {
+    fn secret_words(&self) -> [&str; 8] {
         ["quokka", "wombat", "numbat", "bilby", &self.busy, &self.cold, &self.prompt, &self.cwd]
     }
 
     fn check(&self, request: &str, answer: &str) -> Result<()> {
-        for secret in self.secrets().into_iter().filter(|secret| !request.contains(secret)) {
+        for secret in self.secret_words().into_iter().filter(|secret| !request.contains(secret)) {
             ensure!(!answer.contains(secret), "{request} was answered with {secret}: {answer}");
         }
         Ok(())
     }
 
     /// Returns the state and the start parameters of these sessions: both are unchanged if nothing was done to them.
-    async fn state(&self, host: &Host) -> Result<[(Value, String); 2]> {
-        let http = Http::new(host);
+    async fn state(&self, host: &TestHost) -> Result<[(Value, String); 2]> {
+        let http = RestClient::new(host);
         let kept = host.state_dir().join("workspaces/quokka/sessions");
         let one = async |id: &String| -> Result<(Value, String)> {
             let start = std::fs::read_to_string(kept.join(id).join("start.json"))?;
@@ -78,8 +78,8 @@ impl OtherWorkspace {
     }
 }
 
-async fn start_audited_host() -> Result<(Host, OtherWorkspace, Http)> {
-    let host = scripted_host(&[])?.start()?;
+async fn start_audited_host() -> Result<(TestHost, OtherWorkspace, RestClient)> {
+    let host = scripted_host(&[])?.start_host()?;
     let others = OtherWorkspace::new(&host).await?;
     register_workspace(&host, "here").await?;
     let own = workspace_caller(&host, "here")?;
@@ -96,16 +96,16 @@ fn operation_path(operation: &Operation<'_>, others: &OtherWorkspace, session: &
 }
 
 /// Sends a request and returns its whole answer, or the first event of an event stream.
-async fn send_request(http: &Http, method: &str, path: &str, body: &str) -> Result<Answer> {
+async fn send_request(http: &RestClient, method: &str, path: &str, body: &str) -> Result<RestAnswer> {
     let headers: &[(&str, &str)] = if body.is_empty() { &[] } else { &[("content-type", "application/json")] };
-    let mut answer = http.begin(method, path, headers, body).await?;
+    let mut answer = http.send_until_stream(method, path, headers, body).await?;
     if answer.header("content-type") == Some("text/event-stream") {
-        answer.body = format!("{:?}", http.stream(path, None).await?.next().await?);
+        answer.body = format!("{:?}", http.open_stream(path, None).await?.next().await?);
     }
     Ok(answer)
 }
 
-fn is_refused(operation: &Operation<'_>, answer: &Answer) -> bool {
+fn is_refused(operation: &Operation<'_>, answer: &RestAnswer) -> bool {
     let gone = operation.method == "DELETE" && answer.status == 200 && answer.json()["ok"] == false;
     gone || matches!(answer.status, 400 | 403 | 404 | 415 | 422)
 }
@@ -124,13 +124,13 @@ async fn no_route_reads_or_changes_another_workspace() -> Result<()> {
         { "adapter": "scripted", "additionalDirectories": [others.cwd] },
         { "prompt": "echo mine", "queue": true, "cancel": true, "slug": "quokka", "workspace": "quokka" },
     ]);
-    let mut dice = Dice::of(7);
+    let mut dice = TestRandom::from_seed(7);
     let mut seen = 0;
-    for operation in document.operations() {
+    for operation in document.list_operations() {
         let schema = &operation.about["requestBody"]["content"]["application/json"]["schema"];
         let mut bodies = vec![String::new()];
         if !schema.is_null() {
-            let made = (0..BODIES_PER_OPERATION).map(|_| document.make(schema, &mut dice, &words).to_string());
+            let made = (0..BODIES_PER_OPERATION).map(|_| document.make_value(schema, &mut dice, &words).to_string());
             bodies = made.chain(naming.as_array().into_iter().flatten().map(Value::to_string)).collect();
         }
         for session in [&others.busy, &others.cold] {
@@ -142,7 +142,7 @@ async fn no_route_reads_or_changes_another_workspace() -> Result<()> {
                 let about_others = operation.path.contains('{');
                 ensure!(!about_others || is_refused(&operation, &answer), "{asked}: {} {}", answer.status, answer.body);
                 if about_others && answer.status == 404 {
-                    let code = answer.fault().1;
+                    let code = answer.status_and_code().1;
                     ensure!(["unknown_session", "unknown_workspace"].contains(&code.as_str()), "{asked}: {code}");
                 }
                 ensure!(
@@ -156,14 +156,14 @@ async fn no_route_reads_or_changes_another_workspace() -> Result<()> {
     }
     assert!(seen > 60, "only {seen} requests");
     for path in ["/host", "/metrics"] {
-        assert_eq!(own.get(path).await?.fault(), (403, "host_only".to_owned()), "{path}");
+        assert_eq!(own.get(path).await?.status_and_code(), (403, "host_only".to_owned()), "{path}");
     }
     for (method, path) in
         [("POST", "/stop"), ("DELETE", "/workspaces/here"), ("POST", "/workspaces"), ("PUT", "/workspaces/active")]
     {
         let answer =
             own.send(method, path, &[("content-type", "application/json")], r#"{"slug":"here","path":"/"}"#).await?;
-        assert_eq!(answer.fault(), (403, "admin_only".to_owned()), "{path}");
+        assert_eq!(answer.status_and_code(), (403, "admin_only".to_owned()), "{path}");
     }
     assert_eq!(others.state(&host).await?, before);
     Ok(())
@@ -185,7 +185,7 @@ async fn no_acp_method_reads_or_changes_another_workspace() -> Result<()> {
     let before = others.state(&host).await?;
     let methods = dispatched_methods();
     ensure!(methods.len() > 20 && methods.contains("session/attach"), "the source is not read well: {methods:?}");
-    let client = Client::connect(&host.ws_url(), own.token()).await?;
+    let client = TestClient::connect(&host.ws_url(), own.token()).await?;
     client.initialize().await?;
     for session in [&others.busy, &others.cold] {
         let params = json!({
@@ -195,7 +195,7 @@ async fn no_acp_method_reads_or_changes_another_workspace() -> Result<()> {
         });
         for method in &methods {
             let asked = format!("{method} {params}");
-            let answer = client.request(method, params.clone()).await;
+            let answer = client.call_method(method, params.clone()).await;
             others.check(&asked, &format!("{answer:?}"))?;
             let harmless = match *method {
                 "session/status" => answer.as_ref().is_ok_and(|answer| answer["status"] == "not_found"),
@@ -206,12 +206,12 @@ async fn no_acp_method_reads_or_changes_another_workspace() -> Result<()> {
                 _ => answer.is_err(),
             };
             ensure!(harmless, "{asked}: {answer:?}");
-            client.notify(method, params.clone()).await;
+            client.send_notification(method, params.clone()).await;
         }
     }
     // The answer comes after all of those notifications.
-    client.request("session/list", json!({ "_meta": { "wharf": { "all": true } } })).await?;
-    for frame in client.transcript() {
+    client.call_method("session/list", json!({ "_meta": { "wharf": { "all": true } } })).await?;
+    for frame in client.received_frames() {
         ensure!(frame.method().is_empty(), "something came by itself: {}", frame.raw);
     }
     assert_eq!(others.state(&host).await?, before);
@@ -225,14 +225,14 @@ async fn no_acp_http_stream_reads_another_workspace() -> Result<()> {
     let hello =
         r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":1,"clientCapabilities":{}}}"#;
     let json = ("content-type", "application/json");
-    let connection = async |http: &Http| -> Result<String> {
+    let connection = async |http: &RestClient| -> Result<String> {
         let answer = http.send("POST", "/acp", &[json], hello).await?;
         Ok(answer.header("acp-connection-id").context("no id")?.to_owned())
     };
-    let (mine, theirs) = (connection(&own).await?, connection(&Http::new(&host)).await?);
-    let listen = async |id: &str, more: &[(&str, &str)]| -> Result<Answer> {
+    let (mine, theirs) = (connection(&own).await?, connection(&RestClient::new(&host)).await?);
+    let listen = async |id: &str, more: &[(&str, &str)]| -> Result<RestAnswer> {
         let headers = [&[("accept", "text/event-stream"), ("acp-connection-id", id)], more].concat();
-        own.begin("GET", "/acp", &headers, "").await
+        own.send_until_stream("GET", "/acp", &headers, "").await
     };
     for after in ["1-1", "1-4", "1-5.1"] {
         let answer = listen(&mine, &[("acp-session-id", &others.busy), ("last-event-id", after)]).await?;
@@ -249,7 +249,7 @@ async fn no_mcp_tool_reads_or_changes_another_workspace() -> Result<()> {
     let (host, others, own) = start_audited_host().await?;
     let before = others.state(&host).await?;
     let mut mcp = Mcp::Http(own);
-    let listed = mcp.request("tools/list", json!({})).await?.answer;
+    let listed = mcp.call_method("tools/list", json!({})).await?.answer;
     let listed = listed["result"]["tools"].as_array().context("no tools")?;
     ensure!(listed.len() >= 7, "{listed:?}");
     let names = listed.iter().filter_map(|tool| tool["name"].as_str()).map(|name| (name, name));
@@ -272,7 +272,7 @@ async fn no_mcp_tool_reads_or_changes_another_workspace() -> Result<()> {
             let has = |name: &str| schema["inputSchema"]["properties"].get(name).is_some();
             arguments.as_object_mut().context("no arguments")?.retain(|name, _| has(name));
             let asked = format!("{tool} {arguments}");
-            let result = mcp.result(tool, arguments).await?;
+            let result = mcp.call_for_result(tool, arguments).await?;
             others.check(&asked, &result.to_string())?;
             let lists = ["list_agent_sessions", "agent_sessions_list"].contains(&tool);
             let empty = result["structuredContent"]["sessions"] == json!([]);

@@ -10,7 +10,7 @@ use anyhow::{Context, Result};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use wharf_testkit::host::HostOptions;
-use wharf_testkit::procs;
+use wharf_testkit::processes;
 
 use crate::program::{run_failing_serve, start_and_read_line, wharf_command};
 use crate::{TREE_ENDS_WITHIN, log, open_session, parse_pids, prompt_for_text, scripted_host, wharf_binary};
@@ -24,18 +24,18 @@ fn file_mode(path: &Path) -> Result<u32> {
 
 #[tokio::test]
 async fn json_output_is_one_line_with_the_addresses() -> Result<()> {
-    let mut host = scripted_host(&[])?.start()?;
+    let mut host = scripted_host(&[])?.start_host()?;
     let (client, session) = open_session(&host).await?;
-    client.prompt(&session, "echo hi").await?;
-    let line = host.listening().clone();
+    client.send_prompt(&session, "echo hi").await?;
+    let line = host.listening_line().clone();
     let mut keys: Vec<&String> = line.as_object().context("not an object")?.keys().collect();
     keys.sort();
     assert_eq!(keys, ["event", "socket", "tokenFile", "url"]);
     assert!(host.url().starts_with("http://127.0.0.1:"));
     assert!(Path::new(line["socket"].as_str().unwrap_or_default()).is_absolute());
     assert!(host.terminate()?.success());
-    assert_eq!(host.stdout(), format!("{line}\n"), "nothing else on stdout");
-    assert!(!host.socket().exists(), "the socket goes with the host");
+    assert_eq!(host.read_stdout(), format!("{line}\n"), "nothing else on stdout");
+    assert!(!host.socket_path().exists(), "the socket goes with the host");
     Ok(())
 }
 
@@ -52,13 +52,13 @@ fn text_output_names_the_next_step() -> Result<()> {
 
 #[tokio::test]
 async fn state_is_private() -> Result<()> {
-    let host = scripted_host(&[])?.start()?;
+    let host = scripted_host(&[])?.start_host()?;
     let (client, session) = open_session(&host).await?;
-    client.prompt(&session, "echo hi").await?;
+    client.send_prompt(&session, "echo hi").await?;
     let state = host.state_dir();
     assert_eq!(file_mode(&state)?, 0o700);
     assert_eq!(file_mode(&state.join("token"))?, 0o600);
-    assert_eq!(file_mode(&host.socket())?, 0o600);
+    assert_eq!(file_mode(&host.socket_path())?, 0o600);
     let mut open_to_others = Vec::new();
     let mut folders = vec![state.clone()];
     while let Some(folder) = folders.pop() {
@@ -79,7 +79,7 @@ async fn state_is_private() -> Result<()> {
 
 #[test]
 fn the_token_and_the_sessions_outlive_a_restart_and_the_port_does_not_matter() -> Result<()> {
-    let mut host = scripted_host(&[])?.start()?;
+    let mut host = scripted_host(&[])?.start_host()?;
     let token = host.token().to_owned();
     assert!(token.len() >= 32);
     assert!(host.terminate()?.success());
@@ -90,13 +90,13 @@ fn the_token_and_the_sessions_outlive_a_restart_and_the_port_does_not_matter() -
 
 #[test]
 fn a_second_host_on_the_same_state_is_refused_with_the_pid_of_the_first() -> Result<()> {
-    let mut host = scripted_host(&[])?.start()?;
+    let mut host = scripted_host(&[])?.start_host()?;
     let error = run_failing_serve(&host.state_dir(), &["--listen", FREE_PORT])?;
     assert!(error.contains(&format!("pid {}", host.pid())), "{error}");
     assert!(error.contains(&host.state_dir().display().to_string()), "{error}");
-    assert!(host.socket().exists(), "the first host still has its socket");
+    assert!(host.socket_path().exists(), "the first host still has its socket");
     // A dead host does not block the next one.
-    host.kill9()?;
+    host.kill()?;
     host.restart()
 }
 
@@ -141,13 +141,13 @@ fn wrong_flags_and_settings_are_named() -> Result<()> {
 
 #[tokio::test]
 async fn sigterm_ends_the_host_well_with_a_turn_running() -> Result<()> {
-    let mut host = scripted_host(&[])?.start()?;
+    let mut host = scripted_host(&[])?.start_host()?;
     let (client, session) = open_session(&host).await?;
     let running = client.start_prompt(&session, "echo on it; hang").await;
     client.expect_text("on it").await;
     assert!(host.terminate()?.success());
     // The sender gets an answer, or at least the end of the connection.
-    if let Some(answer) = running.answer_or_lost().await {
+    if let Some(answer) = running.wait_answer_or_lost().await {
         assert_eq!(crate::expect_error(answer)?.data["reason"], "host_shutdown");
     }
     let ends = log::list_events(&host, &session, "prompt_ended")?;
@@ -155,14 +155,14 @@ async fn sigterm_ends_the_host_well_with_a_turn_running() -> Result<()> {
     assert_eq!(ends, ["host_shutdown"]);
     host.restart()?;
     let loaded = crate::join_session(&host, &session).await?;
-    assert_eq!(loaded.texts(), ["on it"]);
+    assert_eq!(loaded.chunk_texts(), ["on it"]);
     assert_eq!(log::list_events(&host, &session, "ended")?.len(), 1, "a clean end is not ended again");
     Ok(())
 }
 
 #[test]
 fn ctrl_c_ends_the_host_well_too() -> Result<()> {
-    let mut host = scripted_host(&[])?.start()?;
+    let mut host = scripted_host(&[])?.start_host()?;
     let pid = i32::try_from(host.pid()).ok().and_then(Pid::from_raw).context("no pid")?;
     kill_process(pid, Signal::INT)?;
     assert!(host.wait_exit(Duration::from_secs(10))?.success());
@@ -171,26 +171,26 @@ fn ctrl_c_ends_the_host_well_too() -> Result<()> {
 
 #[tokio::test]
 async fn a_second_sigterm_ends_the_host_at_once_and_its_agents_soon() -> Result<()> {
-    let mut host = scripted_host(&["--ignore-term", "--ignore-eof"])?.start()?;
+    let mut host = scripted_host(&["--ignore-term", "--ignore-eof"])?.start_host()?;
     let (client, session) = open_session(&host).await?;
     let mut tree = parse_pids(&prompt_for_text(&client, &session, "spawn").await?);
-    tree.extend(procs::descendants(host.pid()));
-    procs::terminate(host.pid());
-    assert!(client.closed().await.starts_with("closed 1001"));
-    procs::terminate(host.pid());
+    tree.extend(processes::list_descendants(host.pid()));
+    processes::send_sigterm(host.pid());
+    assert!(client.wait_closed().await.starts_with("closed 1001"));
+    processes::send_sigterm(host.pid());
     // This is well under the five seconds that the agent would be given.
     let status = host.wait_exit(Duration::from_secs(4))?;
     assert_eq!(status.code(), Some(130));
-    assert_eq!(procs::wait_gone(&tree, TREE_ENDS_WITHIN), Ok(()));
+    assert_eq!(processes::wait_gone(&tree, TREE_ENDS_WITHIN), Ok(()));
     Ok(())
 }
 
 #[tokio::test]
 async fn the_agent_command_of_the_command_line_is_the_default_agent() -> Result<()> {
-    let agent = wharf_testkit::program::scripted_agent()?;
+    let agent = wharf_testkit::program::find_scripted_agent()?;
     let line = format!("'{}' --session-id 'with blank'", agent.display());
     let options = HostOptions { binary: Some(wharf_binary()), ..HostOptions::default() };
-    let host = options.argument("--agent-cmd").argument(&line).start()?;
+    let host = options.with_argument("--agent-cmd").with_argument(&line).start_host()?;
     let (client, session) = open_session(&host).await?;
     assert_eq!(prompt_for_text(&client, &session, "echo hi").await?, "hi");
     let started = log::list_events(&host, &session, "agent_started")?;
@@ -200,10 +200,11 @@ async fn the_agent_command_of_the_command_line_is_the_default_agent() -> Result<
 
 #[tokio::test]
 async fn an_agent_gets_its_own_environment() -> Result<()> {
-    let agent = wharf_testkit::program::scripted_agent()?.display().to_string();
-    let options = scripted_host(&[])?.agent("mine", &[agent]);
-    let host =
-        crate::add_section(options, "env = { GREETING = \"hello there\" }").variable("FROM_HOST", "1").start()?;
+    let agent = wharf_testkit::program::find_scripted_agent()?.display().to_string();
+    let options = scripted_host(&[])?.with_agent("mine", &[agent]);
+    let host = crate::add_section(options, "env = { GREETING = \"hello there\" }")
+        .with_variable("FROM_HOST", "1")
+        .start_host()?;
     let client = crate::connect_client_of(&host, "mine").await?;
     let session = client.new_session(&crate::cwd(&host)?).await?;
     assert_eq!(prompt_for_text(&client, &session, "env GREETING").await?, "GREETING=hello there");
@@ -213,11 +214,11 @@ async fn an_agent_gets_its_own_environment() -> Result<()> {
 
 #[tokio::test]
 async fn the_limit_of_sessions_is_named_and_an_ended_one_makes_room() -> Result<()> {
-    let host = crate::add_section(scripted_host(&[])?, "[limits]\nsessions = 1").start()?;
+    let host = crate::add_section(scripted_host(&[])?, "[limits]\nsessions = 1").start_host()?;
     let (client, session) = open_session(&host).await?;
     let error = crate::expect_error(client.new_session(&crate::cwd(&host)?).await)?;
     assert!(error.message.contains("limits.sessions"), "{error}");
-    let _ = client.prompt(&session, "crash").await;
+    let _ = client.send_prompt(&session, "crash").await;
     log::expect_event(&host, &session, "ended", |_| true).await?;
     client.new_session(&crate::cwd(&host)?).await?;
     Ok(())

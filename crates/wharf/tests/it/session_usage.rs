@@ -4,44 +4,44 @@
 
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
-use wharf_testkit::host::Host;
-use wharf_testkit::http::Http;
-use wharf_testkit::{PATIENCE, look};
+use wharf_testkit::host::TestHost;
+use wharf_testkit::http::RestClient;
+use wharf_testkit::{WAIT_LIMIT, polling};
 
 use crate::rest::{output_lines, send_prompt, spawn_session, wait_for_session, wait_until_idle};
 use crate::{add_section, connect_client, log, program, prompt_for_text, scripted_host};
 
-const MIB: u64 = 1 << 20;
+const MIB_BYTES: u64 = 1 << 20;
 
 fn memory_mib(session: &Value) -> u64 {
-    session["resources"]["memoryBytes"].as_u64().unwrap_or_default() / MIB
+    session["resources"]["memoryBytes"].as_u64().unwrap_or_default() / MIB_BYTES
 }
 
 /// Sends a prompt and waits for the end of its turn.
-async fn run_turn(http: &Http, id: &str, text: &str) -> Result<()> {
+async fn run_turn(http: &RestClient, id: &str, text: &str) -> Result<()> {
     send_prompt(http, id, text).await?;
     wait_until_idle(http, id).await.map(drop)
 }
 
-async fn is_sleeping(http: &Http, id: &str) -> Result<Value> {
+async fn is_sleeping(http: &RestClient, id: &str) -> Result<Value> {
     wait_for_session(http, id, "a session that sleeps", |session| session["status"] == "killed").await
 }
 
 /// Waits for a line of the host's own output.
-async fn wait_for_output(host: &Host, text: &str) -> Result<()> {
-    let said = look::until(PATIENCE, || Ok(host.stderr().contains(text).then_some(()))).await?;
+async fn wait_for_output(host: &TestHost, text: &str) -> Result<()> {
+    let said = polling::poll_until(WAIT_LIMIT, || Ok(host.read_stderr().contains(text).then_some(()))).await?;
     said.with_context(|| format!("it does not say {text:?}"))
 }
 
-fn run_wharf(host: &Host, arguments: &[&str]) -> Result<String> {
+fn run_wharf(host: &TestHost, arguments: &[&str]) -> Result<String> {
     let told = program::wharf_command(arguments).arg("--state-dir").arg(host.state_dir()).output()?;
     Ok(String::from_utf8(told.stdout)?)
 }
 
 #[tokio::test]
 async fn memory_and_cpu_of_the_whole_tree_rise_and_fall() -> Result<()> {
-    let host = scripted_host(&[])?.start()?;
-    let http = Http::new(&host);
+    let host = scripted_host(&[])?.start_host()?;
+    let http = RestClient::new(&host);
     let id = spawn_session(&http, &host).await?;
     let small = wait_for_session(&http, &id, "a first figure", |session| session["resources"].is_object()).await?;
     assert!(memory_mib(&small) < 60, "{small}");
@@ -69,14 +69,14 @@ async fn memory_and_cpu_of_the_whole_tree_rise_and_fall() -> Result<()> {
     let listed = http.get("/sessions").await?.expect(200)?;
     assert!(memory_mib(&one) > 0 && memory_mib(&listed["sessions"][0]) > 0, "{listed}");
     let acp = connect_client(&host).await?;
-    let status = acp.request("session/status", json!({ "sessionId": id })).await?;
+    let status = acp.call_method("session/status", json!({ "sessionId": id })).await?;
     assert!(status["_meta"]["wharf"]["resources"]["memoryBytes"].as_u64() > Some(0), "{status}");
-    let list = acp.request("session/list", json!({})).await?;
+    let list = acp.call_method("session/list", json!({})).await?;
     assert!(list["sessions"][0]["_meta"]["wharf"]["resources"]["processes"] == 3, "{list}");
     let line = run_wharf(&host, &["sessions"])?;
     let columns: Vec<&str> = line.trim_end_matches('\n').split('\t').collect();
     assert_eq!(columns.len(), 14, "{line}");
-    assert!(columns[12].parse::<u64>()? > MIB && columns[13].parse::<u64>()? >= 300, "{line}");
+    assert!(columns[12].parse::<u64>()? > MIB_BYTES && columns[13].parse::<u64>()? >= 300, "{line}");
     let shown = run_wharf(&host, &["show", &id])?;
     assert!(shown.contains("\nmemory\t") && shown.contains("\ncpu\t") && shown.contains("\nprocesses\t3\n"), "{shown}");
 
@@ -89,8 +89,8 @@ async fn memory_and_cpu_of_the_whole_tree_rise_and_fall() -> Result<()> {
 
 #[tokio::test]
 async fn longest_idle_session_sleeps_over_the_total_cap_and_wakes_at_a_prompt() -> Result<()> {
-    let host = add_section(scripted_host(&[])?, "[limits]\nmemory = \"150MiB\"").start()?;
-    let http = Http::new(&host);
+    let host = add_section(scripted_host(&[])?, "[limits]\nmemory = \"150MiB\"").start_host()?;
+    let http = RestClient::new(&host);
     let (busy, oldest, newest) =
         (spawn_session(&http, &host).await?, spawn_session(&http, &host).await?, spawn_session(&http, &host).await?);
     send_prompt(&http, &busy, "hold 60; hang").await?;
@@ -122,8 +122,8 @@ async fn longest_idle_session_sleeps_over_the_total_cap_and_wakes_at_a_prompt() 
 
 #[tokio::test]
 async fn a_session_over_its_own_cap_is_reported_while_it_works_and_sleeps_when_it_is_idle() -> Result<()> {
-    let host = add_section(scripted_host(&[])?, "[limits]\nsession_memory = \"50MiB\"").start()?;
-    let http = Http::new(&host);
+    let host = add_section(scripted_host(&[])?, "[limits]\nsession_memory = \"50MiB\"").start_host()?;
+    let http = RestClient::new(&host);
     let acp = connect_client(&host).await?;
     let id = spawn_session(&http, &host).await?;
     send_prompt(&http, &id, "hold 80; wait; hold 80; echo done").await?;
@@ -132,8 +132,8 @@ async fn a_session_over_its_own_cap_is_reported_while_it_works_and_sleeps_when_i
             .await?;
     assert_eq!((&over["status"], &over["turn"]), (&json!("running"), &json!("running")), "it is at work: {over}");
     wait_for_output(&host, "more memory than limits.session_memory").await?;
-    acp.request("session/resume", json!({ "sessionId": id, "cwd": crate::cwd(&host)?, "mcpServers": [] })).await?;
-    acp.notify("_go", json!({ "sessionId": id })).await;
+    acp.call_method("session/resume", json!({ "sessionId": id, "cwd": crate::cwd(&host)?, "mcpServers": [] })).await?;
+    acp.send_notification("_go", json!({ "sessionId": id })).await;
     let slept = is_sleeping(&http, &id).await?;
     assert_eq!(slept["endReason"], "memory");
     assert!(output_lines(&http, &id).await?.contains(&"done".to_owned()), "the turn was not cut off");
@@ -146,8 +146,8 @@ async fn a_session_over_its_own_cap_is_reported_while_it_works_and_sleeps_when_i
 async fn a_session_that_could_not_come_back_is_never_put_to_sleep() -> Result<()> {
     let options =
         add_section(scripted_host(&["--no-load"])?, "[limits]\nsession_memory = \"20MiB\"\nmemory = \"20MiB\"");
-    let host = options.start()?;
-    let http = Http::new(&host);
+    let host = options.start_host()?;
+    let http = RestClient::new(&host);
     let (first, second) = (spawn_session(&http, &host).await?, spawn_session(&http, &host).await?);
     run_turn(&http, &first, "hold 40").await?;
     wait_for_session(&http, &first, "a session over its cap", |session| session["resources"]["overLimit"] == true)

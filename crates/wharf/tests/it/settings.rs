@@ -4,8 +4,8 @@
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
 use tempfile::TempDir;
-use wharf_testkit::client::{Client, Frame};
-use wharf_testkit::host::Host;
+use wharf_testkit::client::{ReceivedFrame, TestClient};
+use wharf_testkit::host::TestHost;
 
 use crate::recording::Recording;
 use crate::{connect_client, cwd, join_session, log, open_session, prompt_for_text};
@@ -21,13 +21,13 @@ impl PersistentAgent {
         Ok(Self { folder: TempDir::with_prefix("wharf-settings-")?, recording: Recording::new()? })
     }
 
-    fn start(&self, flags: &[&str]) -> Result<Host> {
+    fn start_host(&self, flags: &[&str]) -> Result<TestHost> {
         let folder = self.folder.path().to_str().context("the path is not UTF-8")?;
-        self.recording.scripted(&[&["--settings", folder], flags].concat())?.start()
+        self.recording.host_options(&[&["--settings", folder], flags].concat())?.start_host()
     }
 
     /// Changes the settings that the agent has stored, as its own configuration or another program could.
-    fn change(&self, change: impl Fn(&mut Value)) -> Result<()> {
+    fn change_settings(&self, change: impl Fn(&mut Value)) -> Result<()> {
         for file in std::fs::read_dir(self.folder.path())? {
             let path = file?.path();
             let mut kept: Value = serde_json::from_slice(&std::fs::read(&path)?)?;
@@ -38,19 +38,19 @@ impl PersistentAgent {
     }
 }
 
-async fn set_mode(client: &Client, session: &str, mode: &str) -> Result<()> {
-    client.request("session/set_mode", json!({ "sessionId": session, "modeId": mode })).await?;
+async fn set_mode(client: &TestClient, session: &str, mode: &str) -> Result<()> {
+    client.call_method("session/set_mode", json!({ "sessionId": session, "modeId": mode })).await?;
     Ok(())
 }
 
-async fn set_option(client: &Client, session: &str, option: &str, value: &str) -> Result<()> {
+async fn set_option(client: &TestClient, session: &str, option: &str, value: &str) -> Result<()> {
     let params = json!({ "sessionId": session, "configId": option, "value": value });
-    client.request("session/set_config_option", params).await?;
+    client.call_method("session/set_config_option", params).await?;
     Ok(())
 }
 
-async fn set_model(client: &Client, session: &str, model: &str) -> Result<()> {
-    client.request("session/set_model", json!({ "sessionId": session, "modelId": model })).await?;
+async fn set_model(client: &TestClient, session: &str, model: &str) -> Result<()> {
+    client.call_method("session/set_model", json!({ "sessionId": session, "modelId": model })).await?;
     Ok(())
 }
 
@@ -74,7 +74,7 @@ async fn agents_rights_are_not_changed_on_return_when_it_kept_its_mode() -> Resu
     for (first, chosen) in [("auto", "ask"), ("ask", "auto")] {
         for by_option in [false, true] {
             let agent = PersistentAgent::new()?;
-            let mut host = agent.start(&["--mode-option", "--first-mode", first])?;
+            let mut host = agent.start_host(&["--mode-option", "--first-mode", first])?;
             let (client, session) = open_session(&host).await?;
             match by_option {
                 false => set_mode(&client, &session, chosen).await?,
@@ -93,7 +93,7 @@ async fn agents_rights_are_not_changed_on_return_when_it_kept_its_mode() -> Resu
 #[tokio::test]
 async fn mode_is_set_again_once_when_the_agent_forgot_it() -> Result<()> {
     let recording = Recording::new()?;
-    let mut host = recording.scripted(&["--mode-option", "--first-mode", "auto"])?.start()?;
+    let mut host = recording.host_options(&["--mode-option", "--first-mode", "auto"])?.start_host()?;
     let (client, session) = open_session(&host).await?;
     set_mode(&client, &session, "ask").await?;
     host.restart()?;
@@ -109,7 +109,7 @@ async fn mode_is_set_again_once_when_the_agent_forgot_it() -> Result<()> {
 #[tokio::test]
 async fn mode_is_taken_from_the_option_alone_when_the_agent_has_no_modes() -> Result<()> {
     let recording = Recording::new()?;
-    let mut host = recording.scripted(&["--only-options", "--first-mode", "auto"])?.start()?;
+    let mut host = recording.host_options(&["--only-options", "--first-mode", "auto"])?.start_host()?;
     let (client, session) = open_session(&host).await?;
     set_option(&client, &session, "mode", "ask").await?;
     host.restart()?;
@@ -121,7 +121,7 @@ async fn mode_is_taken_from_the_option_alone_when_the_agent_has_no_modes() -> Re
 #[tokio::test]
 async fn joiners_are_told_one_value_in_both_spellings() -> Result<()> {
     let agent = PersistentAgent::new()?;
-    let mut host = agent.start(&["--mode-option", "--models", "--first-mode", "auto"])?;
+    let mut host = agent.start_host(&["--mode-option", "--models", "--first-mode", "auto"])?;
     let (client, session) = open_session(&host).await?;
     set_mode(&client, &session, "ask").await?;
     set_model(&client, &session, "large").await?;
@@ -137,21 +137,21 @@ async fn joiners_are_told_one_value_in_both_spellings() -> Result<()> {
         }
         let third = crate::connect_client(&host).await?;
         let start = json!({ "sessionId": session, "cwd": cwd(&host)?, "mcpServers": [] });
-        assert_eq!(current_values(&third.request("session/resume", start).await?), expected, "{again}");
+        assert_eq!(current_values(&third.call_method("session/resume", start).await?), expected, "{again}");
     }
     Ok(())
 }
 
 /// Returns the kinds of settings updates among these frames, in order.
-fn list_settings_updates(frames: &[Frame]) -> Vec<String> {
-    let kinds = frames.iter().filter_map(Frame::update).filter_map(|update| update["sessionUpdate"].as_str());
+fn list_settings_updates(frames: &[ReceivedFrame]) -> Vec<String> {
+    let kinds = frames.iter().filter_map(ReceivedFrame::update).filter_map(|update| update["sessionUpdate"].as_str());
     kinds.filter(|kind| matches!(*kind, "current_mode_update" | "config_option_update")).map(str::to_owned).collect()
 }
 
 #[tokio::test]
 async fn change_is_told_once_in_each_spelling_however_the_agent_reports_it() -> Result<()> {
     for report in [&[][..], &["--report", "before"], &["--report", "after"], &["--report", "both"]] {
-        let host = crate::scripted_host(&[&["--mode-option"], report].concat())?.start()?;
+        let host = crate::scripted_host(&[&["--mode-option"], report].concat())?.start_host()?;
         let (first, session) = open_session(&host).await?;
         let second = join_session(&host, &session).await?;
         for (round, mode) in ["auto", "ask", "auto"].into_iter().enumerate() {
@@ -162,20 +162,22 @@ async fn change_is_told_once_in_each_spelling_however_the_agent_reports_it() -> 
             for kind in ["current_mode_update", "config_option_update"] {
                 // The two may arrive in any order, so each is searched among all received frames.
                 let count = round + 1;
-                let come =
-                    |client: &Client| list_settings_updates(&client.transcript()).iter().filter(|k| *k == kind).count();
-                let found =
-                    wharf_testkit::look::until(wharf_testkit::PATIENCE, || Ok((come(&second) >= count).then_some(())));
+                let come = |client: &TestClient| {
+                    list_settings_updates(&client.received_frames()).iter().filter(|k| *k == kind).count()
+                };
+                let found = wharf_testkit::polling::poll_until(wharf_testkit::WAIT_LIMIT, || {
+                    Ok((come(&second) >= count).then_some(()))
+                });
                 found.await?.with_context(|| format!("{report:?} {mode}: no {kind}"))?;
             }
         }
-        let mut kinds = list_settings_updates(&second.transcript());
+        let mut kinds = list_settings_updates(&second.received_frames());
         kinds.sort();
         let (modes, options) = (["current_mode_update"; 3], ["config_option_update"; 3]);
         assert_eq!(kinds, [options, modes].concat(), "{report:?}");
         let logged = log::list_events(&host, &session, "agent_updated")?;
         assert_eq!(logged.len(), 6, "{report:?}: nothing else was told, from the beginning on: {logged:?}");
-        for update in second.transcript().iter().filter_map(Frame::update) {
+        for update in second.received_frames().iter().filter_map(ReceivedFrame::update) {
             let option = &update["configOptions"][1];
             assert!(option.is_null() || option["id"] == "mode", "{update}");
         }
@@ -185,9 +187,9 @@ async fn change_is_told_once_in_each_spelling_however_the_agent_reports_it() -> 
 
 #[tokio::test]
 async fn setting_is_in_the_log_when_its_answer_has_come() -> Result<()> {
-    let host = crate::scripted_host(&["--mode-option", "--models"])?.start()?;
+    let host = crate::scripted_host(&["--mode-option", "--models"])?.start_host()?;
     let (client, session) = open_session(&host).await?;
-    let newest = |host: &Host| -> Result<Value> {
+    let newest = |host: &TestHost| -> Result<Value> {
         let events = log::list_events(host, &session, "settings_changed")?;
         Ok(events.last().context("no fact")?["settings"].clone())
     };
@@ -207,7 +209,7 @@ async fn setting_is_in_the_log_when_its_answer_has_come() -> Result<()> {
 #[tokio::test]
 async fn model_of_set_model_is_reported_and_restored_on_return() -> Result<()> {
     let recording = Recording::new()?;
-    let mut host = recording.scripted(&["--models"])?.start()?;
+    let mut host = recording.host_options(&["--models"])?.start_host()?;
     let (first, session) = open_session(&host).await?;
     set_model(&first, &session, "large").await?;
     let expected = (json!("ask"), json!("large"), json!({ "model": "large" }));
@@ -226,7 +228,8 @@ async fn model_spellings_are_kept_apart_when_their_values_differ() -> Result<()>
     for keeps in [false, true] {
         let agent = PersistentAgent::new()?;
         let flags = ["--split-models"];
-        let mut host = if keeps { agent.start(&flags)? } else { agent.recording.scripted(&flags)?.start()? };
+        let mut host =
+            if keeps { agent.start_host(&flags)? } else { agent.recording.host_options(&flags)?.start_host()? };
         let (first, session) = open_session(&host).await?;
         set_model(&first, &session, "large[high]").await?;
         host.restart()?;
@@ -245,12 +248,12 @@ async fn model_spellings_are_kept_apart_when_their_values_differ() -> Result<()>
 #[tokio::test]
 async fn options_are_compared_again_after_each_that_is_set() -> Result<()> {
     let agent = PersistentAgent::new()?;
-    let mut host = agent.start(&["--only-options", "--effort-option"])?;
+    let mut host = agent.start_host(&["--only-options", "--effort-option"])?;
     let (first, session) = open_session(&host).await?;
     set_option(&first, &session, "effort", "high").await?;
-    host.kill9()?;
+    host.kill()?;
     // Setting the mode back also sets the effort to low.
-    agent.change(|kept| kept["mode"] = "auto".into())?;
+    agent.change_settings(|kept| kept["mode"] = "auto".into())?;
     host.restart()?;
     let second = connect_client(&host).await?;
     assert_eq!(prompt_for_text(&second, &session, "settings").await?, "mode=ask model=small effort=high");
@@ -264,10 +267,10 @@ async fn options_are_compared_again_after_each_that_is_set() -> Result<()> {
 async fn mode_beside_odd_json_is_restored_and_reported() -> Result<()> {
     let odd = [r#""_meta":{"x":1e400},"#, r#""_meta":{"x":"\ud83d"},"#];
     for odd in odd {
-        let mut host = crate::scripted_host(&[])?.start()?;
+        let mut host = crate::scripted_host(&[])?.start_host()?;
         let (first, session) = open_session(&host).await?;
         let update = format!(r#"rawupdate {{{odd}"sessionUpdate":"current_mode_update","currentModeId":"auto"}}"#);
-        first.prompt(&session, &update).await?;
+        first.send_prompt(&session, &update).await?;
         host.restart()?;
         let second = connect_client(&host).await?;
         let loaded = second.load_session(&session, &cwd(&host)?).await?;

@@ -3,19 +3,19 @@
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
 use tempfile::TempDir;
-use wharf_testkit::host::Host;
-use wharf_testkit::http::Http;
+use wharf_testkit::host::TestHost;
+use wharf_testkit::http::RestClient;
 
 use crate::cli;
 use crate::{connect_client, cwd, expect_error, open_session, prompt_for_text, scripted_host};
 
 /// Creates a session whose agent does not report its mode on return and refuses to set it.
-async fn create_stuck_session(folder: &TempDir) -> Result<(Host, String)> {
+async fn create_stuck_session(folder: &TempDir) -> Result<(TestHost, String)> {
     let folder = folder.path().to_str().context("the path is not UTF-8")?;
-    let mut host = scripted_host(&["--settings", folder, "--refuse-same", "--silent-load"])?.start()?;
+    let mut host = scripted_host(&["--settings", folder, "--refuse-same", "--silent-load"])?.start_host()?;
     let (client, session) = open_session(&host).await?;
-    client.request("session/set_mode", json!({ "sessionId": session, "modeId": "auto" })).await?;
-    client.prompt(&session, "echo before").await?;
+    client.call_method("session/set_mode", json!({ "sessionId": session, "modeId": "auto" })).await?;
+    client.send_prompt(&session, "echo before").await?;
     host.restart()?;
     Ok((host, session))
 }
@@ -38,7 +38,7 @@ async fn refusal_names_the_value_and_the_agents_reason_on_every_surface() -> Res
     assert_names_reason(&error.message);
     assert_eq!(error.data["reason"], "start_failed", "{error}");
     assert_eq!(error.data["agentError"]["data"], json!({ "current": "auto" }), "{error}");
-    let answer = Http::new(&host).post(&format!("/sessions/{session}/resume"), &json!({})).await?;
+    let answer = RestClient::new(&host).post(&format!("/sessions/{session}/resume"), &json!({})).await?;
     assert_eq!(answer.status, 502);
     assert_names_reason(answer.json()["detail"].as_str().unwrap_or_default());
     assert_eq!(answer.json()["agentError"]["data"], json!({ "current": "auto" }), "{}", answer.json());
@@ -58,10 +58,10 @@ async fn agents_own_settings_are_accepted_when_the_caller_says_so() -> Result<()
         match way {
             "rest" => {
                 let path = format!("/sessions/{session}/resume");
-                Http::new(&host).post(&path, &accept).await?.expect(200)?;
+                RestClient::new(&host).post(&path, &accept).await?.expect(200)?;
             }
             "cli" => drop(cli::run_wharf(&host, &["resume", &session, "--accept-agent-settings"])?),
-            method => drop(client.request(&format!("session/{method}"), params).await?),
+            method => drop(client.call_method(&format!("session/{method}"), params).await?),
         }
         assert!(prompt_for_text(&client, &session, "settings").await?.starts_with("mode=auto "), "{way}");
     }
@@ -81,7 +81,7 @@ async fn another_mode_is_taken_when_the_caller_names_one() -> Result<()> {
                 let path = format!("/sessions/{session}/resume");
                 // Effort and model have no other spelling either: they are refused like the mode.
                 let body = json!({ "sessionMode": "ask", "acceptAgentSettings": true });
-                Http::new(&host).post(&path, &body).await?.expect(200)?;
+                RestClient::new(&host).post(&path, &body).await?.expect(200)?;
             }
             "cli" => {
                 let flags = ["resume", &session, "--session-mode", "ask", "--accept-agent-settings"];
@@ -90,7 +90,7 @@ async fn another_mode_is_taken_when_the_caller_names_one() -> Result<()> {
             _ => {
                 let mut params = params;
                 params["_meta"]["wharf"]["acceptAgentSettings"] = true.into();
-                client.request("session/load", params).await?;
+                client.call_method("session/load", params).await?;
             }
         }
         assert!(prompt_for_text(&client, &session, "settings").await?.starts_with("mode=ask "), "{way}");
@@ -116,10 +116,10 @@ async fn prompt_verb_fails_when_the_session_cannot_come_back() -> Result<()> {
 
 #[tokio::test]
 async fn mode_and_acceptance_are_checked_in_the_body() -> Result<()> {
-    let host = scripted_host(&[])?.start()?;
+    let host = scripted_host(&[])?.start_host()?;
     let (_client, session) = open_session(&host).await?;
     for wrong in [json!({ "sessionMode": 7 }), json!({ "acceptAgentSettings": "yes" }), json!({ "sessionMode": "" })] {
-        let answer = Http::new(&host).post(&format!("/sessions/{session}/resume"), &wrong).await?;
+        let answer = RestClient::new(&host).post(&format!("/sessions/{session}/resume"), &wrong).await?;
         assert_eq!(answer.status, 422, "{wrong}");
     }
     Ok(())

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use wharf_testkit::procs;
+use wharf_testkit::processes;
 
 use crate::raw_client::{self, RawClient};
 use crate::{cwd, scripted_host};
@@ -32,19 +32,19 @@ async fn read_all(client: &mut RawClient, mut look: impl FnMut() -> Result<()>) 
 
 #[tokio::test]
 async fn client_that_never_reads_slows_no_other_and_gets_everything_later() -> Result<()> {
-    let host = scripted_host(&[])?.start()?;
+    let host = scripted_host(&[])?.start_host()?;
     let mut reader = RawClient::open(&host).await?;
     let session = reader.new_session(&cwd(&host)?).await?;
     let mut slow = RawClient::open(&host).await?;
-    slow.load(7, &session, &cwd(&host)?).await?;
+    slow.load_session(7, &session, &cwd(&host)?).await?;
     slow.answer(7).await?;
-    reader.prompt(2, &session, "echo warm").await?;
+    reader.send_prompt(2, &session, "echo warm").await?;
     reader.answer(2).await?;
     let before = host.rss_kib().context("no memory")?;
     let mut most = before;
-    reader.prompt(3, &session, &format!("burst {UPDATE_COUNT} 200")).await?;
+    reader.send_prompt(3, &session, &format!("burst {UPDATE_COUNT} 200")).await?;
     read_all(&mut reader, || {
-        most = most.max(procs::rss_kib(host.pid()).context("the host is gone")?);
+        most = most.max(processes::rss_kib(host.pid()).context("the host is gone")?);
         Ok(())
     })
     .await?;
@@ -53,7 +53,7 @@ async fn client_that_never_reads_slows_no_other_and_gets_everything_later() -> R
     ensure!(most - before < MAX_GROWTH_KIB, "the host grew by {} KiB", most - before);
 
     read_all(&mut slow, || Ok(())).await?;
-    reader.prompt(4, &session, "echo afterwards").await?;
+    reader.send_prompt(4, &session, "echo afterwards").await?;
     let prompt = slow.next().await?.context("the connection ended")?;
     assert!(prompt.contains("user_message_chunk") && prompt.contains("echo afterwards"), "{prompt}");
     let live = slow.next().await?.context("the connection ended")?;

@@ -4,20 +4,20 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
-use wharf_testkit::client::Client;
-use wharf_testkit::host::Host;
+use wharf_testkit::client::TestClient;
+use wharf_testkit::host::TestHost;
 
 use crate::{
     add_scripted_agent, connect_client, connect_client_of, cwd, join_session, log, open_session, scripted_host,
     without_usage,
 };
 
-async fn fetch_status(client: &Client, session: &str) -> Result<Value> {
-    Ok(without_usage(client.request("session/status", json!({ "sessionId": session })).await?))
+async fn fetch_status(client: &TestClient, session: &str) -> Result<Value> {
+    Ok(without_usage(client.call_method("session/status", json!({ "sessionId": session })).await?))
 }
 
-async fn fetch_list(client: &Client, params: Value) -> Result<Value> {
-    Ok(without_usage(client.request("session/list", params).await?))
+async fn fetch_list(client: &TestClient, params: Value) -> Result<Value> {
+    Ok(without_usage(client.call_method("session/list", params).await?))
 }
 
 fn list_ids(list: &Value) -> Vec<String> {
@@ -25,13 +25,13 @@ fn list_ids(list: &Value) -> Vec<String> {
     sessions.filter_map(|session| session["sessionId"].as_str().map(str::to_owned)).collect()
 }
 
-async fn new_session(client: &Client, cwd: &Path) -> Result<String> {
+async fn new_session(client: &TestClient, cwd: &Path) -> Result<String> {
     Ok(client.new_session(cwd.to_str().context("not UTF-8")?).await?)
 }
 
 #[tokio::test]
 async fn status_of_a_running_session_is_live_and_of_an_ended_one_not_found() -> Result<()> {
-    let mut host = add_scripted_agent(scripted_host(&[])?, "mortal", &["--no-load"])?.start()?;
+    let mut host = add_scripted_agent(scripted_host(&[])?, "mortal", &["--no-load"])?.start_host()?;
     let (first, session) = open_session(&host).await?;
     let mortal = connect_client_of(&host, "mortal").await?.new_session(&cwd(&host)?).await?;
     let second = connect_client(&host).await?;
@@ -40,8 +40,8 @@ async fn status_of_a_running_session_is_live_and_of_an_ended_one_not_found() -> 
     let running = first.start_prompt(&session, "echo on it; ask").await;
     let ask = first.expect_request("session/request_permission").await;
     assert_eq!(fetch_status(&second, &session).await?, live("awaiting_input", 1));
-    first.respond(ask.id(), json!({ "outcome": { "outcome": "selected", "optionId": "allow_once" } })).await;
-    running.answer().await?;
+    first.send_result(ask.id(), json!({ "outcome": { "outcome": "selected", "optionId": "allow_once" } })).await;
+    running.wait_answer().await?;
     let _running = first.start_prompt(&session, "echo again; hang").await;
     first.expect_text("again").await;
     assert_eq!(fetch_status(&second, &session).await?, live("running", 1));
@@ -64,7 +64,7 @@ async fn status_of_a_running_session_is_live_and_of_an_ended_one_not_found() -> 
 }
 
 /// Asks as fast as possible; the benchmark measures the rate.
-async fn probe_status(client: &Client, session: &str, times: usize) -> Result<()> {
+async fn probe_status(client: &TestClient, session: &str, times: usize) -> Result<()> {
     for _ in 0..times {
         assert_eq!(fetch_status(client, session).await?["status"], "live");
     }
@@ -73,7 +73,7 @@ async fn probe_status(client: &Client, session: &str, times: usize) -> Result<()
 
 #[tokio::test]
 async fn asking_for_the_status_appends_nothing_and_works_while_the_agent_hangs() -> Result<()> {
-    let host = scripted_host(&["--no-cancel"])?.start()?;
+    let host = scripted_host(&["--no-cancel"])?.start_host()?;
     let (first, session) = open_session(&host).await?;
     let _running = first.start_prompt(&session, "echo on it; hang hard").await;
     first.expect_text("on it").await;
@@ -88,19 +88,19 @@ async fn asking_for_the_status_appends_nothing_and_works_while_the_agent_hangs()
 
 #[tokio::test]
 async fn the_status_is_answered_while_the_session_streams_at_full_rate() -> Result<()> {
-    let host = scripted_host(&[])?.start()?;
+    let host = scripted_host(&[])?.start_host()?;
     let (first, session) = open_session(&host).await?;
     let running = first.start_prompt(&session, "burst 60000 100; echo end").await;
-    first.expect("some of it", |frame| frame.index().is_some()).await;
+    first.expect("some of it", |frame| frame.chunk_index().is_some()).await;
     let second = connect_client(&host).await?;
     probe_status(&second, &session, 200).await?;
-    running.answer().await?;
+    running.wait_answer().await?;
     Ok(())
 }
 
 #[tokio::test]
 async fn status_request_does_not_wake_a_cold_session() -> Result<()> {
-    let mut host = scripted_host(&[])?.start()?;
+    let mut host = scripted_host(&[])?.start_host()?;
     let (_first, session) = open_session(&host).await?;
     host.restart()?;
     log::expect_event(&host, &session, "ended", |_| true).await?;
@@ -116,15 +116,15 @@ async fn status_request_does_not_wake_a_cold_session() -> Result<()> {
 
 #[tokio::test]
 async fn the_list_shows_the_sessions_of_the_connections_agent_newest_first() -> Result<()> {
-    let host = add_scripted_agent(scripted_host(&[])?, "other", &["--no-modes"])?.start()?;
+    let host = add_scripted_agent(scripted_host(&[])?, "other", &["--no-modes"])?.start_host()?;
     let (first, one) = open_session(&host).await?;
     let two = first.new_session(&cwd(&host)?).await?;
-    first.prompt(&two, "title A good name; echo hi").await?;
+    first.send_prompt(&two, "title A good name; echo hi").await?;
     let other = connect_client_of(&host, "other").await?;
     let three = other.new_session(&cwd(&host)?).await?;
     // The agent is named at the session's creation, not by the connection.
     let new = json!({ "cwd": cwd(&host)?, "mcpServers": [], "_meta": { "wharf": { "agent": "other" } } });
-    let opened = first.request("session/new", new).await?;
+    let opened = first.call_method("session/new", new).await?;
     let four = opened["sessionId"].as_str().context("no id")?.to_owned();
     assert!(opened.get("modes").is_none(), "of the other agent: {opened}");
 
@@ -144,7 +144,7 @@ async fn the_list_shows_the_sessions_of_the_connections_agent_newest_first() -> 
 
 #[tokio::test]
 async fn list_can_be_filtered_by_directory() -> Result<()> {
-    let host = scripted_host(&[])?.start()?;
+    let host = scripted_host(&[])?.start_host()?;
     let (here, there) = (host.directory().join("here"), host.directory().join("there"));
     std::fs::create_dir(&here)?;
     std::fs::create_dir(&there)?;
@@ -159,11 +159,11 @@ async fn list_can_be_filtered_by_directory() -> Result<()> {
 }
 
 /// Creates sessions and ends them, so that many of them use little memory.
-async fn create_ended_sessions(host: &Host, client: &Client, count: usize) -> Result<Vec<String>> {
+async fn create_ended_sessions(host: &TestHost, client: &TestClient, count: usize) -> Result<Vec<String>> {
     let mut made = Vec::new();
     for _ in 0..count {
         let session = client.new_session(&cwd(host)?).await?;
-        client.request("session/close", json!({ "sessionId": session })).await?;
+        client.call_method("session/close", json!({ "sessionId": session })).await?;
         made.push(session);
     }
     Ok(made)
@@ -171,7 +171,7 @@ async fn create_ended_sessions(host: &Host, client: &Client, count: usize) -> Re
 
 #[tokio::test]
 async fn list_pages_stay_consistent_while_sessions_come_and_go() -> Result<()> {
-    let host = scripted_host(&[])?.start()?;
+    let host = scripted_host(&[])?.start_host()?;
     let client = connect_client(&host).await?;
     let mut made = create_ended_sessions(&host, &client, 104).await?;
     let first = fetch_list(&client, json!({})).await?;
@@ -180,7 +180,7 @@ async fn list_pages_stay_consistent_while_sessions_come_and_go() -> Result<()> {
     // One session is added at the beginning, and the one at the page boundary is gone.
     create_ended_sessions(&host, &client, 1).await?;
     let seam = list_ids(&first).pop().context("no session")?;
-    client.request("session/delete", json!({ "sessionId": seam })).await?;
+    client.call_method("session/delete", json!({ "sessionId": seam })).await?;
     let second = fetch_list(&client, json!({ "cursor": cursor })).await?;
     assert!(second.get("nextCursor").is_none());
     made.reverse();
@@ -190,45 +190,45 @@ async fn list_pages_stay_consistent_while_sessions_come_and_go() -> Result<()> {
 
 #[tokio::test]
 async fn a_session_that_is_deleted_is_gone_and_deleting_it_again_succeeds() -> Result<()> {
-    let host = scripted_host(&[])?.start()?;
+    let host = scripted_host(&[])?.start_host()?;
     let (first, session) = open_session(&host).await?;
     let second = join_session(&host, &session).await?;
     let delete = json!({ "sessionId": session });
-    let error = crate::expect_error(second.request("session/delete", delete.clone()).await)?;
+    let error = crate::expect_error(second.call_method("session/delete", delete.clone()).await)?;
     assert_eq!(error.data["reason"], "in_use", "{error}");
-    first.prompt(&session, "echo still there").await?;
+    first.send_prompt(&session, "echo still there").await?;
     let force = json!({ "sessionId": session, "_meta": { "wharf": { "force": true } } });
-    second.request("session/delete", force).await?;
+    second.call_method("session/delete", force).await?;
     assert!(!log::session_dir(&host, &session).exists());
-    second.request("session/delete", delete.clone()).await?;
-    second.request("session/delete", json!({ "sessionId": "sess_unknown" })).await?;
+    second.call_method("session/delete", delete.clone()).await?;
+    second.call_method("session/delete", json!({ "sessionId": "sess_unknown" })).await?;
     assert_eq!(fetch_status(&second, &session).await?["status"], "not_found");
     assert_eq!(list_ids(&fetch_list(&second, json!({})).await?), [""; 0]);
-    let error = crate::expect_error(first.prompt(&session, "echo hello?").await)?;
+    let error = crate::expect_error(first.send_prompt(&session, "echo hello?").await)?;
     assert!(error.code == -32002 || error.data["reason"] == "unavailable", "{error}");
     Ok(())
 }
 
 #[tokio::test]
 async fn close_ends_a_session_only_for_its_last_client_or_with_force() -> Result<()> {
-    let host = scripted_host(&["--close"])?.start()?;
+    let host = scripted_host(&["--close"])?.start_host()?;
     let (first, session) = open_session(&host).await?;
     let second = join_session(&host, &session).await?;
-    second.request("session/close", json!({ "sessionId": session })).await?;
+    second.call_method("session/close", json!({ "sessionId": session })).await?;
     assert_eq!(fetch_status(&first, &session).await?["_meta"]["wharf"]["clients"], 1);
     assert_eq!(crate::prompt_for_text(&first, &session, "echo alone").await?, "alone");
-    assert!(second.texts().is_empty(), "whoever closes leaves");
-    first.request("session/close", json!({ "sessionId": session })).await?;
+    assert!(second.chunk_texts().is_empty(), "whoever closes leaves");
+    first.call_method("session/close", json!({ "sessionId": session })).await?;
     assert_eq!(fetch_status(&first, &session).await?["status"], "not_found");
 
     let (first, session) = open_session(&host).await?;
     let second = join_session(&host, &session).await?;
     let force = json!({ "sessionId": session, "_meta": { "wharf": { "force": true } } });
-    second.request("session/close", force).await?;
+    second.call_method("session/close", force).await?;
     assert_eq!(fetch_status(&first, &session).await?["status"], "not_found");
     let ended = log::list_events(&host, &session, "ended")?;
     assert_eq!(ended[0]["ending"]["reason"], "closed");
-    let error = crate::expect_error(first.request("session/close", json!({ "sessionId": "sess_unknown" })).await)?;
+    let error = crate::expect_error(first.call_method("session/close", json!({ "sessionId": "sess_unknown" })).await)?;
     assert_eq!(error.code, -32002);
     Ok(())
 }

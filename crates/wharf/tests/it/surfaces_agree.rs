@@ -5,8 +5,8 @@ use std::fs;
 
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
-use wharf_testkit::host::Host;
-use wharf_testkit::http::Http;
+use wharf_testkit::host::TestHost;
+use wharf_testkit::http::RestClient;
 
 use crate::mcp_client::Mcp;
 use crate::rest::{output_lines, send_prompt, wait_until_idle};
@@ -24,21 +24,21 @@ fn session_id(session: &Value) -> Result<String> {
 }
 
 /// Starts the session with this number; surfaces take turns.
-async fn start_session(host: &Host, http: &Http, mcp: &mut Mcp, number: usize) -> Result<String> {
+async fn start_session(host: &TestHost, http: &RestClient, mcp: &mut Mcp, number: usize) -> Result<String> {
     let (label, workspace) = session_label(number);
     let arguments = json!({ "adapter": "scripted", "workspaceSlug": workspace, "label": label });
     match number % 3 {
         0 => session_id(&http.post("/sessions/agent", &arguments).await?.expect(201)?),
-        1 => session_id(&mcp.call("start_agent_session", arguments).await?),
+        1 => session_id(&mcp.call_tool("start_agent_session", arguments).await?),
         _ => cli::start_kept_session(host, &["--workspace", workspace, "--label", &label]),
     }
 }
 
 /// Prompts the session through another surface than the one that started it.
-async fn prompt_session(host: &Host, http: &Http, mcp: &mut Mcp, number: usize, session: &str) -> Result<()> {
+async fn prompt_session(host: &TestHost, http: &RestClient, mcp: &mut Mcp, number: usize, session: &str) -> Result<()> {
     let text = format!("echo output of {number}");
     match number % 3 {
-        0 => drop(mcp.call("prompt_agent_session", json!({ "sessionId": session, "prompt": text })).await?),
+        0 => drop(mcp.call_tool("prompt_agent_session", json!({ "sessionId": session, "prompt": text })).await?),
         1 => drop(cli::run_wharf(host, &["prompt", session, &text])?),
         _ => drop(send_prompt(http, session, &text).await?),
     }
@@ -51,14 +51,14 @@ fn list_ids(list: &Value) -> Result<BTreeSet<String>> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn ten_sessions_in_four_workspaces_look_the_same_on_every_surface() -> Result<()> {
-    let host = scripted_host(&[])?.start()?;
-    let http = Http::new(&host);
+    let host = scripted_host(&[])?.start_host()?;
+    let http = RestClient::new(&host);
     for slug in WORKSPACE_SLUGS {
         let path = host.directory().join(slug);
         fs::create_dir_all(&path)?;
         http.post("/workspaces", &json!({ "slug": slug, "path": path })).await?.expect(201)?;
     }
-    let mut mcp = Mcp::stdio(&host)?;
+    let mut mcp = Mcp::over_stdio(&host)?;
     let mut sessions = Vec::new();
     for number in 0..SESSION_COUNT {
         sessions.push(start_session(&host, &http, &mut mcp, number).await?);
@@ -69,7 +69,7 @@ async fn ten_sessions_in_four_workspaces_look_the_same_on_every_surface() -> Res
     }
     let expected: BTreeSet<String> = sessions.iter().cloned().collect();
     let shell: Value = serde_json::from_str(&cli::run_wharf(&host, &["sessions", "--all", "--json"])?)?;
-    let by_mcp = mcp.call("list_agent_sessions", json!({})).await?;
+    let by_mcp = mcp.call_tool("list_agent_sessions", json!({})).await?;
     for list in [http.get("/sessions").await?.expect(200)?, by_mcp, shell] {
         assert_eq!(list_ids(&list)?, expected);
     }
@@ -79,7 +79,7 @@ async fn ten_sessions_in_four_workspaces_look_the_same_on_every_surface() -> Res
         assert_eq!((&seen["workspaceSlug"], &seen["label"]), (&json!(workspace), &json!(label)));
         let lines = [format!("output of {number}"), "── turn-end (end_turn) ──".to_owned()];
         assert_eq!(output_lines(&http, session).await?, lines);
-        let by_mcp = mcp.call("get_agent_session_output", json!({ "sessionId": session })).await?;
+        let by_mcp = mcp.call_tool("get_agent_session_output", json!({ "sessionId": session })).await?;
         assert_eq!(by_mcp["lines"], json!(lines));
         assert_eq!(cli::run_wharf(&host, &["output", &label])?, format!("{}\n", lines.join("\n")));
     }

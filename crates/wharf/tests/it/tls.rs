@@ -12,9 +12,9 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 use tokio_tungstenite::tungstenite::client::IntoClientRequest;
-use wharf_testkit::PATIENCE;
-use wharf_testkit::client::Client;
-use wharf_testkit::host::{Host, HostOptions};
+use wharf_testkit::WAIT_LIMIT;
+use wharf_testkit::client::TestClient;
+use wharf_testkit::host::{HostOptions, TestHost};
 
 use crate::program::run_failing_serve;
 use crate::{add_section, cwd, prompt_for_text, scripted_host};
@@ -52,7 +52,7 @@ impl CertificatePair {
     }
 
     /// Connects and offers these protocols.
-    pub(crate) async fn connect(&self, host: &Host, alpn: &[&str]) -> Result<TlsStream<TcpStream>> {
+    pub(crate) async fn connect(&self, host: &TestHost, alpn: &[&str]) -> Result<TlsStream<TcpStream>> {
         let mut roots = RootCertStore::empty();
         roots.add(CertificateDer::from_pem_file(self.cert())?)?;
         let provider = Arc::new(rustls::crypto::ring::default_provider());
@@ -65,7 +65,7 @@ impl CertificatePair {
     }
 }
 
-fn listen_port(host: &Host) -> Result<u16> {
+fn listen_port(host: &TestHost) -> Result<u16> {
     Ok(host.url().rsplit(':').next().context("no port")?.parse()?)
 }
 
@@ -74,7 +74,7 @@ async fn response_head(mut stream: TlsStream<TcpStream>, path: &str, headers: &s
     stream.write_all(format!("GET {path} HTTP/1.1\r\n{headers}\r\n").as_bytes()).await?;
     let mut head = Vec::new();
     while !head.ends_with(b"\r\n\r\n") {
-        head.push(tokio::time::timeout(PATIENCE, stream.read_u8()).await??);
+        head.push(tokio::time::timeout(WAIT_LIMIT, stream.read_u8()).await??);
     }
     Ok(String::from_utf8(head)?)
 }
@@ -87,7 +87,7 @@ async fn session_works_over_tls_from_another_address() -> Result<()> {
     let options = pair.on(scripted_host(&[])?, "0.0.0.0:0");
     let host =
         HostOptions { config: options.config.map(|text| format!("hosts = [\"box.example\"]\n{text}")), ..options };
-    let host = host.start()?;
+    let host = host.start_host()?;
     assert_eq!(host.url(), format!("https://box.example:{}", listen_port(&host)?));
 
     let stream = pair.connect(&host, &["http/1.1"]).await?;
@@ -95,7 +95,7 @@ async fn session_works_over_tls_from_another_address() -> Result<()> {
     let mut request = format!("wss://box.example:{}/acp", listen_port(&host)?).into_client_request()?;
     request.headers_mut().insert("authorization", format!("Bearer {}", host.token()).parse()?);
     let (socket, _) = tokio_tungstenite::client_async(request, stream).await?;
-    let client = Client::over(socket);
+    let client = TestClient::from_socket(socket);
     client.initialize().await?;
     let session = client.new_session(&cwd(&host)?).await?;
     assert_eq!(prompt_for_text(&client, &session, "echo through").await?, "through");
@@ -110,7 +110,7 @@ async fn session_works_over_tls_from_another_address() -> Result<()> {
 #[tokio::test]
 async fn http2_is_negotiated_and_accepts_pages_of_the_same_origin() -> Result<()> {
     let pair = CertificatePair::new()?;
-    let host = pair.on(scripted_host(&[])?, "127.0.0.1:0").start()?;
+    let host = pair.on(scripted_host(&[])?, "127.0.0.1:0").start_host()?;
     let stream = pair.connect(&host, &["h2", "http/1.1"]).await?;
     assert_eq!(stream.get_ref().1.alpn_protocol(), Some(&b"h2"[..]));
     let (requests, connection) = h2::client::handshake(stream).await?;
@@ -121,7 +121,7 @@ async fn http2_is_negotiated_and_accepts_pages_of_the_same_origin() -> Result<()
         let request = tokio_tungstenite::tungstenite::http::Request::get(format!("{own}/sessions"));
         let request = request.header("origin", origin).header("authorization", format!("Bearer {}", host.token()));
         let (answer, _) = requests.clone().ready().await?.send_request(request.body(())?, true)?;
-        assert_eq!(tokio::time::timeout(PATIENCE, answer).await??.status(), expected, "{origin}");
+        assert_eq!(tokio::time::timeout(WAIT_LIMIT, answer).await??.status(), expected, "{origin}");
     }
     Ok(())
 }
@@ -131,7 +131,7 @@ async fn rebinding_and_foreign_pages_are_refused_on_every_address() -> Result<()
     let pair = CertificatePair::new()?;
     let mut options = pair.on(scripted_host(&[])?, "0.0.0.0:0");
     options.config.get_or_insert_default().insert_str(0, "hosts = [\"box.example\"]\n");
-    let host = options.start()?;
+    let host = options.start_host()?;
     let port = listen_port(&host)?;
     let allowed = format!("{UPGRADE_HEADERS}Authorization: Bearer {}\r\n", host.token());
     let own = format!("box.example:{port}");
@@ -159,7 +159,7 @@ async fn rebinding_and_foreign_pages_are_refused_on_every_address() -> Result<()
 async fn endless_tls_handshake_times_out_and_blocks_no_other_client() -> Result<()> {
     let pair = CertificatePair::new()?;
     let options = add_section(scripted_host(&[])?, "[limits]\nsilence = \"1s\"");
-    let host = pair.on(options, "127.0.0.1:0").start()?;
+    let host = pair.on(options, "127.0.0.1:0").start_host()?;
     let mut silent = TcpStream::connect(("127.0.0.1", listen_port(&host)?)).await?;
     let mut half = TcpStream::connect(("127.0.0.1", listen_port(&host)?)).await?;
     // These bytes begin a ClientHello.
@@ -171,7 +171,7 @@ async fn endless_tls_handshake_times_out_and_blocks_no_other_client() -> Result<
     assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
     for (what, stream) in [("silent", &mut silent), ("half", &mut half), ("plain", &mut plain)] {
         let mut rest = Vec::new();
-        let end = tokio::time::timeout(PATIENCE, stream.read_to_end(&mut rest)).await;
+        let end = tokio::time::timeout(WAIT_LIMIT, stream.read_to_end(&mut rest)).await;
         end.with_context(|| format!("{what} was not cut off"))?.ok();
         assert!(!rest.starts_with(b"HTTP"), "{what}");
     }
@@ -223,10 +223,10 @@ fn addresses_beyond_loopback_need_tls_or_an_explicit_opt_out() -> Result<()> {
     }
 
     let options = HostOptions { listen: Some("0.0.0.0:0".to_owned()), ..scripted_host(&[])? };
-    let mut host = options.argument("--insecure-no-tls").start()?;
-    assert!(host.stderr().contains("--insecure-no-tls"), "{}", host.stderr());
+    let mut host = options.with_argument("--insecure-no-tls").start_host()?;
+    assert!(host.read_stderr().contains("--insecure-no-tls"), "{}", host.read_stderr());
     assert!(host.url().starts_with("http://127.0.0.1:"), "{}", host.url());
     host.restart()?;
-    assert!(host.stderr().contains("--insecure-no-tls"), "at every start: {}", host.stderr());
+    assert!(host.read_stderr().contains("--insecure-no-tls"), "at every start: {}", host.read_stderr());
     Ok(())
 }

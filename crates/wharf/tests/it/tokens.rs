@@ -5,14 +5,14 @@ use std::process::Output;
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 use tokio_tungstenite::tungstenite::{self, client::IntoClientRequest};
-use wharf_testkit::client::{Client, Credentials, connect};
-use wharf_testkit::host::Host;
-use wharf_testkit::http::Http;
+use wharf_testkit::client::{Credentials, TestClient, connect};
+use wharf_testkit::host::TestHost;
+use wharf_testkit::http::RestClient;
 
 use crate::program::wharf_command;
 
 /// Runs `wharf token` on the state of this host.
-pub(crate) fn run_token(host: &Host, arguments: &[&str]) -> Result<Output> {
+pub(crate) fn run_token(host: &TestHost, arguments: &[&str]) -> Result<Output> {
     let (verb, rest) = arguments.split_first().context("no verb")?;
     Ok(wharf_command(&["token", verb, "--state-dir"]).arg(host.state_dir()).args(rest).output()?)
 }
@@ -28,7 +28,7 @@ pub(crate) fn expect_stderr(output: Output) -> Result<String> {
     Ok(String::from_utf8(output.stderr)?)
 }
 
-pub(crate) fn create_token(host: &Host, arguments: &[&str]) -> Result<(String, String)> {
+pub(crate) fn create_token(host: &TestHost, arguments: &[&str]) -> Result<(String, String)> {
     let made = expect_stdout(run_token(host, &[&["create", "--json"], arguments].concat())?)?;
     let made: Value = serde_json::from_str(&made)?;
     let text = |key: &str| made[key].as_str().map(str::to_owned).with_context(|| format!("no {key} in {made}"));
@@ -36,7 +36,7 @@ pub(crate) fn create_token(host: &Host, arguments: &[&str]) -> Result<(String, S
 }
 
 /// Returns the HTTP status with which a connection with this token is refused; `None` if it is accepted.
-pub(crate) async fn refused_status(host: &Host, credentials: &Credentials) -> Result<Option<u16>> {
+pub(crate) async fn refused_status(host: &TestHost, credentials: &Credentials) -> Result<Option<u16>> {
     let Err(error) = connect(&host.ws_url(), credentials).await else { return Ok(None) };
     error.downcast_ref().map_or(Err(anyhow::anyhow!("{error:#}")), host_status)
 }
@@ -50,14 +50,14 @@ fn host_status(error: &tungstenite::Error) -> Result<Option<u16>> {
 
 #[tokio::test]
 async fn a_controllers_token_works_until_it_is_revoked() -> Result<()> {
-    let host = crate::scripted_host(&[])?.start()?;
+    let host = crate::scripted_host(&[])?.start_host()?;
     let (id, text) = create_token(&host, &["--role", "controller"])?;
     let workspace = json!({ "slug": "here", "path": host.directory() });
-    Http::new(&host).post("/workspaces", &workspace).await?.expect(201)?;
-    let client = Client::connect(&host.ws_url(), &text).await?;
+    RestClient::new(&host).post("/workspaces", &workspace).await?.expect(201)?;
+    let client = TestClient::connect(&host.ws_url(), &text).await?;
     client.initialize().await?;
     let session = client.new_session(&crate::cwd(&host)?).await?;
-    assert_eq!(crate::stop_reason(client.prompt(&session, "echo hello").await)?, "end_turn");
+    assert_eq!(crate::stop_reason(client.send_prompt(&session, "echo hello").await)?, "end_turn");
 
     let ways = [Credentials::Bearer(text.clone()), Credentials::Subprotocol(text)];
     for way in &ways {
@@ -73,7 +73,7 @@ async fn a_controllers_token_works_until_it_is_revoked() -> Result<()> {
 
 #[tokio::test]
 async fn a_token_that_is_shown_over_the_socket_counts() -> Result<()> {
-    let host = crate::scripted_host(&[])?.start()?;
+    let host = crate::scripted_host(&[])?.start_host()?;
     let (_, observer) = create_token(&host, &["--role", "observer"])?;
     let wrong = "x".repeat(52);
     for (shown, expected) in [(None, None), (Some(&observer), None), (Some(&wrong), Some(401))] {
@@ -81,7 +81,7 @@ async fn a_token_that_is_shown_over_the_socket_counts() -> Result<()> {
         if let Some(token) = shown {
             request.headers_mut().insert("authorization", format!("Bearer {token}").parse()?);
         }
-        let stream = tokio::net::UnixStream::connect(host.socket()).await?;
+        let stream = tokio::net::UnixStream::connect(host.socket_path()).await?;
         let answer = tokio_tungstenite::client_async(request, stream).await;
         assert_eq!(answer.map_or_else(|error| host_status(&error), |_| Ok(None))?, expected, "{shown:?}");
     }
@@ -90,23 +90,23 @@ async fn a_token_that_is_shown_over_the_socket_counts() -> Result<()> {
 
 #[tokio::test]
 async fn tokens_survive_a_restart_and_revocations_too() -> Result<()> {
-    let mut host = crate::scripted_host(&[])?.start()?;
+    let mut host = crate::scripted_host(&[])?.start_host()?;
     let (_, kept) = create_token(&host, &["--role", "observer"])?;
     let (id, revoked) = create_token(&host, &["--role", "admin"])?;
-    host.kill9()?;
+    host.kill()?;
     expect_stdout(run_token(&host, &["revoke", &id])?)?;
     host.restart()?;
     assert_eq!(refused_status(&host, &Credentials::Bearer(kept.clone())).await?, None);
     assert_eq!(refused_status(&host, &Credentials::Bearer(revoked.clone())).await?, Some(401));
     for secret in [&kept, &revoked] {
-        assert!(!host.stderr().contains(secret.as_str()), "a token is in the host's output");
+        assert!(!host.read_stderr().contains(secret.as_str()), "a token is in the host's output");
     }
     Ok(())
 }
 
 #[tokio::test]
 async fn damaged_token_file_is_reported_and_left_alone() -> Result<()> {
-    let mut host = crate::scripted_host(&[])?.start()?;
+    let mut host = crate::scripted_host(&[])?.start_host()?;
     let (_, text) = create_token(&host, &["--role", "controller"])?;
     let file = host.state_dir().join("tokens.json");
     std::fs::write(&file, "{")?;
@@ -116,7 +116,7 @@ async fn damaged_token_file_is_reported_and_left_alone() -> Result<()> {
         let said = expect_stderr(run_token(&host, arguments)?)?;
         assert!(said.contains("tokens.json is damaged: EOF"), "{said}");
     }
-    host.kill9()?;
+    host.kill()?;
     let said = crate::program::run_failing_serve(&host.state_dir(), &["--listen", "127.0.0.1:0"])?;
     assert!(said.contains("tokens.json is damaged: EOF"), "{said}");
     assert_eq!(std::fs::read_to_string(&file)?, "{");
@@ -125,7 +125,7 @@ async fn damaged_token_file_is_reported_and_left_alone() -> Result<()> {
 
 #[test]
 fn a_token_is_shown_once_and_its_hash_never() -> Result<()> {
-    let host = crate::scripted_host(&[])?.start()?;
+    let host = crate::scripted_host(&[])?.start_host()?;
     let plain = expect_stdout(run_token(&host, &["create", "--role", "observer"])?)?;
     assert!(plain.starts_with("wharf_") && plain.trim_end().len() == 58, "stdout is the token alone: {plain}");
     let made = expect_stdout(run_token(&host, &["create", "--role", "admin", "--label", "ci runner", "--json"])?)?;
@@ -151,7 +151,7 @@ fn a_token_is_shown_once_and_its_hash_never() -> Result<()> {
 
 #[test]
 fn impossible_token_commands_name_their_reason() -> Result<()> {
-    let host = crate::scripted_host(&[])?.start()?;
+    let host = crate::scripted_host(&[])?.start_host()?;
     let unknown = expect_stderr(run_token(&host, &["revoke", "tok_nobody"])?)?;
     assert!(unknown.contains("\"tok_nobody\""), "{unknown}");
     let own = expect_stderr(run_token(&host, &["revoke", "host"])?)?;

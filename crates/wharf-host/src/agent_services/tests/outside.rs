@@ -37,7 +37,7 @@ fn request(method: &str, params: &serde_json::Value) -> String {
 #[tokio::test]
 async fn large_and_odd_files_are_read_and_written_outside_of_the_roots() {
     let temp = tempfile::tempdir().unwrap();
-    let tools = tools(temp.path(), wharf_testkit::program::wharf().unwrap());
+    let tools = tools(temp.path(), wharf_testkit::program::find_wharf().unwrap());
     let path = temp.path().join("large");
     // As large as a file may be, every character escaped in JSON.
     let text = "\"\n".repeat(1 << 19);
@@ -61,7 +61,7 @@ async fn large_and_odd_files_are_read_and_written_outside_of_the_roots() {
 #[tokio::test]
 async fn a_process_that_hangs_ends_with_the_agent() {
     let temp = tempfile::tempdir().unwrap();
-    let wharf = wharf_testkit::program::wharf().unwrap();
+    let wharf = wharf_testkit::program::find_wharf().unwrap();
     let (program, started) = (temp.path().join("program"), temp.path().join("started"));
     // The shim is real; the process that is to serve the file never answers.
     let script = format!(
@@ -77,12 +77,13 @@ async fn a_process_that_hangs_ends_with_the_agent() {
         let tools = tools.clone();
         tokio::spawn(async move { answer(&tools, "fs/read_text_file", read.as_bytes()).await })
     };
-    let look = wharf_testkit::look::until(wharf_testkit::PATIENCE, || Ok(started.exists().then_some(()))).await;
+    let look =
+        wharf_testkit::polling::poll_until(wharf_testkit::WAIT_LIMIT, || Ok(started.exists().then_some(()))).await;
     assert!(look.unwrap().is_some(), "it was not started");
     let running = descendant_pids(std::process::id());
     tools.close();
     let error = tokio::time::timeout(Duration::from_secs(5), working).await.unwrap().unwrap().unwrap_err();
     assert!(error.to_string().contains("the agent is ending"), "{error}");
-    let gone = move || wharf_testkit::procs::wait_gone(&running, wharf_testkit::PATIENCE);
+    let gone = move || wharf_testkit::processes::wait_gone(&running, wharf_testkit::WAIT_LIMIT);
     assert_eq!(tokio::task::spawn_blocking(gone).await.unwrap(), Ok(()));
 }

@@ -1,38 +1,38 @@
 //! Any frame, however odd: its ids are found and replaced, and nothing else is touched.
 
 use bytes::Bytes;
-use wharf_testkit::dice::Dice;
-use wharf_testkit::odd::{Odd, Style, filled};
+use wharf_testkit::odd_json::{OddJson, OddStyle, fill_template};
+use wharf_testkit::random::TestRandom;
 
 use super::super::*;
 
 const FRAMES: u64 = 5_000;
 
 /// A template, and what kind of frame it is.
-fn template(dice: &mut Dice) -> (String, FrameKind) {
-    let kind = dice.below(3);
-    let mut odd = Odd::new(dice, Style { wild: true, breaks: true });
+fn template(dice: &mut TestRandom) -> (String, FrameKind) {
+    let kind = dice.next_below(3);
+    let mut odd = OddJson::new(dice, OddStyle { wild: true, breaks: true });
     match kind {
-        0 => (odd.message("session/update", false, &[]), FrameKind::Notification),
-        1 => (odd.message("_any/thing", true, &[]), FrameKind::Request),
+        0 => (odd.make_message("session/update", false, &[]), FrameKind::Notification),
+        1 => (odd.make_message("_any/thing", true, &[]), FrameKind::Request),
         _ => {
-            let text = odd.response();
-            let kind = scan(one_line(text.replace("@ID@", "1").into()).as_ref()).unwrap().kind;
+            let text = odd.make_response();
+            let kind = scan(one_line(text.replace("@ID_MARK@", "1").into()).as_ref()).unwrap().kind;
             (text, kind)
         }
     }
 }
 
 fn line(template: &str, id: &str, session: &str) -> Bytes {
-    one_line(filled(template, id, session).into())
+    one_line(fill_template(template, id, session).into())
 }
 
 #[test]
 fn ids_go_there_and_back_and_every_other_byte_stays() {
-    let mut dice = Dice::thrown().unwrap();
+    let mut dice = TestRandom::from_environment().unwrap();
     for number in 0..FRAMES {
         let (template, kind) = template(&mut dice);
-        let id = Odd::new(&mut dice, Style { wild: true, breaks: false }).id(number);
+        let id = OddJson::new(&mut dice, OddStyle { wild: true, breaks: false }).make_id(number);
         let (theirs, ours) = (line(&template, &id, r#""a\u0067ent's \"own\"""#), line(&template, "7", "\"sess_1\""));
         let envelope = scan(&theirs).unwrap_or_else(|error| panic!("{error}: {theirs:?}"));
         assert_eq!(envelope.kind, kind, "{theirs:?}");
@@ -52,14 +52,14 @@ const fn has_id(kind: FrameKind) -> bool {
 
 #[test]
 fn a_frame_with_a_byte_changed_is_refused_or_understood_and_nothing_else() {
-    let mut dice = Dice::thrown().unwrap();
+    let mut dice = TestRandom::from_environment().unwrap();
     for number in 0..FRAMES {
         let (template, _) = template(&mut dice);
         let mut frame = line(&template, &number.to_string(), "\"s\"").to_vec();
-        let place = usize::try_from(dice.below(frame.len() as u64)).unwrap();
-        match dice.below(3) {
+        let place = usize::try_from(dice.next_below(frame.len() as u64)).unwrap();
+        match dice.next_below(3) {
             0 => frame.truncate(place),
-            1 => frame[place] = u8::try_from(dice.below(256)).unwrap(),
+            1 => frame[place] = u8::try_from(dice.next_below(256)).unwrap(),
             _ => drop(frame.remove(place)),
         }
         let Ok(envelope) = scan(&frame) else { continue };

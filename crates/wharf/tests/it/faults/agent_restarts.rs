@@ -4,11 +4,11 @@ use std::collections::BTreeSet;
 
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
-use wharf_testkit::cold::Cold;
-use wharf_testkit::dice::Dice;
-use wharf_testkit::host::Host;
-use wharf_testkit::http::Http;
-use wharf_testkit::{PATIENCE, look};
+use wharf_testkit::cold_sessions::ColdSessions;
+use wharf_testkit::host::TestHost;
+use wharf_testkit::http::RestClient;
+use wharf_testkit::random::TestRandom;
+use wharf_testkit::{WAIT_LIMIT, polling};
 
 use crate::{add_section, log, scripted_host};
 
@@ -19,14 +19,19 @@ const SESSION_COUNT: usize = 10;
 const PROMPT_COUNT: usize = 30;
 
 /// Kills some of the sessions at any moment of their return.
-async fn kill_some(http: &Http, dice: &mut Dice, sessions: &[String], killed: &mut BTreeSet<String>) -> Result<()> {
+async fn kill_some(
+    http: &RestClient,
+    dice: &mut TestRandom,
+    sessions: &[String],
+    killed: &mut BTreeSet<String>,
+) -> Result<()> {
     for session in sessions {
         // These requests only let some time pass.
-        for _ in 0..dice.below(8) {
+        for _ in 0..dice.next_below(8) {
             http.get("/healthz").await?;
         }
-        if dice.once_in(6) {
-            http.poke(&format!("/sessions/{session}/kill")).await?.expect(200)?;
+        if dice.is_once_in(6) {
+            http.post_empty(&format!("/sessions/{session}/kill")).await?.expect(200)?;
             killed.insert(session.clone());
         }
     }
@@ -34,7 +39,7 @@ async fn kill_some(http: &Http, dice: &mut Dice, sessions: &[String], killed: &m
 }
 
 /// Returns the starts of the agent after the user's kill.
-fn starts_after_kill(host: &Host, session: &str) -> Result<usize> {
+fn starts_after_kill(host: &TestHost, session: &str) -> Result<usize> {
     let events: Vec<Value> =
         log::read_records(host, session)?.into_iter().map(|mut record| record["event"].take()).collect();
     let kill = events.iter().position(|event| event["kind"] == "ended" && event["ending"]["reason"] == "user");
@@ -45,17 +50,17 @@ fn starts_after_kill(host: &Host, session: &str) -> Result<usize> {
 #[tokio::test]
 async fn killed_session_stays_dead_when_killed_at_any_moment_of_a_return() -> Result<()> {
     let rounds = std::env::var("WHARF_FAULT_ROUNDS").map_or(Ok(HOST_RESTARTS), |rounds| rounds.parse())?;
-    let mut dice = Dice::thrown()?;
+    let mut dice = TestRandom::from_environment()?;
     let options = add_section(scripted_host(&["--slow-start", "30"])?, "[limits]\nstarts = 2");
-    let mut host = options.start()?;
-    host.kill9()?;
+    let mut host = options.start_host()?;
+    host.kill()?;
     let directory = host.directory().to_owned();
-    let cold = Cold { count: SESSION_COUNT, agent: "scripted", cwd: &directory, waiting: Some("echo waited") };
-    let sessions = cold.make(&host.state_dir())?;
+    let cold = ColdSessions { count: SESSION_COUNT, agent: "scripted", cwd: &directory, waiting: Some("echo waited") };
+    let sessions = cold.write_to(&host.state_dir())?;
     let mut killed = BTreeSet::new();
     for _ in 0..rounds {
         host.restart()?;
-        let http = Http::new(&host);
+        let http = RestClient::new(&host);
         kill_some(&http, &mut dice, &sessions, &mut killed).await?;
         for session in sessions.iter().filter(|session| !killed.contains(*session)) {
             // The next kill of the host interrupts the first prompt; the second one waits for the following host.
@@ -65,10 +70,10 @@ async fn killed_session_stays_dead_when_killed_at_any_moment_of_a_return() -> Re
             }
         }
         kill_some(&http, &mut dice, &sessions, &mut killed).await?;
-        host.kill9()?;
+        host.kill()?;
     }
     host.restart()?;
-    let http = Http::new(&host);
+    let http = RestClient::new(&host);
     for session in sessions.iter().filter(|session| !killed.contains(*session)) {
         crate::rest::wait_until_idle(&http, session).await?;
     }
@@ -83,21 +88,21 @@ async fn killed_session_stays_dead_when_killed_at_any_moment_of_a_return() -> Re
 
 #[tokio::test]
 async fn queued_prompts_run_until_the_third_agent_death_in_a_row() -> Result<()> {
-    let mut dice = Dice::thrown()?;
+    let mut dice = TestRandom::from_environment()?;
     let options = add_section(scripted_host(&["--resume"])?, "replay_quiet = \"10ms\"");
-    let host = options.start()?;
-    let http = Http::new(&host);
+    let host = options.start_host()?;
+    let http = RestClient::new(&host);
     let session = crate::rest::spawn_session(&http, &host).await?;
     // The first prompt blocks the others until all of them are queued.
     let mut dies = vec![false];
-    dies.extend((1..PROMPT_COUNT).map(|_| dice.once_in(2)));
+    dies.extend((1..PROMPT_COUNT).map(|_| dice.is_once_in(2)));
     for (number, dies) in dies.iter().enumerate() {
         let pause = if number == 0 { "pause 500; " } else { "" };
         let prompt = if *dies { "crash".to_owned() } else { format!("{pause}echo {number}") };
         let body = json!({ "prompt": prompt, "queue": true });
         http.post(&format!("/sessions/{session}/prompt"), &body).await?.expect(200)?;
     }
-    let ends = look::until(2 * PATIENCE, || {
+    let ends = polling::poll_until(2 * WAIT_LIMIT, || {
         let ends = log::list_events(&host, &session, "prompt_ended")?;
         Ok((ends.len() >= PROMPT_COUNT).then_some(ends))
     });

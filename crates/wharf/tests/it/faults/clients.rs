@@ -8,9 +8,9 @@ use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
-use wharf_testkit::client::{Client, Credentials, RawSocket, connect};
-use wharf_testkit::host::Host;
-use wharf_testkit::{PATIENCE, look};
+use wharf_testkit::client::{Credentials, RawSocket, TestClient, connect};
+use wharf_testkit::host::TestHost;
+use wharf_testkit::{WAIT_LIMIT, polling};
 
 use super::control_client::ControlClient;
 use crate::{add_section, connect_client, cwd, expect_error, scripted_host, start_from_shell};
@@ -21,27 +21,29 @@ const CONNECTION_COUNT: usize = 5_000;
 /// A hundred handshakes at a time are enough to keep both sides busy.
 const HANDSHAKES_AT_ONCE: usize = 100;
 
-fn authority(host: &Host) -> String {
+fn host_authority(host: &TestHost) -> String {
     host.url().trim_start_matches("http://").to_owned()
 }
 
 /// Returns the number of files and sockets that the host has open.
-fn open_files(host: &Host) -> Result<usize> {
+fn open_files(host: &TestHost) -> Result<usize> {
     Ok(fs::read_dir(format!("/proc/{}/fd", host.pid()))?.count())
 }
 
 /// Waits until the host has closed the files and sockets that it had opened for clients.
-async fn wait_for_open_files(host: &Host, before: usize) -> Result<()> {
-    let back =
-        look::until(PATIENCE, || Ok(Some(()).filter(|()| open_files(host).is_ok_and(|now| now <= before + 8)))).await?;
+async fn wait_for_open_files(host: &TestHost, before: usize) -> Result<()> {
+    let back = polling::poll_until(WAIT_LIMIT, || {
+        Ok(Some(()).filter(|()| open_files(host).is_ok_and(|now| now <= before + 8)))
+    })
+    .await?;
     back.with_context(|| format!("{} files are open, {before} were", open_files(host).unwrap_or_default()))
 }
 
 /// Opens connections that send this beginning and then nothing.
-async fn open_unfinished_connections(host: &Host, count: usize, beginning: &[u8]) -> Result<Vec<TcpStream>> {
+async fn open_unfinished_connections(host: &TestHost, count: usize, beginning: &[u8]) -> Result<Vec<TcpStream>> {
     let mut streams = Vec::new();
     for _ in 0..count {
-        let mut stream = TcpStream::connect(authority(host)).await?;
+        let mut stream = TcpStream::connect(host_authority(host)).await?;
         stream.write_all(beginning).await?;
         streams.push(stream);
     }
@@ -50,11 +52,11 @@ async fn open_unfinished_connections(host: &Host, count: usize, beginning: &[u8]
 
 #[tokio::test]
 async fn silent_and_half_sent_requests_block_no_other_client() -> Result<()> {
-    let host = scripted_host(&[])?.start()?;
+    let host = scripted_host(&[])?.start_host()?;
     let witness = ControlClient::start(&host).await?;
-    witness.works(3).await?;
+    witness.run_turns(3).await?;
     let before = open_files(&host)?;
-    let own = format!("Host: {}\r\nAuthorization: Bearer {}\r\n", authority(&host), host.token());
+    let own = format!("Host: {}\r\nAuthorization: Bearer {}\r\n", host_authority(&host), host.token());
     let body = format!(
         "POST /sessions/agent HTTP/1.1\r\n{own}Content-Type: application/json\r\nContent-Length: 100\r\n\r\n{{"
     );
@@ -73,27 +75,27 @@ async fn silent_and_half_sent_requests_block_no_other_client() -> Result<()> {
                 .await?,
         );
     }
-    witness.works(20).await?;
+    witness.run_turns(20).await?;
     drop(held);
     wait_for_open_files(&host, before).await?;
-    witness.works(3).await?;
+    witness.run_turns(3).await?;
     Ok(())
 }
 
 #[tokio::test]
 async fn connect_and_drop_loop_leaks_no_connections() -> Result<()> {
-    let host = scripted_host(&[])?.start()?;
+    let host = scripted_host(&[])?.start_host()?;
     let witness = ControlClient::start(&host).await?;
-    witness.works(3).await?;
+    witness.run_turns(3).await?;
     let before = open_files(&host)?;
     let session = ControlClient::start(&host).await?;
     let come_and_go = async {
         for turn in 0..RECONNECT_COUNT {
-            let client = Client::connect(&host.ws_url(), host.token()).await?;
+            let client = TestClient::connect(&host.ws_url(), host.token()).await?;
             // Some clients leave before they have sent anything, others in the middle of an attachment.
             if turn % 2 == 0 {
-                let _ = client.start("initialize", serde_json::json!({ "protocolVersion": 1 })).await;
-                let _ = client.start("session/attach", session.naming(&cwd(&host)?)).await;
+                let _ = client.start_request("initialize", serde_json::json!({ "protocolVersion": 1 })).await;
+                let _ = client.start_request("session/attach", session.session_params(&cwd(&host)?)).await;
             }
             client.close().await;
         }
@@ -101,14 +103,14 @@ async fn connect_and_drop_loop_leaks_no_connections() -> Result<()> {
     };
     witness.works_during(come_and_go).await?;
     wait_for_open_files(&host, before + 16).await?;
-    let listed = wharf_testkit::http::Http::new(&host).get("/sessions").await?.expect(200)?;
+    let listed = wharf_testkit::http::RestClient::new(&host).get("/sessions").await?.expect(200)?;
     let clients: Vec<_> =
         listed["sessions"].as_array().context("no list")?.iter().map(|one| one["clients"].clone()).collect();
     assert_eq!(clients, [1, 1], "the two that have stayed");
     Ok(())
 }
 
-async fn open_connections(host: &Host, count: usize) -> Result<Vec<RawSocket>> {
+async fn open_connections(host: &TestHost, count: usize) -> Result<Vec<RawSocket>> {
     let (url, credentials) = (host.ws_url(), Credentials::Bearer(host.token().to_owned()));
     let (mut sockets, mut under_way) = (Vec::new(), FuturesUnordered::new());
     for _ in 0..count {
@@ -126,14 +128,14 @@ async fn open_connections(host: &Host, count: usize) -> Result<Vec<RawSocket>> {
 #[tokio::test]
 async fn five_thousand_connections_are_held_and_released() -> Result<()> {
     let host =
-        add_section(scripted_host(&[])?, "[limits]\nconnections = 5100\nconnections_per_token = 5100").start()?;
+        add_section(scripted_host(&[])?, "[limits]\nconnections = 5100\nconnections_per_token = 5100").start_host()?;
     let witness = ControlClient::start(&host).await?;
     let before = open_files(&host)?;
     let mut most = Vec::new();
     for _ in 0..2 {
         let sockets = witness.works_during(open_connections(&host, CONNECTION_COUNT)).await?;
         ensure!(open_files(&host)? >= CONNECTION_COUNT, "only {} files are open", open_files(&host)?);
-        witness.works(20).await?;
+        witness.run_turns(20).await?;
         most.push(host.rss_kib().context("no memory")?);
         drop(sockets);
         wait_for_open_files(&host, before).await?;
@@ -141,39 +143,40 @@ async fn five_thousand_connections_are_held_and_released() -> Result<()> {
     println!("{CONNECTION_COUNT} connections: {most:?} KiB in the first and in the second round");
     // The second round uses the memory of the first again.
     ensure!(most[1] < most[0] + most[0] / 4, "memory grows from round to round: {most:?} KiB");
-    witness.works(3).await?;
+    witness.run_turns(3).await?;
     Ok(())
 }
 
 #[tokio::test]
 async fn host_without_file_descriptors_goes_on_and_recovers() -> Result<()> {
     let (options, _folder) = start_from_shell(scripted_host(&[])?, "ulimit -n 96")?;
-    let host = options.start()?;
+    let host = options.start_host()?;
     let witness = ControlClient::start(&host).await?;
     let other = connect_client(&host).await?;
-    witness.works(3).await?;
+    witness.run_turns(3).await?;
     let held = open_unfinished_connections(&host, 200, b"GET /sess").await?;
     let none_left = || Ok(Some(()).filter(|()| open_files(&host).is_ok_and(|files| files >= 95)));
-    look::until(PATIENCE, none_left).await?.context("there are files left")?;
+    polling::poll_until(WAIT_LIMIT, none_left).await?.context("there are files left")?;
     // The session that is already connected has all descriptors that it needs.
-    witness.works(10).await?;
+    witness.run_turns(10).await?;
     let error = expect_error(other.new_session(&cwd(&host)?).await)?;
     ensure!(error.message.contains("Too many open files"), "{error}");
     drop(held);
     let fresh = connect_again(&host).await?;
     let session = fresh.new_session(&cwd(&host)?).await?;
-    fresh.prompt(&session, "echo again").await?;
-    witness.works(3).await?;
+    fresh.send_prompt(&session, "echo again").await?;
+    witness.run_turns(3).await?;
     Ok(())
 }
 
 /// Connects a new client as soon as the host accepts one.
-async fn connect_again(host: &Host) -> Result<Client> {
+async fn connect_again(host: &TestHost) -> Result<TestClient> {
     for _ in 0..10 {
-        let mut stream = TcpStream::connect(authority(host)).await?;
+        let mut stream = TcpStream::connect(host_authority(host)).await?;
         stream
             .write_all(
-                format!("GET /healthz HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n\r\n", authority(host)).as_bytes(),
+                format!("GET /healthz HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n\r\n", host_authority(host))
+                    .as_bytes(),
             )
             .await?;
         let mut answer = String::new();

@@ -3,8 +3,8 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
-use wharf_testkit::client::Client;
-use wharf_testkit::host::Host;
+use wharf_testkit::client::TestClient;
+use wharf_testkit::host::TestHost;
 
 use crate::{open_session, prompt_for_text, stop_reason};
 
@@ -12,18 +12,18 @@ use crate::{open_session, prompt_for_text, stop_reason};
 const TURN_TIMEOUT: Duration = Duration::from_secs(5);
 
 pub(super) struct ControlClient {
-    client: Client,
+    client: TestClient,
     session: String,
 }
 
 impl ControlClient {
-    pub(super) async fn start(host: &Host) -> Result<Self> {
+    pub(super) async fn start(host: &TestHost) -> Result<Self> {
         let (client, session) = open_session(host).await?;
         Ok(Self { client, session })
     }
 
     /// Runs this many turns, each with a complete answer. Returns the slowest.
-    pub(super) async fn works(&self, turns: usize) -> Result<Duration> {
+    pub(super) async fn run_turns(&self, turns: usize) -> Result<Duration> {
         let mut slowest = Duration::ZERO;
         for turn in 0..turns {
             let began = Instant::now();
@@ -41,7 +41,7 @@ impl ControlClient {
     pub(super) async fn works_during<T>(&self, fault: impl Future<Output = Result<T>>) -> Result<T> {
         let work = async {
             loop {
-                if let Err(error) = self.works(1).await {
+                if let Err(error) = self.run_turns(1).await {
                     return error;
                 }
             }
@@ -51,15 +51,15 @@ impl ControlClient {
             error = work => return Err(error),
         };
         // The turn that was under way does not count.
-        let _ = stop_reason(self.client.prompt(&self.session, "echo done").await)?;
-        self.works(1).await?;
+        let _ = stop_reason(self.client.send_prompt(&self.session, "echo done").await)?;
+        self.run_turns(1).await?;
         Ok(done)
     }
 }
 
 impl ControlClient {
     /// Returns the parameters by which a client joins the session.
-    pub(super) fn naming(&self, cwd: &str) -> serde_json::Value {
+    pub(super) fn session_params(&self, cwd: &str) -> serde_json::Value {
         serde_json::json!({ "sessionId": self.session, "cwd": cwd, "mcpServers": [], "historyPolicy": "none" })
     }
 }

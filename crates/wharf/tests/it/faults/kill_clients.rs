@@ -7,10 +7,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::json;
 use tokio::sync::Notify;
-use wharf_testkit::client::{Client, Frame};
-use wharf_testkit::dice::Dice;
-use wharf_testkit::host::Host;
-use wharf_testkit::http::{Answer, Events, Http};
+use wharf_testkit::client::{ReceivedFrame, TestClient};
+use wharf_testkit::host::TestHost;
+use wharf_testkit::http::{RestAnswer, RestClient, TestEventStream};
+use wharf_testkit::random::TestRandom;
 
 use crate::cwd;
 
@@ -25,19 +25,19 @@ pub(super) struct SeenEvents {
 }
 
 impl SeenEvents {
-    fn one(&self) {
+    fn count_one(&self) {
         self.count.fetch_add(1, Ordering::SeqCst);
         self.more.notify_waiters();
     }
 
     /// Marks that no more events will follow.
-    pub(super) fn everything(&self) {
+    pub(super) fn mark_finished(&self) {
         self.count.store(u64::MAX / 2, Ordering::SeqCst);
         self.more.notify_waiters();
     }
 
     /// Returns when this many events have been seen.
-    pub(super) async fn reaches(&self, wanted: u64) {
+    pub(super) async fn wait_for_count(&self, wanted: u64) {
         loop {
             let more = self.more.notified();
             if self.count.load(Ordering::SeqCst) >= wanted {
@@ -63,11 +63,11 @@ impl PromptSender {
     }
 
     /// Sends prompts until the host is gone or the round's prompts are sent.
-    pub(super) async fn work(&mut self, http: &Http, seen: &SeenEvents, mut dice: Dice) -> Result<()> {
+    pub(super) async fn run_round(&mut self, http: &RestClient, seen: &SeenEvents, mut dice: TestRandom) -> Result<()> {
         for _ in 0..PROMPTS_PER_ROUND {
             let text = self.unsure.take().unwrap_or_else(|| {
                 self.sent += 1;
-                format!("stream {} 20; echo {}-{}", dice.below(30), self.session, self.sent)
+                format!("stream {} 20; echo {}-{}", dice.next_below(30), self.session, self.sent)
             });
             let path = format!("/sessions/{}/prompt", self.session);
             let answer =
@@ -86,7 +86,7 @@ impl PromptSender {
                 Some(answer) => {
                     ensure!(answer.status == 200, "{} {}", answer.status, answer.body);
                     self.acknowledged.push(text);
-                    seen.one();
+                    seen.count_one();
                 }
             }
         }
@@ -95,7 +95,7 @@ impl PromptSender {
 }
 
 /// Returns an answer that was received completely. An incomplete answer is not an acknowledgement.
-fn complete_answer(answer: Result<Answer>) -> Option<Answer> {
+fn complete_answer(answer: Result<RestAnswer>) -> Option<RestAnswer> {
     let answer = answer.ok()?;
     let length: usize = answer.header("content-length").and_then(|length| length.parse().ok())?;
     (answer.body.len() == length).then_some(answer)
@@ -114,22 +114,22 @@ impl StreamReader {
         Self { session, events: Vec::new() }
     }
 
-    pub(super) async fn work(&mut self, http: &Http, seen: &SeenEvents) -> Result<()> {
+    pub(super) async fn run_round(&mut self, http: &RestClient, seen: &SeenEvents) -> Result<()> {
         // Another client has woken the session: the stream of an ended session would end.
-        seen.reaches(1).await;
+        seen.wait_for_count(1).await;
         let last = self.events.last().map(|(id, _)| id.clone());
         let path = format!("/sessions/{}/stream", self.session);
         // A refused or interrupted request means that the host is gone.
-        let Ok(mut stream) = http.stream(&path, last.as_deref()).await else { return Ok(()) };
+        let Ok(mut stream) = http.open_stream(&path, last.as_deref()).await else { return Ok(()) };
         while let Some(event) = next_text(&mut stream).await {
             self.events.push(event);
-            seen.one();
+            seen.count_one();
         }
         Ok(())
     }
 }
 
-pub(super) async fn next_text(stream: &mut Events) -> Option<(String, String)> {
+pub(super) async fn next_text(stream: &mut TestEventStream) -> Option<(String, String)> {
     let event = stream.next().await.ok()??;
     Some((event.id?, format!("{} {}", event.name, event.data)))
 }
@@ -150,19 +150,24 @@ impl WebSocketEditor {
         Self { session, frames: Vec::new(), ended: Vec::new(), sent: 0 }
     }
 
-    pub(super) async fn work(&mut self, host: &Host, seen: &Arc<SeenEvents>, mut dice: Dice) -> Result<()> {
+    pub(super) async fn run_round(
+        &mut self,
+        host: &TestHost,
+        seen: &Arc<SeenEvents>,
+        mut dice: TestRandom,
+    ) -> Result<()> {
         for _ in 0..2 {
-            let Ok(client) = Client::connect(&host.ws_url(), host.token()).await else { return Ok(()) };
+            let Ok(client) = TestClient::connect(&host.ws_url(), host.token()).await else { return Ok(()) };
             let count = Arc::clone(seen);
             let allow = json!({ "outcome": { "outcome": "selected", "optionId": "allow_once" } });
             client.respond_with(move |frame| {
-                count.one();
+                count.count_one();
                 (frame.method() == "session/request_permission").then(|| Ok(allow.clone()))
             });
-            let worked = self.on(&client, host, seen, &mut dice).await;
+            let worked = self.run_on_connection(&client, host, seen, &mut dice).await;
             client.close().await;
-            client.closed().await;
-            self.keep(&client);
+            client.wait_closed().await;
+            self.keep_frames(&client);
             if !worked? {
                 return Ok(());
             }
@@ -171,14 +176,20 @@ impl WebSocketEditor {
     }
 
     /// Works on one connection. Returns false if the connection was lost.
-    async fn on(&mut self, client: &Client, host: &Host, seen: &SeenEvents, dice: &mut Dice) -> Result<bool> {
+    async fn run_on_connection(
+        &mut self,
+        client: &TestClient,
+        host: &TestHost,
+        seen: &SeenEvents,
+        dice: &mut TestRandom,
+    ) -> Result<bool> {
         let mut join =
             json!({ "sessionId": self.session, "cwd": cwd(host)?, "mcpServers": [], "historyPolicy": "none" });
         if let Some((last, _)) = self.frames.last() {
             join["historyPolicy"] = "after_event".into();
             join["afterEventId"] = last.as_str().into();
         }
-        match client.start("session/attach", join).await.answer_or_lost().await {
+        match client.start_request("session/attach", join).await.wait_answer_or_lost().await {
             None => return Ok(false),
             Some(Ok(_)) => {}
             // The session's agent was killed while it came back.
@@ -187,31 +198,31 @@ impl WebSocketEditor {
         }
         for _ in 0..PROMPTS_PER_ROUND {
             self.sent += 1;
-            let text = format!("echo a; ask; stream {} 20; echo {}-{}", dice.below(30), self.session, self.sent);
+            let text = format!("echo a; ask; stream {} 20; echo {}-{}", dice.next_below(30), self.session, self.sent);
             let call = client.start_prompt(&self.session, &text).await;
-            match call.answer_or_lost().await {
+            match call.wait_answer_or_lost().await {
                 None => return Ok(false),
                 // A turn may end with its agent, since agents are killed too.
                 Some(_) => self.ended.push(text),
             }
-            seen.one();
+            seen.count_one();
         }
         Ok(true)
     }
 
-    fn keep(&mut self, client: &Client) {
+    fn keep_frames(&mut self, client: &TestClient) {
         self.frames.extend(logged_updates(client, &self.session));
     }
 }
 
 /// Returns the updates that come from the log, with their ids. Announcements of clients that come and go are no events.
-pub(super) fn logged_updates(client: &Client, session: &str) -> Vec<(String, String)> {
-    let frames = client.transcript().into_iter().filter(|frame| frame.update().is_some());
+pub(super) fn logged_updates(client: &TestClient, session: &str) -> Vec<(String, String)> {
+    let frames = client.received_frames().into_iter().filter(|frame| frame.update().is_some());
     let frames = frames.filter(|frame| frame.params()["sessionId"] == session);
     frames.filter_map(|frame| Some((event_id(&frame)?, frame.raw))).collect()
 }
 
-fn event_id(frame: &Frame) -> Option<String> {
+fn event_id(frame: &ReceivedFrame) -> Option<String> {
     frame.params()["_meta"]["wharf"]["eventId"].as_str().map(str::to_owned)
 }
 
@@ -224,10 +235,10 @@ pub(super) struct SessionStarter {
 }
 
 impl SessionStarter {
-    pub(super) async fn work(
+    pub(super) async fn run_round(
         &mut self,
-        host: &Host,
-        http: &Http,
+        host: &TestHost,
+        http: &RestClient,
         seen: &SeenEvents,
         wants_another: bool,
     ) -> Result<()> {
@@ -245,10 +256,10 @@ impl SessionStarter {
             502 => "sessionId",
             _ => bail!("{} {}", answer.status, answer.body),
         };
-        seen.one();
+        seen.count_one();
         self.started.push(label);
         let id = answer.json()[id].as_str().context("no id")?.to_owned();
-        let _ = http.poke(&format!("/sessions/{id}/kill")).await;
+        let _ = http.post_empty(&format!("/sessions/{id}/kill")).await;
         Ok(())
     }
 }

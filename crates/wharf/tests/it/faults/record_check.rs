@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use anyhow::{Context, Result};
 use serde_json::Value;
-use wharf_testkit::host::Host;
+use wharf_testkit::host::TestHost;
 
 use crate::log;
 
@@ -31,7 +31,7 @@ impl std::fmt::Display for RecordCheck {
 
 impl RecordCheck {
     /// Checks that every received record exists exactly once and unchanged in `there`.
-    pub(super) fn compare(&mut self, told: &[(String, String)], there: &[(String, String)]) {
+    pub(super) fn compare_records(&mut self, told: &[(String, String)], there: &[(String, String)]) {
         let mut kept: HashMap<&str, Vec<&str>> = HashMap::new();
         for (id, text) in there {
             kept.entry(id).or_default().push(text);
@@ -51,7 +51,12 @@ impl RecordCheck {
     }
 
     /// Checks that each of these exists once; `prompts` holds the number of occurrences.
-    pub(super) fn once(&mut self, what: &str, wanted: impl Iterator<Item = String>, there: &BTreeMap<String, usize>) {
+    pub(super) fn check_once(
+        &mut self,
+        what: &str,
+        wanted: impl Iterator<Item = String>,
+        there: &BTreeMap<String, usize>,
+    ) {
         for text in wanted {
             match there.get(&text) {
                 None => self.lost.push(format!("{what}: {text}")),
@@ -63,7 +68,7 @@ impl RecordCheck {
     }
 
     /// Checks that a log has no gap, and that every prompt in it is accepted once and ends once.
-    pub(super) fn check_log(&mut self, host: &Host, session: &str) -> Result<BTreeMap<String, usize>> {
+    pub(super) fn check_log(&mut self, host: &TestHost, session: &str) -> Result<BTreeMap<String, usize>> {
         let records = log::read_records(host, session)?;
         for (place, record) in records.iter().enumerate() {
             if record["seq"] != place as u64 + 1 {
@@ -108,10 +113,10 @@ fn record_check_finds_missing_changed_and_duplicate_records() {
     let pair = |id: &str, text: &str| (id.to_owned(), text.to_owned());
     let there = [pair("1", "a"), pair("2", "b"), pair("3", "c"), pair("3", "c")];
     let mut tally = RecordCheck::default();
-    tally.compare(&[pair("1", "a"), pair("2", "other"), pair("4", "d"), pair("1", "a")], &there);
+    tally.compare_records(&[pair("1", "a"), pair("2", "other"), pair("4", "d"), pair("1", "a")], &there);
     assert_eq!((tally.acknowledged, tally.lost.len(), tally.doubled.len()), (3, 2, 2), "{tally:?}");
     let times = BTreeMap::from([("once".to_owned(), 1), ("twice".to_owned(), 2)]);
     let mut tally = RecordCheck::default();
-    tally.once("prompt", ["once", "twice", "never"].map(str::to_owned).into_iter(), &times);
+    tally.check_once("prompt", ["once", "twice", "never"].map(str::to_owned).into_iter(), &times);
     assert_eq!((tally.acknowledged, tally.lost.len(), tally.doubled.len()), (3, 1, 1), "{tally:?}");
 }

@@ -5,10 +5,10 @@ use std::ops::Range;
 
 use anyhow::Result;
 use wharf_json::Json;
-use wharf_testkit::dice::Dice;
+use wharf_testkit::random::TestRandom;
 
 /// Takes all cases instead of a sample.
-const ALL: &str = "WHARF_ODD_VALUES_ALL";
+const ALL_CASES_VARIABLE: &str = "WHARF_ODD_VALUES_ALL";
 
 /// Keys that no reader asks for.
 const ODD_KEYS: [&str; 5] = ["x", "\\ud83d", "\\u0078", "", "$serde_json::private::RawValue"];
@@ -75,7 +75,7 @@ fn spots_in(text: &str, json: Json<'_>, path: &str, spots: &mut Vec<Spot>, objec
 }
 
 /// Returns the message without one member.
-fn without(text: &str, member: Range<usize>) -> String {
+fn without_member(text: &str, member: Range<usize>) -> String {
     let (before, after) = (&text[..member.start], &text[member.end..]);
     match after.strip_prefix(',') {
         Some(after) => [before, after].concat(),
@@ -103,7 +103,7 @@ pub(super) fn all_changes(kind: &'static str, text: &str) -> Result<Vec<Case>> {
         }
     }
     for spot in spots.iter().filter(|spot| spot.is_member) {
-        cases.push(Case { kind, path: format!("{}-", spot.path), text: without(text, spot.whole.clone()) });
+        cases.push(Case { kind, path: format!("{}-", spot.path), text: without_member(text, spot.whole.clone()) });
         let twice = format!("{0},{0}", &text[spot.whole.clone()]);
         cases.push(Case { kind, path: format!("{}*2", spot.path), text: put(spot.whole.clone(), &twice) });
     }
@@ -111,12 +111,16 @@ pub(super) fn all_changes(kind: &'static str, text: &str) -> Result<Vec<Case>> {
 }
 
 /// Returns so many of the changes of each message, all of them if the environment says so.
-pub(super) fn sample(messages: &[(&'static str, String)], each: usize, dice: &mut Dice) -> Result<Vec<Case>> {
+pub(super) fn sample_cases(
+    messages: &[(&'static str, String)],
+    each: usize,
+    dice: &mut TestRandom,
+) -> Result<Vec<Case>> {
     let mut taken = Vec::new();
     for (kind, text) in messages {
         let mut cases = all_changes(kind, text)?;
-        while std::env::var_os(ALL).is_none() && cases.len() > each {
-            let place = dice.below(cases.len() as u64);
+        while std::env::var_os(ALL_CASES_VARIABLE).is_none() && cases.len() > each {
+            let place = dice.next_below(cases.len() as u64);
             cases.swap_remove(usize::try_from(place)?);
         }
         taken.extend(cases);

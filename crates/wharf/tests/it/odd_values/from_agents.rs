@@ -6,24 +6,24 @@ use std::fs;
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 use wharf_json::Json;
-use wharf_testkit::client::{Client, Frame};
-use wharf_testkit::dice::Dice;
-use wharf_testkit::host::Host;
-use wharf_testkit::http::Http;
-use wharf_testkit::{PATIENCE, look};
+use wharf_testkit::client::{ReceivedFrame, TestClient};
+use wharf_testkit::host::TestHost;
+use wharf_testkit::http::RestClient;
+use wharf_testkit::random::TestRandom;
+use wharf_testkit::{WAIT_LIMIT, polling};
 
-use super::cases::{Case, sample};
-use super::{able_client, logged_frames, mark_of, marked};
+use super::cases::{Case, sample_cases};
+use super::{able_client, list_marked_frames, logged_frames, mark_of};
 use crate::mcp_client::Mcp;
 use crate::rest::{output_lines, wait_until_idle};
 use crate::transports::Transport;
 use crate::{cwd, log, scripted_host};
 
 /// The agent's own id of its session.
-const AGENTS: &str = "the agents own";
+const AGENT_WORDS: &str = "the agents own";
 
 /// Updates by their kind.
-const UPDATES: [(&str, &str); 14] = [
+const UPDATE_SAMPLES: [(&str, &str); 14] = [
     ("user_message_chunk", r#""messageId":"u1","content":{"type":"text","text":"said\n"}"#),
     (
         "agent_message_chunk",
@@ -69,12 +69,12 @@ const LINES_AT_ONCE: usize = 60;
 fn update_messages() -> Vec<(&'static str, String)> {
     let message = |kind: &str, members: &str| {
         format!(
-            r#"{{"jsonrpc":"2.0","method":"session/update","params":{{"sessionId":"{AGENTS}","update":{{"sessionUpdate":"{kind}",{members},"_meta":{{"y":1}}}},"_meta":{{"z":1}}}}}}"#
+            r#"{{"jsonrpc":"2.0","method":"session/update","params":{{"sessionId":"{AGENT_WORDS}","update":{{"sessionUpdate":"{kind}",{members},"_meta":{{"y":1}}}},"_meta":{{"z":1}}}}}}"#
         )
     };
-    let mut messages: Vec<_> = UPDATES.iter().map(|(kind, members)| (*kind, message(kind, members))).collect();
+    let mut messages: Vec<_> = UPDATE_SAMPLES.iter().map(|(kind, members)| (*kind, message(kind, members))).collect();
     let note = format!(
-        r#"{{"jsonrpc":"2.0","method":"_x/note","params":{{"sessionId":"{AGENTS}","a":[1],"_meta":{{"y":1}}}}}}"#
+        r#"{{"jsonrpc":"2.0","method":"_x/note","params":{{"sessionId":"{AGENT_WORDS}","a":[1],"_meta":{{"y":1}}}}}}"#
     );
     messages.push(("_x/note", note));
     messages
@@ -87,10 +87,10 @@ fn with_mark(case: &Case, number: usize) -> String {
 
 /// A host whose agent records what it receives, and three clients of one session.
 struct Stage {
-    host: Host,
+    host: TestHost,
     record: tempfile::NamedTempFile,
-    sender: Client,
-    others: [Client; 2],
+    sender: TestClient,
+    others: [TestClient; 2],
     session: String,
 }
 
@@ -98,16 +98,16 @@ impl Stage {
     async fn open() -> Result<Self> {
         let record = tempfile::NamedTempFile::new()?;
         let path = record.path().to_str().context("not UTF-8")?;
-        let host = scripted_host(&["--record", path, "--session-id", AGENTS])?.start()?;
-        let (sender, session) = Self::begin(&host).await?;
+        let host = scripted_host(&["--record", path, "--session-id", AGENT_WORDS])?.start_host()?;
+        let (sender, session) = Self::begin_session(&host).await?;
         let others = [able_client(&host, Transport::WebSocket).await?, able_client(&host, Transport::Http).await?];
         for other in &others {
-            other.request("session/attach", json!({ "sessionId": session, "historyPolicy": "none" })).await?;
+            other.call_method("session/attach", json!({ "sessionId": session, "historyPolicy": "none" })).await?;
         }
         Ok(Self { host, record, sender, others, session })
     }
 
-    async fn begin(host: &Host) -> Result<(Client, String)> {
+    async fn begin_session(host: &TestHost) -> Result<(TestClient, String)> {
         let sender = able_client(host, Transport::WebSocket).await?;
         let session = sender.new_session(&cwd(host)?).await?;
         Ok((sender, session))
@@ -118,7 +118,7 @@ impl Stage {
         let path = self.host.directory().join("odd-lines");
         fs::write(&path, format!("{}\n", lines.join("\n")))?;
         let end = format!("end of {number}");
-        self.sender.prompt(&self.session, &format!("rawfile {}; echo {end}", path.display())).await?;
+        self.sender.send_prompt(&self.session, &format!("rawfile {}; echo {end}", path.display())).await?;
         for client in [&self.sender].into_iter().chain(&self.others) {
             client.expect_text(&end).await;
         }
@@ -126,16 +126,16 @@ impl Stage {
     }
 
     /// The frame as clients and the log are to have it, if its session can be read.
-    fn expected(&self, line: &str) -> String {
-        line.replacen(&format!(r#""sessionId":"{AGENTS}""#), &format!(r#""sessionId":"{}""#, self.session), 1)
+    fn expected_frame(&self, line: &str) -> String {
+        line.replacen(&format!(r#""sessionId":"{AGENT_WORDS}""#), &format!(r#""sessionId":"{}""#, self.session), 1)
     }
 }
 
 #[tokio::test]
 async fn odd_updates_are_the_same_for_the_log_and_every_client() -> Result<()> {
-    let mut dice = Dice::thrown()?;
+    let mut dice = TestRandom::from_environment()?;
     for (part, cases) in
-        sample(&update_messages(), UPDATES_OF_EACH, &mut dice)?.chunks(UPDATES_OF_A_SESSION).enumerate()
+        sample_cases(&update_messages(), UPDATES_OF_EACH, &mut dice)?.chunks(UPDATES_OF_A_SESSION).enumerate()
     {
         check_updates(cases).await.with_context(|| format!("part {part}"))?;
     }
@@ -158,7 +158,7 @@ async fn check_updates(cases: &[Case]) -> Result<()> {
     for (number, (case, line)) in cases.iter().zip(&lines).enumerate() {
         match by_mark.get(&number.to_string()) {
             Some(raw) => {
-                let expected = stage.expected(line);
+                let expected = stage.expected_frame(line);
                 // A null `error` or the like is the one thing that is left out.
                 let is_plain = !matches!(case.path.as_str(), "/+");
                 ensure!(**raw == expected || !is_plain, "{} {}: logged\n{raw}\nfor\n{expected}", case.kind, case.path);
@@ -170,7 +170,7 @@ async fn check_updates(cases: &[Case]) -> Result<()> {
     }
     let faults = log::list_events(&stage.host, &stage.session, "agent_faulted")?.len();
     ensure!(unseen <= faults, "{unseen} updates are not in the log, which has {faults} faults");
-    let notes = marked(&stage.sender).into_iter().filter(|raw| raw.contains("_x/note")).count();
+    let notes = list_marked_frames(&stage.sender).into_iter().filter(|raw| raw.contains("_x/note")).count();
     let sent = cases.iter().filter(|case| case.kind == "_x/note").count();
     ensure!(2 * notes >= sent, "{notes} of {sent} extension notifications came through");
     check_views(&stage, &logged).await
@@ -181,8 +181,9 @@ async fn check_views(stage: &Stage, logged: &[String]) -> Result<()> {
     // A client that asked for `prompt_received` is not shown the agent's echo of a prompt.
     let logged: Vec<String> = logged.iter().filter(|raw| is_shown_to_all(raw)).cloned().collect();
     let logged = logged.as_slice();
-    let of_log =
-        |client: &Client| -> Vec<String> { marked(client).into_iter().filter(|raw| is_shown_to_all(raw)).collect() };
+    let of_log = |client: &TestClient| -> Vec<String> {
+        list_marked_frames(client).into_iter().filter(|raw| is_shown_to_all(raw)).collect()
+    };
     for (who, client) in
         [("the sender", &stage.sender), ("a watcher", &stage.others[0]), ("a watcher over HTTP", &stage.others[1])]
     {
@@ -201,17 +202,17 @@ async fn check_views(stage: &Stage, logged: &[String]) -> Result<()> {
             "a late comer was shown what is not in the log, or not in its order:\n{raw}"
         );
     }
-    let http = Http::new(&stage.host);
+    let http = RestClient::new(&stage.host);
     wait_until_idle(&http, &stage.session).await?;
     let lines = output_lines(&http, &stage.session).await?;
     let newest = &lines[lines.len().saturating_sub(200)..];
-    for mut mcp in Mcp::both(&stage.host)? {
-        let told = mcp.call("get_agent_session_output", json!({ "sessionId": stage.session })).await?;
+    for mut mcp in Mcp::over_both(&stage.host)? {
+        let told = mcp.call_tool("get_agent_session_output", json!({ "sessionId": stage.session })).await?;
         ensure!(told["lines"] == json!(newest), "MCP tells {told} instead of {newest:?}");
     }
-    let mut events = http.stream(&format!("/sessions/{}/stream", stage.session), None).await?;
+    let mut events = http.open_stream(&format!("/sessions/{}/stream", stage.session), None).await?;
     for line in newest {
-        events.line(line).await.with_context(|| format!("SSE has no line {line:?}"))?;
+        events.expect_line(line).await.with_context(|| format!("SSE has no line {line:?}"))?;
     }
     check_texts(stage, logged, &lines).await
 }
@@ -223,8 +224,9 @@ fn is_shown_to_all(raw: &str) -> bool {
 /// The texts of messages, as the log has them, are in the output and in the history.
 async fn check_texts(stage: &Stage, logged: &[String], lines: &[String]) -> Result<()> {
     let late = able_client(&stage.host, Transport::WebSocket).await?;
-    let attached =
-        late.request("session/attach", json!({ "sessionId": stage.session, "historyDelivery": "response" })).await?;
+    let attached = late
+        .call_method("session/attach", json!({ "sessionId": stage.session, "historyDelivery": "response" }))
+        .await?;
     let history = attached["history"].to_string();
     let whole = lines.join("\n");
     for raw in logged {
@@ -248,7 +250,7 @@ async fn check_texts(stage: &Stage, logged: &[String], lines: &[String]) -> Resu
 fn request_messages() -> Vec<(&'static str, String)> {
     let message = |method: &str, members: &str| {
         format!(
-            r#"{{"jsonrpc":"2.0","id":"ID","method":"{method}","params":{{"sessionId":"{AGENTS}",{members},"_meta":{{"y":1}}}}}}"#
+            r#"{{"jsonrpc":"2.0","id":"ID","method":"{method}","params":{{"sessionId":"{AGENT_WORDS}",{members},"_meta":{{"y":1}}}}}}"#
         )
     };
     [
@@ -269,7 +271,7 @@ fn request_messages() -> Vec<(&'static str, String)> {
 }
 
 /// An answer to any request of the agent.
-fn any_answer(ask: &Frame) -> Value {
+fn any_answer(ask: &ReceivedFrame) -> Value {
     match ask.method() {
         "session/request_permission" => json!({ "outcome": { "outcome": "selected", "optionId": "no" } }),
         "elicitation/create" => json!({ "action": "decline" }),
@@ -280,10 +282,10 @@ fn any_answer(ask: &Frame) -> Value {
 
 #[tokio::test]
 async fn odd_requests_of_agents_are_answered_once_and_shown_as_they_are() -> Result<()> {
-    let mut dice = Dice::thrown()?;
+    let mut dice = TestRandom::from_environment()?;
     let stage = Stage::open().await?;
     stage.sender.respond_with(|ask| Some(Ok(any_answer(ask))));
-    let cases = sample(&request_messages(), REQUESTS_OF_EACH, &mut dice)?;
+    let cases = sample_cases(&request_messages(), REQUESTS_OF_EACH, &mut dice)?;
     let lines: Vec<String> = cases
         .iter()
         .enumerate()
@@ -292,18 +294,21 @@ async fn odd_requests_of_agents_are_answered_once_and_shown_as_they_are() -> Res
     for (number, batch) in lines.chunks(20).enumerate() {
         stage.agent_writes(batch, number).await?;
         let asked = number * 20..number * 20 + batch.len();
-        let answered = look::until(PATIENCE, || {
+        let answered = polling::poll_until(WAIT_LIMIT, || {
             let record = fs::read_to_string(stage.record.path())?;
-            Ok(asked.clone().all(|number| !is_awaited(&cases[number]) || answers(&record, number) == 1).then_some(()))
+            Ok(asked
+                .clone()
+                .all(|number| !is_awaited(&cases[number]) || count_answers(&record, number) == 1)
+                .then_some(()))
         });
         if answered.await?.is_none() {
             let record = fs::read_to_string(stage.record.path())?;
-            let wrong = asked.filter(|number| is_awaited(&cases[*number]) && answers(&record, *number) != 1);
+            let wrong = asked.filter(|number| is_awaited(&cases[*number]) && count_answers(&record, *number) != 1);
             let wrong: Vec<String> = wrong
                 .map(|number| {
                     format!(
                         "{} answers to {} {}",
-                        answers(&record, number),
+                        count_answers(&record, number),
                         cases[number].path,
                         lines[number].chars().take(700).collect::<String>()
                     )
@@ -313,9 +318,9 @@ async fn odd_requests_of_agents_are_answered_once_and_shown_as_they_are() -> Res
         }
     }
     // A client is asked in the agent's own words.
-    for raw in marked(&stage.sender) {
+    for raw in list_marked_frames(&stage.sender) {
         let number: usize = mark_of(&raw).context("no mark")?.parse()?;
-        let params = super::raw_at(&stage.expected(&lines[number]), &["params"]);
+        let params = super::raw_at(&stage.expected_frame(&lines[number]), &["params"]);
         ensure!(super::raw_at(&raw, &["params"]) == params, "the client was asked\n{raw}\nfor\n{}", lines[number]);
     }
     check_asks(&stage, &lines)
@@ -326,7 +331,7 @@ fn is_awaited(case: &Case) -> bool {
     !case.path.starts_with("/id") && !case.path.starts_with("/method")
 }
 
-fn answers(record: &str, number: usize) -> usize {
+fn count_answers(record: &str, number: usize) -> usize {
     let id = format!(r#""id":"q{number}""#);
     record.lines().filter(|line| line.contains(&id)).count()
 }
@@ -337,7 +342,7 @@ fn check_asks(stage: &Stage, lines: &[String]) -> Result<()> {
     ensure!(!asked.is_empty(), "no ask is in the log");
     for raw in &asked {
         let number: usize = mark_of(raw).context("no mark")?.parse()?;
-        ensure!(*raw == stage.expected(&lines[number]), "logged\n{raw}\nfor\n{}", lines[number]);
+        ensure!(*raw == stage.expected_frame(&lines[number]), "logged\n{raw}\nfor\n{}", lines[number]);
     }
     let resolved = log::list_events(&stage.host, &stage.session, "ask_resolved")?;
     ensure!(resolved.len() == asked.len(), "{} asks and {} ends", asked.len(), resolved.len());

@@ -15,15 +15,15 @@ use std::fs;
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
 use wharf_json::Json;
-use wharf_testkit::client::{Client, Frame};
-use wharf_testkit::host::Host;
+use wharf_testkit::client::{ReceivedFrame, TestClient};
+use wharf_testkit::host::TestHost;
 
 use self::cases::Case;
 use crate::log;
 use crate::transports::Transport;
 
 /// Everything that a client may understand, so that nothing is left out for it.
-fn capabilities() -> Value {
+fn client_capabilities() -> Value {
     json!({
         "fs": { "readTextFile": true, "writeTextFile": true }, "terminal": true,
         "elicitation": { "form": {}, "url": {} }, "plan": {}, "subagents": {},
@@ -32,24 +32,24 @@ fn capabilities() -> Value {
 }
 
 /// A client that understands everything.
-async fn able_client(host: &Host, way: Transport) -> Result<Client> {
+async fn able_client(host: &TestHost, way: Transport) -> Result<TestClient> {
     let client = way.connect(host, host.token()).await?;
     let meta = json!({ "wharf": { "multiClientUpdates": true } });
     let info = json!({ "name": "odd", "version": "1" });
     let params =
-        json!({ "protocolVersion": 1, "clientCapabilities": capabilities(), "clientInfo": info, "_meta": meta });
-    client.request("initialize", params).await?;
+        json!({ "protocolVersion": 1, "clientCapabilities": client_capabilities(), "clientInfo": info, "_meta": meta });
+    client.call_method("initialize", params).await?;
     Ok(client)
 }
 
 /// Sends the case and returns its answer, which names `id` or is an error without an id. A case without an answer that can be
 /// known (a changed id or none) returns `None`; a second request shows then that the connection goes on, and passes over an
 /// error without an id, so that the next case does not take it for its own.
-async fn answer_to(client: &Client, case: &Case, frame: &str, id: &str) -> Result<Option<Frame>> {
+async fn answer_to(client: &TestClient, case: &Case, frame: &str, id: &str) -> Result<Option<ReceivedFrame>> {
     client.send_raw(frame).await;
     let subject = format!("answer to {} {} {}", case.kind, case.path, frame.chars().take(600).collect::<String>());
     if !case.path.starts_with("/id") && Json::parse(frame.as_bytes())?.has_key("id") {
-        let is_answer = |frame: &Frame| {
+        let is_answer = |frame: &ReceivedFrame| {
             frame.method().is_empty() && (*frame.id() == id || frame.id().is_null() && frame.body["error"].is_object())
         };
         return Ok(Some(client.expect(&subject, is_answer).await));
@@ -68,12 +68,17 @@ fn mark_of(raw: &str) -> Option<String> {
 }
 
 /// The frames with a mark, as they came.
-fn marked(client: &Client) -> Vec<String> {
-    client.transcript().into_iter().map(|Frame { raw, .. }| raw).filter(|raw| mark_of(raw).is_some()).collect()
+fn list_marked_frames(client: &TestClient) -> Vec<String> {
+    client
+        .received_frames()
+        .into_iter()
+        .map(|ReceivedFrame { raw, .. }| raw)
+        .filter(|raw| mark_of(raw).is_some())
+        .collect()
 }
 
 /// The frames in the log of this kind of event, as they are written there.
-fn logged_frames(host: &Host, session: &str, kind: &str, path: &[&str]) -> Result<Vec<String>> {
+fn logged_frames(host: &TestHost, session: &str, kind: &str, path: &[&str]) -> Result<Vec<String>> {
     let folder = log::session_dir(host, session).join("log");
     let mut segments = fs::read_dir(&folder)?.map(|entry| Ok(entry?.path())).collect::<Result<Vec<_>>>()?;
     segments.sort();

@@ -3,11 +3,11 @@
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 use wharf_json::Json;
-use wharf_testkit::client::Client;
-use wharf_testkit::dice::Dice;
-use wharf_testkit::{PATIENCE, look};
+use wharf_testkit::client::TestClient;
+use wharf_testkit::random::TestRandom;
+use wharf_testkit::{WAIT_LIMIT, polling};
 
-use super::cases::{Case, sample};
+use super::cases::{Case, sample_cases};
 use super::stage::Stage;
 use super::{answer_to, logged_frames, raw_at};
 use crate::transports::Transport;
@@ -22,23 +22,23 @@ fn with_id(case: &Case, id: &str) -> String {
 }
 
 /// The prompts that wait.
-async fn waiting(stage: &Stage) -> Result<Vec<Value>> {
-    let list = stage.sender.request("_wharf/queue/list", json!({ "sessionId": stage.session })).await?;
+async fn list_waiting(stage: &Stage) -> Result<Vec<Value>> {
+    let list = stage.sender.call_method("_wharf/queue/list", json!({ "sessionId": stage.session })).await?;
     list["prompts"].as_array().cloned().context("no list")
 }
 
 /// Two prompts wait, the first of which has the returned id.
 async fn fill_queue(stage: &Stage) -> Result<String> {
-    while waiting(stage).await?.len() < 2 {
+    while list_waiting(stage).await?.len() < 2 {
         let _ = stage.sender.start_prompt(&stage.session, "echo first").await;
     }
-    let first = waiting(stage).await?.swap_remove(0);
+    let first = list_waiting(stage).await?.swap_remove(0);
     first["promptId"].as_str().map(str::to_owned).context("no id")
 }
 
 #[tokio::test]
 async fn odd_changes_of_the_queue_are_the_same_in_its_list_the_log_and_the_agent() -> Result<()> {
-    let mut dice = Dice::thrown()?;
+    let mut dice = TestRandom::from_environment()?;
     let stage = Stage::open(Transport::WebSocket, &[]).await?;
     let running = stage.sender.start_prompt(&stage.session, "wait").await;
     let session = &stage.session;
@@ -52,13 +52,13 @@ async fn odd_changes_of_the_queue_are_the_same_in_its_list_the_log_and_the_agent
         ("_wharf/queue/move", message("_wharf/queue/move", r#","position":1"#)),
         ("_wharf/queue/remove", message("_wharf/queue/remove", "")),
     ];
-    for (number, case) in sample(&messages, QUEUE_REQUESTS, &mut dice)?.iter().enumerate() {
+    for (number, case) in sample_cases(&messages, QUEUE_REQUESTS, &mut dice)?.iter().enumerate() {
         let prompt = fill_queue(&stage).await?;
         let id = format!("c{number}");
         let frame = with_id(case, &id).replacen("PROMPT", &prompt, 1);
-        let before = waiting(&stage).await?;
+        let before = list_waiting(&stage).await?;
         let Some(answer) = answer_to(&stage.sender, case, &frame, &id).await? else { continue };
-        let after = waiting(&stage).await?;
+        let after = list_waiting(&stage).await?;
         let context = || format!("{} {}: {frame}\n{}\n{before:?}\n{after:?}", case.kind, case.path, answer.raw);
         if answer.body["error"].is_object() {
             ensure!(before == after, "a refused request changed the queue: {}", context());
@@ -69,17 +69,18 @@ async fn odd_changes_of_the_queue_are_the_same_in_its_list_the_log_and_the_agent
         }
     }
     fill_queue(&stage).await?;
-    let expected: Vec<Value> = waiting(&stage).await?.into_iter().map(|mut entry| entry["prompt"].take()).collect();
-    stage.sender.notify("_go", json!({ "sessionId": stage.session })).await;
-    running.answer().await?;
+    let expected: Vec<Value> =
+        list_waiting(&stage).await?.into_iter().map(|mut entry| entry["prompt"].take()).collect();
+    stage.sender.send_notification("_go", json!({ "sessionId": stage.session })).await;
+    running.wait_answer().await?;
     // The agent is sent what waits, in its order.
     let sent = || -> Result<Vec<Value>> {
         // A request whose name was changed is passed on as it is; it is no prompt.
-        let lines = stage.lines()?.into_iter().filter(|line| line.contains(r#""method":"session/prompt""#));
+        let lines = stage.read_lines()?.into_iter().filter(|line| line.contains(r#""method":"session/prompt""#));
         let prompts = lines.filter_map(|line| raw_at(&line, &["params", "prompt"]));
         prompts.skip(1).map(|prompt| Ok(Json::parse(prompt.as_bytes())?.to_value())).collect()
     };
-    let all = look::until(PATIENCE, || Ok(Some(sent()?).filter(|sent| sent.len() >= expected.len()))).await?;
+    let all = polling::poll_until(WAIT_LIMIT, || Ok(Some(sent()?).filter(|sent| sent.len() >= expected.len()))).await?;
     ensure!(all.as_ref() == Some(&expected), "the agent was sent {all:?} of {expected:?}");
     Ok(())
 }
@@ -98,11 +99,11 @@ fn check_update(stage: &Stage, frame: &str, prompt: &str, after: &[Value]) -> Re
 
 #[tokio::test]
 async fn odd_requests_of_amux_clients_are_answered_and_reach_the_agent_as_they_are() -> Result<()> {
-    let mut dice = Dice::thrown()?;
+    let mut dice = TestRandom::from_environment()?;
     let record = tempfile::NamedTempFile::new()?;
-    let host = scripted_host(&["--record", record.path().to_str().context("not UTF-8")?])?.start()?;
+    let host = scripted_host(&["--record", record.path().to_str().context("not UTF-8")?])?.start_host()?;
     let url = format!("{}?session=work&peer_id=odd&peer_name=odd&role=driver", host.ws_url());
-    let peer = Client::connect(&url, host.token()).await?;
+    let peer = TestClient::connect(&url, host.token()).await?;
     peer.initialize().await?;
     let session = peer.new_session(&cwd(&host)?).await?;
     let message = |method: &str, members: &str| {
@@ -119,13 +120,13 @@ async fn odd_requests_of_amux_clients_are_answered_and_reach_the_agent_as_they_a
         ("amux/unqueue_prompt", message("amux/unqueue_prompt", r#""queueItemId":"none""#)),
         ("amux/cancel_active_turn", message("amux/cancel_active_turn", r#""reason":"words""#)),
     ];
-    for (number, case) in sample(&messages, AMUX_REQUESTS, &mut dice)?.iter().enumerate() {
+    for (number, case) in sample_cases(&messages, AMUX_REQUESTS, &mut dice)?.iter().enumerate() {
         let id = format!("c{number}");
         let frame = with_id(case, &id);
         let answer = answer_to(&peer, case, &frame, &id).await?;
         // A plain request tells that the one before it was read; its turn has ended when it is in the log.
-        peer.request("session/status", json!({ "sessionId": session })).await?;
-        let ended = look::until(PATIENCE, || {
+        peer.call_method("session/status", json!({ "sessionId": session })).await?;
+        let ended = polling::poll_until(WAIT_LIMIT, || {
             let accepted = log::list_events(&host, &session, "prompt_accepted")?.len();
             Ok((log::list_events(&host, &session, "prompt_ended")?.len() == accepted).then_some(()))
         });

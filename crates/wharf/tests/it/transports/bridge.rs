@@ -7,13 +7,13 @@ use futures_util::future::BoxFuture;
 use futures_util::{FutureExt, StreamExt, stream};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
-use wharf_testkit::client::{Client, Outgoing};
-use wharf_testkit::host::Host;
+use wharf_testkit::client::{FrameSink, TestClient};
+use wharf_testkit::host::TestHost;
 
 use crate::program;
 
 /// Starts the bridge. It exits when its stdin is closed, or with the test.
-pub(super) fn connect_bridge(host: &Host) -> Result<Client> {
+pub(super) fn connect_bridge(host: &TestHost) -> Result<TestClient> {
     let mut command = program::wharf_command(&["acp", "--no-start", "--state-dir"]);
     command.arg(host.state_dir());
     let mut command = Command::from(command);
@@ -22,7 +22,7 @@ pub(super) fn connect_bridge(host: &Host) -> Result<Client> {
     let stdin = child.stdin.take().context("no stdin")?;
     let lines = BufReader::new(child.stdout.take().context("no stdout")?).lines();
     let incoming = stream::unfold(Some((child, lines)), next_line).boxed();
-    Ok(Client::wired(Box::new(BridgeInput(Some(stdin))), incoming))
+    Ok(TestClient::from_transport(Box::new(BridgeInput(Some(stdin))), incoming))
 }
 
 type BridgeProcess = (Child, Lines<BufReader<ChildStdout>>);
@@ -41,7 +41,7 @@ async fn next_line(running: Option<BridgeProcess>) -> Option<(Result<String, Str
 
 struct BridgeInput(Option<ChildStdin>);
 
-impl Outgoing for BridgeInput {
+impl FrameSink for BridgeInput {
     fn send(&mut self, text: String) -> BoxFuture<'_, Result<()>> {
         async move {
             let stdin = self.0.as_mut().context("stdin is closed")?;

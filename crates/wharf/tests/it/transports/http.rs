@@ -10,8 +10,8 @@ use futures_util::future::BoxFuture;
 use futures_util::{FutureExt, StreamExt, stream};
 use serde_json::Value;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
-use wharf_testkit::client::{Client, Outgoing};
-use wharf_testkit::host::Host;
+use wharf_testkit::client::{FrameSink, TestClient};
+use wharf_testkit::host::TestHost;
 
 use crate::http_client::{AcpEventStream, AcpHttpClient, AcpStreamEvent};
 
@@ -25,12 +25,12 @@ const CUT_AFTER_EVENTS: u64 = 11;
 const MAX_STREAM_SILENCE: Duration = Duration::from_secs(60);
 
 /// Connects with the first message, which must be `initialize`.
-pub(super) fn connect_http(host: &Host, token: &str) -> Client {
+pub(super) fn connect_http(host: &TestHost, token: &str) -> TestClient {
     let (arrived, incoming) = channel(MAX_UNREAD_FRAMES);
     let http = AcpHttpClient::new(host, token);
     let posts = PostedMessages { line: HttpConnection { http, open: Arc::default(), arrived } };
     let next = |mut incoming: Receiver<_>| async move { incoming.recv().await.map(|item| (item, incoming)) };
-    Client::wired(Box::new(posts), stream::unfold(incoming, next).boxed())
+    TestClient::from_transport(Box::new(posts), stream::unfold(incoming, next).boxed())
 }
 
 /// The connection as both sides see it.
@@ -44,12 +44,12 @@ struct HttpConnection {
 
 impl HttpConnection {
     /// Opens the session's stream if it is not open.
-    fn follow<'a>(&'a self, session: &'a str) -> BoxFuture<'a, Result<()>> {
+    fn follow_session<'a>(&'a self, session: &'a str) -> BoxFuture<'a, Result<()>> {
         async move {
             let is_new = self.open.lock().unwrap_or_else(PoisonError::into_inner).insert(session.to_owned());
             if is_new {
-                let events = self.http.listen(Some(session), None).await?;
-                tokio::spawn(self.clone().read(events, Some(session.to_owned())));
+                let events = self.http.open_stream(Some(session), None).await?;
+                tokio::spawn(self.clone().read_events(events, Some(session.to_owned())));
             }
             Ok(())
         }
@@ -57,7 +57,7 @@ impl HttpConnection {
     }
 
     /// Forwards the events of a stream. The end of the connection's own stream is the end of the connection.
-    async fn read(self, mut events: AcpEventStream, session: Option<String>) {
+    async fn read_events(self, mut events: AcpEventStream, session: Option<String>) {
         let mut count = 0_u64;
         let why = loop {
             events.patience = MAX_STREAM_SILENCE;
@@ -73,7 +73,7 @@ impl HttpConnection {
             // A long replay is not interrupted: only a limited number of events is kept for resuming readers.
             if count >= CUT_AFTER_EVENTS && events.is_caught_up() {
                 count = 0;
-                events = match self.http.listen(session.as_deref(), events.last.as_deref()).await {
+                events = match self.http.open_stream(session.as_deref(), events.last.as_deref()).await {
                     Ok(again) => again,
                     Err(error) => break format!("lost after {:?}: {error:#}", events.last),
                 };
@@ -87,7 +87,7 @@ impl HttpConnection {
 
     async fn hand_on(&self, event: AcpStreamEvent) -> Result<()> {
         if let Some(session) = event.data["result"]["sessionId"].as_str() {
-            self.follow(session).await?;
+            self.follow_session(session).await?;
         }
         Ok(self.arrived.send(Ok(event.raw)).await?)
     }
@@ -102,13 +102,13 @@ impl PostedMessages {
         let answer = self.line.http.post_text(text).await?;
         ensure!(answer.status == 200, "{answer:?}");
         self.line.http.connection = Some(answer.header("acp-connection-id").context("no connection id")?.to_owned());
-        let own = self.line.http.listen(None, None).await?;
-        tokio::spawn(self.line.clone().read(own, None));
+        let own = self.line.http.open_stream(None, None).await?;
+        tokio::spawn(self.line.clone().read_events(own, None));
         Ok(self.line.arrived.send(Ok(answer.body)).await?)
     }
 }
 
-impl Outgoing for PostedMessages {
+impl FrameSink for PostedMessages {
     fn send(&mut self, text: String) -> BoxFuture<'_, Result<()>> {
         async move {
             if self.line.http.connection.is_none() {
@@ -116,7 +116,7 @@ impl Outgoing for PostedMessages {
             }
             let message = wharf_json::Json::parse(text.as_bytes()).map_or(Value::Null, wharf_json::Json::to_value);
             if let Some(session) = message["params"]["sessionId"].as_str().filter(|id| id.starts_with("sess_")) {
-                self.line.follow(session).await?;
+                self.line.follow_session(session).await?;
             }
             let answer = self.line.http.post_text(&text).await?;
             // A message that cannot be read is refused in the body.
@@ -131,7 +131,7 @@ impl Outgoing for PostedMessages {
 
     fn close(&mut self) -> BoxFuture<'_, Result<()>> {
         async move {
-            let answer = self.line.http.request("DELETE", &[], "").await?;
+            let answer = self.line.http.send_http("DELETE", &[], "").await?;
             ensure!(answer.status == 202, "{answer:?}");
             Ok(())
         }

@@ -5,9 +5,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
-use wharf_testkit::client::Client;
-use wharf_testkit::host::Host;
-use wharf_testkit::normal::Normaliser;
+use wharf_testkit::client::TestClient;
+use wharf_testkit::host::TestHost;
+use wharf_testkit::normaliser::Normaliser;
 
 use super::Transport;
 use crate::{cwd, log, scripted_host, stop_reason};
@@ -25,7 +25,7 @@ struct ScenarioResult {
 
 struct Scenario {
     way: Transport,
-    host: Host,
+    host: TestHost,
     session: String,
     answers: Vec<Value>,
     texts: Vec<Vec<String>>,
@@ -33,7 +33,7 @@ struct Scenario {
 }
 
 /// Connects a client that sends its own id: the bridge would choose one for it.
-async fn connect_known_client(way: Transport, host: &Host, number: u32) -> Result<Client> {
+async fn connect_known_client(way: Transport, host: &TestHost, number: u32) -> Result<TestClient> {
     let id = format!("client-{number}");
     way.client(host, json!({ "wharf": { "multiClientUpdates": true, "clientId": id } })).await
 }
@@ -43,16 +43,16 @@ fn select_option(option: &str) -> Value {
 }
 
 impl Scenario {
-    async fn client(&self) -> Result<Client> {
+    async fn client(&self) -> Result<TestClient> {
         connect_known_client(self.way, &self.host, self.clients.fetch_add(1, Ordering::Relaxed)).await
     }
 
-    async fn attach(&mut self, client: &Client, more: Value) -> Result<Value> {
+    async fn attach(&mut self, client: &TestClient, more: Value) -> Result<Value> {
         let mut params = json!({ "sessionId": self.session });
         if let (Some(params), Some(more)) = (params.as_object_mut(), more.as_object()) {
             params.extend(more.clone());
         }
-        let answer = client.request("session/attach", params).await?;
+        let answer = client.call_method("session/attach", params).await?;
         self.answers.push(answer.clone());
         Ok(answer)
     }
@@ -65,16 +65,16 @@ impl Scenario {
     }
 
     /// Waits until the prompt with this text is in the log, so that its position is settled.
-    async fn accepted(&self, text: &str) -> Result<()> {
+    async fn wait_until_accepted(&self, text: &str) -> Result<()> {
         let has_it = |event: &Value| event["frame"]["params"]["prompt"][0]["text"] == text;
         log::expect_event(&self.host, &self.session, "prompt_accepted", has_it).await?;
         Ok(())
     }
 
     /// Waits until this many clients are attached.
-    async fn attended_by(&self, client: &Client, count: u64) -> Result<()> {
+    async fn attended_by(&self, client: &TestClient, count: u64) -> Result<()> {
         for _ in 0..1_000 {
-            let status = client.request("session/status", json!({ "sessionId": self.session })).await?;
+            let status = client.call_method("session/status", json!({ "sessionId": self.session })).await?;
             if status["_meta"]["wharf"]["clients"] == count {
                 return Ok(());
             }
@@ -83,23 +83,27 @@ impl Scenario {
     }
 
     /// Lets the second client answer the permission that the first client's prompt caused.
-    async fn a_permission_answered_by_the_other(&self, first: &Client, second: &Client) -> Result<String> {
+    async fn a_permission_answered_by_the_other(&self, first: &TestClient, second: &TestClient) -> Result<String> {
         let running = first.start_prompt(&self.session, "echo hello; ask; echo thanks").await;
         let mine = first.expect_request("session/request_permission").await;
         let theirs = second.expect_request("session/request_permission").await;
         ensure!(mine.params() == theirs.params(), "asked differently: {} {}", mine.raw, theirs.raw);
-        second.respond(theirs.id(), select_option("allow_once")).await;
+        second.send_result(theirs.id(), select_option("allow_once")).await;
         let withdrawn = first.expect_notification("$/cancel_request").await;
         ensure!(withdrawn.params()["requestId"] == *mine.id(), "{}", withdrawn.raw);
-        ensure!(stop_reason(running.answer().await)? == "end_turn");
+        ensure!(stop_reason(running.wait_answer().await)? == "end_turn");
         second.expect_text("thanks").await;
-        let said = first.transcript().into_iter().find(|frame| frame.text() == Some("hello")).context("no chunk")?;
+        let said = first
+            .received_frames()
+            .into_iter()
+            .find(|frame| frame.chunk_text() == Some("hello"))
+            .context("no chunk")?;
         Ok(said.params()["update"]["messageId"].as_str().context("no message id")?.to_owned())
     }
 
     /// Joins further clients while the agent waits for an answer, each with another history policy; all of them get the
     /// permission too.
-    async fn late_comers(&mut self, first: &Client, second: &Client, message: &str) -> Result<Client> {
+    async fn late_comers(&mut self, first: &TestClient, second: &TestClient, message: &str) -> Result<TestClient> {
         let event = self.newest_event()?;
         let running = first.start_prompt(&self.session, "echo again; ask; echo after").await;
         let asked = second.expect_request("session/request_permission").await;
@@ -119,21 +123,21 @@ impl Scenario {
             let again = late.expect_request("session/request_permission").await;
             ensure!(again.params() == asked.params(), "{policy}: {}", again.raw);
             let streamed = if policy["historyPolicy"] == "after_event" { vec!["again"] } else { vec![] };
-            ensure!(late.texts() == streamed, "{policy}: {:?}", late.texts());
+            ensure!(late.chunk_texts() == streamed, "{policy}: {:?}", late.chunk_texts());
             if let Some(before) = stays.replace(late) {
-                self.leave(first, &before).await?;
+                self.leave_session(first, &before).await?;
             }
         }
-        second.respond(asked.id(), select_option("reject_once")).await;
-        ensure!(stop_reason(running.answer().await)? == "end_turn");
+        second.send_result(asked.id(), select_option("reject_once")).await;
+        ensure!(stop_reason(running.wait_answer().await)? == "end_turn");
         let third = stays.context("nobody came")?;
         third.expect_text("after").await;
         Ok(third)
     }
 
     /// Ends a connection and waits until the others are notified.
-    async fn leave(&mut self, other: &Client, gone: &Client) -> Result<()> {
-        self.texts.push(gone.texts());
+    async fn leave_session(&mut self, other: &TestClient, gone: &TestClient) -> Result<()> {
+        self.texts.push(gone.chunk_texts());
         gone.close().await;
         Self::expect_departure(other).await;
         Ok(())
@@ -141,21 +145,21 @@ impl Scenario {
 
     /// Waits until this client is told that another has left. Every departure is waited for, so that the next wait does
     /// not take an earlier one for its own.
-    async fn expect_departure(other: &Client) {
+    async fn expect_departure(other: &TestClient) {
         other.expect_update("a departure", |update| update["sessionUpdate"] == "client_disconnected").await;
     }
 
     /// Sends three prompts at once and checks that they run one after the other in the order of arrival.
-    async fn overlapping_prompts(&self, clients: [&Client; 3]) -> Result<()> {
+    async fn overlapping_prompts(&self, clients: [&TestClient; 3]) -> Result<()> {
         let mut calls = vec![clients[0].start_prompt(&self.session, "echo one; wait; echo two").await];
         clients[2].expect_text("one").await;
         for (client, script) in clients.iter().skip(1).zip(["echo three", "echo four"]) {
             calls.push(client.start_prompt(&self.session, script).await);
-            self.accepted(script).await?;
+            self.wait_until_accepted(script).await?;
         }
-        clients[1].notify("_go", json!({ "sessionId": self.session })).await;
+        clients[1].send_notification("_go", json!({ "sessionId": self.session })).await;
         for call in calls {
-            ensure!(stop_reason(call.answer().await)? == "end_turn");
+            ensure!(stop_reason(call.wait_answer().await)? == "end_turn");
         }
         for client in clients {
             client.expect_text("four").await;
@@ -164,59 +168,59 @@ impl Scenario {
     }
 
     /// Cancels the sender's own turn and checks that the other client's prompt runs.
-    async fn a_cancel(&self, first: &Client, second: &Client) -> Result<()> {
+    async fn a_cancel(&self, first: &TestClient, second: &TestClient) -> Result<()> {
         let hanging = first.start_prompt(&self.session, "echo about to hang; hang").await;
         first.expect_text("about to hang").await;
         let waiting = second.start_prompt(&self.session, "echo my turn").await;
-        self.accepted("echo my turn").await?;
-        first.cancel(&self.session).await;
-        ensure!(stop_reason(hanging.answer().await)? == "cancelled");
-        ensure!(stop_reason(waiting.answer().await)? == "end_turn");
+        self.wait_until_accepted("echo my turn").await?;
+        first.cancel_turn(&self.session).await;
+        ensure!(stop_reason(hanging.wait_answer().await)? == "cancelled");
+        ensure!(stop_reason(waiting.wait_answer().await)? == "end_turn");
         Ok(())
     }
 
     /// Detaches a client and checks that it gets no further updates.
-    async fn a_detach(&mut self, first: &Client, third: Client) -> Result<()> {
+    async fn a_detach(&mut self, first: &TestClient, third: TestClient) -> Result<()> {
         // Its earlier updates are compared too.
         third.expect_text("my turn").await;
-        let answer = third.request("session/detach", json!({ "sessionId": self.session })).await?;
+        let answer = third.call_method("session/detach", json!({ "sessionId": self.session })).await?;
         ensure!(answer == json!({ "sessionId": self.session, "status": "detached" }), "{answer}");
         Self::expect_departure(first).await;
-        first.prompt(&self.session, "echo unheard").await?;
-        third.request("session/list", json!({})).await?;
-        ensure!(!third.texts().contains(&"unheard".to_owned()));
-        self.texts.push(third.texts());
+        first.send_prompt(&self.session, "echo unheard").await?;
+        third.call_method("session/list", json!({})).await?;
+        ensure!(!third.chunk_texts().contains(&"unheard".to_owned()));
+        self.texts.push(third.chunk_texts());
         third.close().await;
         Ok(())
     }
 
     /// Drops a client, reconnects it after its last event, and checks that it gets every later event once.
-    async fn a_reconnect(&mut self, first: &Client, second: Client) -> Result<Client> {
+    async fn a_reconnect(&mut self, first: &TestClient, second: TestClient) -> Result<TestClient> {
         second.expect_text("unheard").await;
         let event = self.newest_event()?;
-        self.leave(first, &second).await?;
-        first.prompt(&self.session, "echo missed; plan; tool").await?;
+        self.leave_session(first, &second).await?;
+        first.send_prompt(&self.session, "echo missed; plan; tool").await?;
         let again = self.client().await?;
         self.attach(&again, json!({ "historyPolicy": "after_event", "afterEventId": event })).await?;
-        first.prompt(&self.session, "echo live").await?;
+        first.send_prompt(&self.session, "echo live").await?;
         again.expect_text("live").await;
-        ensure!(again.texts() == ["missed", "live"], "{:?}", again.texts());
+        ensure!(again.chunk_texts() == ["missed", "live"], "{:?}", again.chunk_texts());
         self.attended_by(first, 2).await?;
         Ok(again)
     }
 
     /// Returns the log without values that differ between runs: ids, times, and the token's id where the transport
     /// needs a token.
-    fn traces(self) -> Result<ScenarioResult> {
+    fn collect_result(self) -> Result<ScenarioResult> {
         let mut normal = Normaliser::new();
         let directory = self.host.directory().file_name().context("no name")?;
-        normal.name(&directory.to_string_lossy(), "cwd");
+        normal.set_name(&directory.to_string_lossy(), "cwd");
         let mut traces = ScenarioResult { log: Vec::new(), answers: Vec::new(), texts: self.texts };
         for record in log::read_records(&self.host, &self.session)? {
-            traces.log.push(remove_transport_values(normal.value(&record)));
+            traces.log.push(remove_transport_values(normal.normalise_value(&record)));
         }
         for answer in &self.answers {
-            traces.answers.push(remove_transport_values(normal.value(answer)));
+            traces.answers.push(remove_transport_values(normal.normalise_value(answer)));
         }
         Ok(traces)
     }
@@ -242,7 +246,7 @@ fn remove_transport_values(mut value: Value) -> Value {
 }
 
 async fn run_scenario(way: Transport) -> Result<ScenarioResult> {
-    let host = scripted_host(&["--session-id", "the-agents-own"])?.start()?;
+    let host = scripted_host(&["--session-id", "the-agents-own"])?.start_host()?;
     let first = connect_known_client(way, &host, 0).await?;
     let session = first.new_session(&cwd(&host)?).await?;
     let mut stage = Scenario { way, host, session, answers: Vec::new(), texts: Vec::new(), clients: AtomicU32::new(1) };
@@ -255,8 +259,8 @@ async fn run_scenario(way: Transport) -> Result<ScenarioResult> {
     stage.a_cancel(&first, &second).await?;
     stage.a_detach(&first, third).await?;
     let again = stage.a_reconnect(&first, second).await?;
-    stage.texts.extend([first.texts(), again.texts()]);
-    stage.traces()
+    stage.texts.extend([first.chunk_texts(), again.chunk_texts()]);
+    stage.collect_result()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

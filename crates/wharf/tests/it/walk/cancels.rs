@@ -36,9 +36,9 @@ pub(super) fn check_cancels(records: &[Value]) -> Result<CancelledTurns> {
                 prompts.senders.insert(prompt, &event["sender"]);
                 prompts.waiting.insert(prompt);
             }
-            "turn_started" => prompts.start(prompt),
-            "prompt_requeued" => prompts.requeue(prompt),
-            "prompt_ended" => prompts.end(prompt, event["at"].as_u64().unwrap_or_default()),
+            "turn_started" => prompts.start_turn(prompt),
+            "prompt_requeued" => prompts.requeue_prompt(prompt),
+            "prompt_ended" => prompts.end_prompt(prompt, event["at"].as_u64().unwrap_or_default()),
             "cancel_requested" if event["by"].is_object() => prompts.check_cancel(prompt, event, &mut tally)?,
             _ => {}
         }
@@ -47,17 +47,17 @@ pub(super) fn check_cancels(records: &[Value]) -> Result<CancelledTurns> {
 }
 
 impl<'a> PromptHistory<'a> {
-    fn start(&mut self, prompt: &'a str) {
+    fn start_turn(&mut self, prompt: &'a str) {
         self.waiting.remove(prompt);
         self.running.insert(prompt);
     }
 
-    fn requeue(&mut self, prompt: &'a str) {
+    fn requeue_prompt(&mut self, prompt: &'a str) {
         self.running.remove(prompt);
         self.waiting.insert(prompt);
     }
 
-    fn end(&mut self, prompt: &'a str, at: u64) {
+    fn end_prompt(&mut self, prompt: &'a str, at: u64) {
         self.waiting.remove(prompt);
         if self.running.remove(prompt)
             && let Some(connection) = self.senders.get(prompt).and_then(|sender| sender["client"].as_str())

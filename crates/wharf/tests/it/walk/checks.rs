@@ -4,9 +4,9 @@ use std::collections::{BTreeSet, HashMap};
 
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
-use wharf_testkit::client::{Client, Frame};
-use wharf_testkit::host::Host;
-use wharf_testkit::{PATIENCE, look};
+use wharf_testkit::client::{ReceivedFrame, TestClient};
+use wharf_testkit::host::TestHost;
+use wharf_testkit::{WAIT_LIMIT, polling};
 
 use super::{Connection, Role};
 use crate::log as files;
@@ -34,16 +34,20 @@ pub(super) async fn check_answers(connection: &mut Connection) -> Result<()> {
 /// Waits until a connection that watched both sessions has received their last texts.
 pub(super) async fn wait_until_up_to_date(connection: &Connection, sessions: &[String]) -> Result<()> {
     for session in sessions.iter().filter(|_| connection.is_steady) {
-        let is_end = |frame: &Frame| frame.text() == Some("the end") && frame.params()["sessionId"] == session.as_str();
-        let seen =
-            look::until(PATIENCE, || Ok(connection.client.transcript().iter().any(is_end).then_some(()))).await?;
+        let is_end = |frame: &ReceivedFrame| {
+            frame.chunk_text() == Some("the end") && frame.params()["sessionId"] == session.as_str()
+        };
+        let seen = polling::poll_until(WAIT_LIMIT, || {
+            Ok(connection.client.received_frames().iter().any(is_end).then_some(()))
+        })
+        .await?;
         seen.with_context(|| format!("the end of {session} was not shown"))?;
     }
     Ok(())
 }
 
 /// Checks that each prompt has one end and each ask one answer, in a log without gaps.
-pub(super) fn check_log(host: &Host, session: &str) -> Result<()> {
+pub(super) fn check_log(host: &TestHost, session: &str) -> Result<()> {
     let records = files::read_records(host, session)?;
     let gapless = records.iter().enumerate().all(|(place, record)| record["seq"] == place as u64 + 1);
     ensure!(gapless, "the log has a gap");
@@ -65,14 +69,14 @@ pub(super) fn check_log(host: &Host, session: &str) -> Result<()> {
 }
 
 /// Returns the history that a `session/load` replays.
-async fn read_history(client: &Client, session: &str, cwd: &str) -> Result<Vec<Value>> {
-    let before = client.transcript().len();
+async fn read_history(client: &TestClient, session: &str, cwd: &str) -> Result<Vec<Value>> {
+    let before = client.received_frames().len();
     client.load_session(session, cwd).await?;
-    let frames = client.transcript().into_iter().skip(before);
+    let frames = client.received_frames().into_iter().skip(before);
     Ok(frames.filter_map(|frame| frame.update().cloned()).collect())
 }
 
-pub(super) async fn check_histories(host: &Host, session: &str, connections: &[Connection]) -> Result<()> {
+pub(super) async fn check_histories(host: &TestHost, session: &str, connections: &[Connection]) -> Result<()> {
     let fresh = connect_client(host).await?;
     let expected = read_history(&fresh, session, &cwd(host)?).await?;
     let logged = files::list_events(host, session, "agent_updated")?.len();
@@ -88,8 +92,8 @@ pub(super) async fn check_histories(host: &Host, session: &str, connections: &[C
 /// Checks the events that one connection received while it lasted: in the order of the log, each once, and once more
 /// for each requested replay; all events, if it stayed from beginning to end.
 pub(super) fn check_shown_events(records: &[Value], session: &str, connection: &Connection) -> Result<()> {
-    let frames = connection.client.transcript();
-    let own: Vec<&Frame> = frames.iter().filter(|frame| frame.params()["sessionId"] == session).collect();
+    let frames = connection.client.received_frames();
+    let own: Vec<&ReceivedFrame> = frames.iter().filter(|frame| frame.params()["sessionId"] == session).collect();
     let replays = connection.replays.get(session).copied().unwrap_or_default();
     check_words(&own, replays)?;
     ensure!(
@@ -117,14 +121,14 @@ pub(super) fn check_shown_events(records: &[Value], session: &str, connection: &
 }
 
 /// Returns the sequence number of a frame's event.
-fn event_seq(frame: &Frame) -> Option<u64> {
+fn event_seq(frame: &ReceivedFrame) -> Option<u64> {
     frame.params()["_meta"]["wharf"]["eventId"].as_str()?.split_once('-')?.1.parse().ok()
 }
 
 /// Checks that each text is shown once, and once more for each requested replay.
-fn check_words(own: &[&Frame], replays: usize) -> Result<()> {
+fn check_words(own: &[&ReceivedFrame], replays: usize) -> Result<()> {
     let mut shown: HashMap<&str, usize> = HashMap::new();
-    for word in own.iter().filter_map(|frame| frame.text()).filter(|text| text.starts_with('w')) {
+    for word in own.iter().filter_map(|frame| frame.chunk_text()).filter(|text| text.starts_with('w')) {
         *shown.entry(word).or_default() += 1;
     }
     let most = shown.iter().max_by_key(|(_, times)| **times);
@@ -135,7 +139,7 @@ fn check_words(own: &[&Frame], replays: usize) -> Result<()> {
 /// Checks that no agent got two answers to one request.
 pub(super) fn check_recording(recording: &Recording) -> Result<()> {
     let mut answered: Vec<String> = Vec::new();
-    for message in recording.messages()? {
+    for message in recording.read_messages()? {
         if message["method"] == "initialize" {
             answered.clear();
         } else if message.get("method").is_none() {

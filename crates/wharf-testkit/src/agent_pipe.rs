@@ -11,10 +11,10 @@ use std::time::Instant;
 use anyhow::{Context, Result, anyhow, bail};
 use serde_json::{Value, json};
 
-use crate::{PATIENCE, procs, program};
+use crate::{WAIT_LIMIT, processes, program};
 
 /// The number of unread lines at which the agent blocks, as it would on a full pipe.
-const BUFFERED: usize = 4096;
+const MAX_BUFFERED_LINES: usize = 4096;
 
 /// A running agent. It is killed when this is dropped.
 #[derive(Debug)]
@@ -30,12 +30,12 @@ pub struct AgentPipe {
 impl AgentPipe {
     /// Starts an agent with these arguments and additional environment variables.
     pub fn start(agent: &Path, arguments: &[&str], environment: &[(&str, &Path)]) -> Result<Self> {
-        let mut command = program::command(agent);
+        let mut command = program::new_command(agent);
         command.args(arguments).envs(environment.iter().copied());
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::inherit());
         let mut child = command.spawn().with_context(|| format!("starting {}", agent.display()))?;
         let stdout = child.stdout.take().context("taking the agent's stdout")?;
-        let (sender, lines) = sync_channel(BUFFERED);
+        let (sender, lines) = sync_channel(MAX_BUFFERED_LINES);
         thread::spawn(move || {
             for line in BufReader::new(stdout).split(b'\n').map_while(Result::ok) {
                 if sender.send(line).is_err() {
@@ -57,7 +57,7 @@ impl AgentPipe {
         stdin.write_all(&[line, b"\n"].concat()).context("writing to the agent")
     }
 
-    pub fn notify(&mut self, method: &str, params: Value) -> Result<()> {
+    pub fn send_notification(&mut self, method: &str, params: Value) -> Result<()> {
         self.send_line(json!({ "jsonrpc": "2.0", "method": method, "params": params }).to_string().as_bytes())
     }
 
@@ -71,45 +71,48 @@ impl AgentPipe {
     }
 
     /// Answers a request of the agent.
-    pub fn respond(&mut self, id: &Value, result: Value) -> Result<()> {
+    pub fn send_result(&mut self, id: &Value, result: Value) -> Result<()> {
         self.send_line(json!({ "jsonrpc": "2.0", "id": id, "result": result }).to_string().as_bytes())
     }
 
     /// Returns the next line unchanged; `None` when the agent has closed its stdout.
     pub fn next_line(&mut self) -> Result<Option<Vec<u8>>> {
-        match self.lines.recv_timeout(PATIENCE) {
+        match self.lines.recv_timeout(WAIT_LIMIT) {
             Ok(line) => {
                 self.received.push(line.clone());
                 Ok(Some(line))
             }
             Err(std::sync::mpsc::RecvTimeoutError::Disconnected) => Ok(None),
-            Err(std::sync::mpsc::RecvTimeoutError::Timeout) => bail!("the agent said nothing\n{}", self.tail()),
+            Err(std::sync::mpsc::RecvTimeoutError::Timeout) => {
+                bail!("the agent said nothing\n{}", self.describe_received())
+            }
         }
     }
 
     /// Reads until a message matches.
     pub fn expect(&mut self, what: &str, fits: impl Fn(&Value) -> bool) -> Result<Value> {
-        let give_up_at = Instant::now() + PATIENCE;
+        let give_up_at = Instant::now() + WAIT_LIMIT;
         while Instant::now() < give_up_at {
-            let line = self.next_line()?.ok_or_else(|| anyhow!("stdout ended before {what}\n{}", self.tail()))?;
+            let line =
+                self.next_line()?.ok_or_else(|| anyhow!("stdout ended before {what}\n{}", self.describe_received()))?;
             if let Ok(message) = serde_json::from_slice::<Value>(&line)
                 && fits(&message)
             {
                 return Ok(message);
             }
         }
-        bail!("no {what}\n{}", self.tail())
+        bail!("no {what}\n{}", self.describe_received())
     }
 
     /// Reads until this request is answered and returns the whole response.
-    pub fn response(&mut self, id: u64) -> Result<Value> {
+    pub fn wait_response(&mut self, id: u64) -> Result<Value> {
         self.expect(&format!("response to {id}"), |message| message["id"] == id && message.get("method").is_none())
     }
 
     /// Sends a request and waits for its result; an error is a failure.
-    pub fn request(&mut self, method: &str, params: Value) -> Result<Value> {
+    pub fn call_method(&mut self, method: &str, params: Value) -> Result<Value> {
         let id = self.start_request(method, params)?;
-        let mut response = self.response(id)?;
+        let mut response = self.wait_response(id)?;
         match response.get("error") {
             Some(error) => bail!("{method} failed: {error}"),
             None => Ok(response["result"].take()),
@@ -118,8 +121,8 @@ impl AgentPipe {
 
     /// Sends `initialize` and `session/new`; returns the session's id.
     pub fn open_session(&mut self) -> Result<String> {
-        self.request("initialize", json!({ "protocolVersion": 1, "clientCapabilities": {} }))?;
-        let opened = self.request("session/new", json!({ "cwd": "/tmp", "mcpServers": [] }))?;
+        self.call_method("initialize", json!({ "protocolVersion": 1, "clientCapabilities": {} }))?;
+        let opened = self.call_method("session/new", json!({ "cwd": "/tmp", "mcpServers": [] }))?;
         opened["sessionId"].as_str().map(str::to_owned).context("session/new gave no sessionId")
     }
 
@@ -130,10 +133,10 @@ impl AgentPipe {
     }
 
     /// Sends a prompt and returns the response and every message before it.
-    pub fn prompt(&mut self, session: &str, text: &str) -> Result<(Value, Vec<Value>)> {
+    pub fn send_prompt(&mut self, session: &str, text: &str) -> Result<(Value, Vec<Value>)> {
         let from = self.received.len();
         let id = self.start_prompt(session, text)?;
-        let response = self.response(id)?;
+        let response = self.wait_response(id)?;
         let before = &self.received[from..self.received.len() - 1];
         Ok((response, before.iter().filter_map(|line| serde_json::from_slice(line).ok()).collect()))
     }
@@ -144,10 +147,11 @@ impl AgentPipe {
     }
 
     pub fn wait_exit(&mut self) -> Result<ExitStatus> {
-        procs::wait_exit(&mut self.child, PATIENCE)?.with_context(|| format!("the agent did not exit\n{}", self.tail()))
+        processes::wait_exit(&mut self.child, WAIT_LIMIT)?
+            .with_context(|| format!("the agent did not exit\n{}", self.describe_received()))
     }
 
-    fn tail(&self) -> String {
+    fn describe_received(&self) -> String {
         let last = self.received.iter().rev().take(20).rev();
         let lines: Vec<String> = last.map(|line| String::from_utf8_lossy(line).chars().take(400).collect()).collect();
         format!("last received:\n{}", lines.join("\n"))

@@ -6,24 +6,24 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 
 /// A WebSocket upgrade as in the standard.
-const REQUEST: &str = "GET /acp HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
+const UPGRADE_REQUEST: &str = "GET /acp HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
     Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n";
 
 /// Requests `/acp` and returns the status line or the error.
-pub(super) fn knock(socket: &Path) -> String {
-    asked(socket).unwrap_or_else(|error| format!("{}: {error}", socket.display()))
+pub(super) fn request_upgrade(socket: &Path) -> String {
+    try_upgrade(socket).unwrap_or_else(|error| format!("{}: {error}", socket.display()))
 }
 
-fn asked(socket: &Path) -> io::Result<String> {
+fn try_upgrade(socket: &Path) -> io::Result<String> {
     let mut stream = UnixStream::connect(socket)?;
-    stream.write_all(REQUEST.as_bytes())?;
+    stream.write_all(UPGRADE_REQUEST.as_bytes())?;
     let mut line = String::new();
     BufReader::new(stream).read_line(&mut line)?;
     Ok(line.trim_end().to_owned())
 }
 
 /// Sends one HTTP request and returns the status and the body, with a blank between them.
-pub(super) fn call(arguments: &[String]) -> io::Result<String> {
+pub(super) fn send_request(arguments: &[String]) -> io::Result<String> {
     let [place, method, path, rest @ ..] = arguments else { return Err(io::Error::other("--call WHERE METHOD PATH")) };
     let (token, body) = (rest.first().map_or("", String::as_str), rest.get(1).map_or("", String::as_str));
     let mut head = format!("{method} {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n");
@@ -33,15 +33,15 @@ pub(super) fn call(arguments: &[String]) -> io::Result<String> {
     }
     let request = format!("{head}Content-Length: {}\r\n\r\n{body}", body.len());
     let answer = match place.strip_prefix("http://") {
-        Some(address) => exchange(TcpStream::connect(address)?, &request)?,
-        None => exchange(UnixStream::connect(place)?, &request)?,
+        Some(address) => exchange_text(TcpStream::connect(address)?, &request)?,
+        None => exchange_text(UnixStream::connect(place)?, &request)?,
     };
     let (head, body) = answer.split_once("\r\n\r\n").unwrap_or((&answer, ""));
     let status = head.split(' ').nth(1).unwrap_or_default();
     Ok(format!("{status} {body}"))
 }
 
-fn exchange(mut stream: impl Read + Write, request: &str) -> io::Result<String> {
+fn exchange_text(mut stream: impl Read + Write, request: &str) -> io::Result<String> {
     stream.write_all(request.as_bytes())?;
     let mut answer = Vec::new();
     stream.read_to_end(&mut answer)?;

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::flags::Flags;
 
 /// Returns the answer to `initialize`: the agent's name and capabilities.
-pub(super) fn initialize(flags: &Flags, client: &Value) -> Value {
+pub(super) fn initialize_answer(flags: &Flags, client: &Value) -> Value {
     let mut capable = json!({
         "loadSession": !flags.no_load,
         "promptCapabilities": { "image": true, "audio": true, "embeddedContext": true },

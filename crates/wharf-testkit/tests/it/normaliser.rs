@@ -1,12 +1,12 @@
 //! The normaliser.
 
 use serde_json::json;
-use wharf_testkit::normal::Normaliser;
+use wharf_testkit::normaliser::Normaliser;
 
 #[test]
 fn ids_and_times_get_stable_names() {
     let mut normal = Normaliser::new();
-    normal.name("scripted-12-1", "agent-session");
+    normal.set_name("scripted-12-1", "agent-session");
     let (one, two) = ("sess_01ARZ3NDEKTSV4RRFFQ69G5FAV", "sess_01ARZ3NDEKTSV4RRFFQ69G5FAW");
     let value = json!({
         "sessionId": one,
@@ -29,6 +29,6 @@ fn ids_and_times_get_stable_names() {
         "count": 5,
     });
     // Objects of serde_json are sorted by key, so the order of appearance is that of the keys.
-    assert_eq!(normal.value(&json!([one, two]))[1], "<session-2>");
-    assert_eq!(normal.value(&value), expected);
+    assert_eq!(normal.normalise_value(&json!([one, two]))[1], "<session-2>");
+    assert_eq!(normal.normalise_value(&value), expected);
 }

@@ -19,12 +19,12 @@ impl SmallDisk {
     /// Mounts a disk. `size` has the form of `mount`, such as `8m`.
     pub fn mount(path: &Path, size: &str) -> Result<Self> {
         fs::create_dir_all(path)?;
-        run(&["mount", "-t", "tmpfs", "-o", &format!("size={size},mode=0700"), "tmpfs"], path)?;
+        run_on_path(&["mount", "-t", "tmpfs", "-o", &format!("size={size},mode=0700"), "tmpfs"], path)?;
         Ok(Self { path: path.to_owned() })
     }
 
     /// Returns true if a disk can be mounted here, and reports a skipped test otherwise.
-    pub fn possible() -> bool {
+    pub fn is_possible() -> bool {
         let tried = || -> Result<()> {
             let dir = TempDir::new().context("making a directory")?;
             Self::mount(dir.path(), "64k").map(drop)
@@ -38,19 +38,19 @@ impl SmallDisk {
 
     /// Makes the disk read-only.
     pub fn make_read_only(&self) -> Result<()> {
-        run(&["mount", "-o", "remount,ro"], &self.path)
+        run_on_path(&["mount", "-o", "remount,ro"], &self.path)
     }
 }
 
 impl Drop for SmallDisk {
     fn drop(&mut self) {
-        let _ = run(&["umount", "-l"], &self.path);
+        let _ = run_on_path(&["umount", "-l"], &self.path);
     }
 }
 
-fn run(command: &[&str], path: &Path) -> Result<()> {
+fn run_on_path(command: &[&str], path: &Path) -> Result<()> {
     let (program, arguments) = command.split_first().context("no program")?;
-    let output = program::command(program).args(arguments).arg(path).output().context("starting mount")?;
+    let output = program::new_command(program).args(arguments).arg(path).output().context("starting mount")?;
     if !output.status.success() {
         bail!("{} {}: {}", command.join(" "), path.display(), String::from_utf8_lossy(&output.stderr).trim());
     }
@@ -59,13 +59,13 @@ fn run(command: &[&str], path: &Path) -> Result<()> {
 
 /// A file that takes all free space; dropping it frees the space.
 #[derive(Debug)]
-pub struct Filler {
+pub struct DiskFiller {
     path: PathBuf,
     file: File,
 }
 
-impl Filler {
-    pub fn fill(folder: &Path) -> Result<Self> {
+impl DiskFiller {
+    pub fn fill_disk(folder: &Path) -> Result<Self> {
         let path = folder.join("filler");
         let file = OpenOptions::new().create(true).append(true).open(&path)?;
         let mut filler = Self { path, file };
@@ -81,7 +81,7 @@ impl Filler {
     }
 }
 
-impl Drop for Filler {
+impl Drop for DiskFiller {
     fn drop(&mut self) {
         let _ = fs::remove_file(&self.path);
     }

@@ -14,11 +14,11 @@ use wharf_core::{
 use wharf_store::{Engine, FileEngine, FileLease, FileOptions, Lease, LogId};
 
 /// The time of the first session in milliseconds; each one is a second younger than the one before.
-const FIRST: u64 = 1_763_000_000_000;
+const FIRST_SESSION_MILLIS: u64 = 1_763_000_000_000;
 
 /// The properties of the sessions.
 #[derive(Debug, Clone)]
-pub struct Cold<'a> {
+pub struct ColdSessions<'a> {
     pub count: usize,
     /// The adapter's name.
     pub agent: &'a str,
@@ -27,9 +27,9 @@ pub struct Cold<'a> {
     pub waiting: Option<&'a str>,
 }
 
-impl Cold<'_> {
+impl ColdSessions<'_> {
     /// Creates the sessions, oldest first. No host may be running.
-    pub fn make(&self, state_dir: &Path) -> Result<Vec<String>> {
+    pub fn write_to(&self, state_dir: &Path) -> Result<Vec<String>> {
         let lease = FileLease::acquire(state_dir)?;
         let engine = FileEngine::open(FileOptions::new(state_dir))?;
         let mut ids = Vec::with_capacity(self.count);
@@ -37,17 +37,17 @@ impl Cold<'_> {
             let id = format!("sess_01k9t{number:021}");
             let log_id = LogId::new("default", &id).context("a bad id")?;
             let log = engine.create(&log_id)?;
-            let at = Millis(FIRST + 1_000 * number as u64);
-            let bodies: Vec<Bytes> = self.events(&id).iter().map(|event| body(event, at)).collect();
+            let at = Millis(FIRST_SESSION_MILLIS + 1_000 * number as u64);
+            let bodies: Vec<Bytes> = self.session_events(&id).iter().map(|event| encode_event(event, at)).collect();
             log.append(lease.epoch(), 0, &bodies)?;
             let start = state_dir.join("workspaces/default/sessions").join(&id).join("start.json");
-            self.keep_start(&start)?;
+            self.write_start_inputs(&start)?;
             ids.push(id);
         }
         Ok(ids)
     }
 
-    fn events(&self, id: &str) -> Vec<Event> {
+    fn session_events(&self, id: &str) -> Vec<Event> {
         let cwd = self.cwd.to_string_lossy();
         let origin = Origin {
             lineage: Vec::new(),
@@ -62,24 +62,24 @@ impl Cold<'_> {
         };
         let start = StartNo(1);
         let traits = AgentTraits { load: true, ..AgentTraits::default() };
-        let answer = raw(r#"{"jsonrpc":"2.0","id":1,"result":{"sessionId":"cold"}}"#);
+        let answer = raw_json(r#"{"jsonrpc":"2.0","id":1,"result":{"sessionId":"cold"}}"#);
         let mut events = vec![
             Event::Created(origin),
             Event::AgentStarting { start, how: StartKind::New },
             Event::AgentStarted { start, agent_session: "cold".into(), traits, answer },
         ];
-        events.extend(accepted("first", "echo first"));
+        events.extend(accepted_event("first", "echo first"));
         events.push(Event::TurnStarted { prompt: PromptId::new("first"), content: wharf_core::Seq(4) });
         let update = json!({ "sessionUpdate": "agent_message_chunk", "content": { "type": "text", "text": "first" } });
         let frame =
             json!({ "jsonrpc": "2.0", "method": "session/update", "params": { "sessionId": id, "update": update } });
-        let frame = raw(&frame.to_string());
+        let frame = raw_json(&frame.to_string());
         events.push(Event::AgentUpdated { update: UpdateKind::AgentMessageChunk, frame, title: None, tool: None });
-        let frame = raw(r#"{"jsonrpc":"2.0","id":2,"result":{"stopReason":"end_turn"}}"#);
+        let frame = raw_json(r#"{"jsonrpc":"2.0","id":2,"result":{"stopReason":"end_turn"}}"#);
         let end = PromptEnd::Answered { stop_reason: "end_turn".into(), frame };
         events.push(Event::PromptEnded { prompt: PromptId::new("first"), end });
         if let Some(text) = self.waiting {
-            events.extend(accepted("waiting", text));
+            events.extend(accepted_event("waiting", text));
         }
         let (status, reason) = (Status::Killed, EndReason::HostShutdown);
         events.push(Event::Ended(Ending { status, reason, exit_code: None, message: None }));
@@ -87,7 +87,7 @@ impl Cold<'_> {
     }
 
     /// Writes the parameters with which the agent is started again.
-    fn keep_start(&self, path: &Path) -> Result<()> {
+    fn write_start_inputs(&self, path: &Path) -> Result<()> {
         let params = json!({ "cwd": self.cwd, "mcpServers": [] });
         let frame = json!({ "jsonrpc": "2.0", "id": 0, "method": "session/new", "params": params });
         let inputs = json!({ "version": 1, "capabilities": "{}", "new_frame": frame });
@@ -96,20 +96,20 @@ impl Cold<'_> {
     }
 }
 
-fn accepted(prompt: &str, text: &str) -> Option<Event> {
+fn accepted_event(prompt: &str, text: &str) -> Option<Event> {
     let params = json!({ "sessionId": "x", "prompt": [{ "type": "text", "text": text }] });
     let frame = json!({ "jsonrpc": "2.0", "id": 1, "method": "session/prompt", "params": params });
     let client = ClientId::new("cli_cold");
     let sender = Sender { client, chosen: None, name: None, version: None, token: None, parent: None, peer: None };
-    let (prompt, frame) = (PromptId::new(prompt), raw(&frame.to_string()));
+    let (prompt, frame) = (PromptId::new(prompt), raw_json(&frame.to_string()));
     Some(Event::PromptAccepted { prompt, sender, frame, key: None, first: false })
 }
 
-fn raw(text: &str) -> Raw {
+fn raw_json(text: &str) -> Raw {
     Raw::new_checked_before(Bytes::copy_from_slice(text.as_bytes()))
 }
 
-fn body(event: &Event, at: Millis) -> Bytes {
+fn encode_event(event: &Event, at: Millis) -> Bytes {
     let mut out = Vec::new();
     encode(event, at, &mut out);
     out.into()

@@ -17,19 +17,19 @@ impl Normaliser {
     }
 
     /// Sets the name of an id that the rules do not recognise, such as an agent's own.
-    pub fn name(&mut self, id: &str, name: &str) {
+    pub fn set_name(&mut self, id: &str, name: &str) {
         self.names.insert(id.to_owned(), format!("<{name}>"));
     }
 
     /// Normalises every string of the value; object keys stay. Numeric times become 0, recognised by their keys.
-    pub fn value(&mut self, value: &Value) -> Value {
+    pub fn normalise_value(&mut self, value: &Value) -> Value {
         match value {
-            Value::String(text) => Value::String(self.text(text)),
-            Value::Array(items) => items.iter().map(|item| self.value(item)).collect(),
+            Value::String(text) => Value::String(self.normalise_text(text)),
+            Value::Array(items) => items.iter().map(|item| self.normalise_value(item)).collect(),
             Value::Object(members) => {
                 let member = |(key, item): (&String, &Value)| {
                     let is_time = item.is_number() && (key == "timestamp" || key == "at" || key.ends_with("At"));
-                    (key.clone(), if is_time { Value::from(0) } else { self.value(item) })
+                    (key.clone(), if is_time { Value::from(0) } else { self.normalise_value(item) })
                 };
                 Value::Object(members.iter().map(member).collect())
             }
@@ -38,7 +38,7 @@ impl Normaliser {
     }
 
     /// Replaces the ids of sessions, clients and prompts, UUIDs, event ids, times and named ids anywhere in the text.
-    pub fn text(&mut self, text: &str) -> String {
+    pub fn normalise_text(&mut self, text: &str) -> String {
         let mut out = String::with_capacity(text.len());
         let mut rest = text;
         while let Some(start) = rest.find(is_word) {
@@ -46,13 +46,13 @@ impl Normaliser {
             let end = tail.find(|character| !is_word(character)).unwrap_or(tail.len());
             let (word, after) = tail.split_at(end);
             out.push_str(between);
-            out.push_str(&self.word(word));
+            out.push_str(&self.normalise_word(word));
             rest = after;
         }
         out + rest
     }
 
-    fn word(&mut self, word: &str) -> String {
+    fn normalise_word(&mut self, word: &str) -> String {
         if let Some(name) = self.names.get(word) {
             return name.clone();
         }

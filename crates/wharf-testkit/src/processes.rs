@@ -11,14 +11,14 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 
 /// The polling interval: short against any grace period, long against the cost of a check.
-const LOOK_EVERY: Duration = Duration::from_millis(5);
+const POLL_INTERVAL: Duration = Duration::from_millis(5);
 
 /// The kernel's unit for times in `/proc/PID/stat`; it is 100 per second on every Linux that Rust supports.
-const TICK: Duration = Duration::from_millis(10);
+const CLOCK_TICK: Duration = Duration::from_millis(10);
 
 /// Returns true if the process runs. A zombie does not.
 pub fn is_alive(pid: u32) -> bool {
-    match stat(pid) {
+    match read_stat(pid) {
         Some(fields) => !matches!(fields.first().map(String::as_str), Some("Z" | "X") | None),
         None if cfg!(target_os = "linux") => false,
         None => as_pid(pid).is_some_and(|pid| test_kill_process(pid).is_ok()),
@@ -36,7 +36,7 @@ pub fn wait_gone(pids: &[u32], limit: Duration) -> Result<(), Vec<u32>> {
         if Instant::now() >= give_up_at {
             return Err(left);
         }
-        thread::sleep(LOOK_EVERY);
+        thread::sleep(POLL_INTERVAL);
     }
 }
 
@@ -50,22 +50,22 @@ pub fn wait_exit(child: &mut Child, limit: Duration) -> std::io::Result<Option<E
         if Instant::now() >= give_up_at {
             return Ok(None);
         }
-        thread::sleep(LOOK_EVERY);
+        thread::sleep(POLL_INTERVAL);
     }
 }
 
 /// Sends SIGTERM. Returns false if there is no such process.
-pub fn terminate(pid: u32) -> bool {
+pub fn send_sigterm(pid: u32) -> bool {
     as_pid(pid).is_some_and(|pid| kill_process(pid, Signal::TERM).is_ok())
 }
 
 /// Sends SIGKILL. Returns false if there is no such process.
-pub fn kill(pid: u32) -> bool {
+pub fn send_sigkill(pid: u32) -> bool {
     as_pid(pid).is_some_and(|pid| kill_process(pid, Signal::KILL).is_ok())
 }
 
 /// Sends SIGSTOP. Returns false if there is no such process.
-pub fn stop(pid: u32) -> bool {
+pub fn send_sigstop(pid: u32) -> bool {
     as_pid(pid).is_some_and(|pid| kill_process(pid, Signal::STOP).is_ok())
 }
 
@@ -82,18 +82,18 @@ pub fn rss_kib(pid: u32) -> Option<u64> {
 
 /// Returns the CPU time used so far, user and system, of all threads (Linux).
 pub fn cpu_time(pid: u32) -> Option<Duration> {
-    let fields = stat(pid)?;
+    let fields = read_stat(pid)?;
     // The times utime and stime are fields 14 and 15 of the file; `fields` begins with the third.
     let ticks = |place: usize| fields.get(place)?.parse::<u32>().ok();
-    Some(TICK * (ticks(11)? + ticks(12)?))
+    Some(CLOCK_TICK * (ticks(11)? + ticks(12)?))
 }
 
 /// Returns all processes below this one (Linux).
-pub fn descendants(pid: u32) -> Vec<u32> {
+pub fn list_descendants(pid: u32) -> Vec<u32> {
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
     let pids: Vec<u32> = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect();
     let parents: Vec<(u32, u32)> =
-        pids.into_iter().filter_map(|child| Some((child, stat(child)?.get(1)?.parse().ok()?))).collect();
+        pids.into_iter().filter_map(|child| Some((child, read_stat(child)?.get(1)?.parse().ok()?))).collect();
     let mut found = vec![pid];
     let mut next = 0;
     while let Some(parent) = found.get(next).copied() {
@@ -105,7 +105,7 @@ pub fn descendants(pid: u32) -> Vec<u32> {
 }
 
 /// Returns the fields of `/proc/PID/stat` after the name: state, parent, and so on.
-fn stat(pid: u32) -> Option<Vec<String>> {
+fn read_stat(pid: u32) -> Option<Vec<String>> {
     let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     let (_, after_name) = text.rsplit_once(')')?;
     Some(after_name.split_whitespace().map(str::to_owned).collect())
