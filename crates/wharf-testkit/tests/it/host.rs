@@ -14,7 +14,7 @@ const STAND_IN: &str = r#"#!/bin/sh
 while [ "$1" != --state-dir ]; do shift; done
 mkdir -p "$2"; echo secret > "$2/token"; echo "some trouble" >&2
 echo "{\"event\":\"listening\",\"url\":\"http://127.0.0.1:1\",\"socket\":\"$2/socket\",\"tokenFile\":\"$2/token\"}"
-exec sleep 900
+exec tail -f /dev/null
 "#;
 
 fn stand_in(folder: &Path, script: &str) -> Result<PathBuf> {

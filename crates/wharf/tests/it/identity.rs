@@ -308,12 +308,12 @@ async fn agent_cannot_answer_its_own_ask() -> Result<()> {
     let looking = TestClient::connect(&host.ws_url(), http.token()).await?;
     looking.initialize().await?;
     looking.load_session(&own, &cwd(&host)?).await?;
-    // A child process of the agent waits for the permission and answers it over the socket with its user's token.
+    // A child process of the agent waits for the permission's id in a pipe and answers it over the socket with its user's
+    // token.
     let (go, done) = (host.directory().join("go"), host.directory().join("done"));
     let socket = host.socket_path();
     let script = format!(
-        "until [ -s '{go}' ]; do sleep 0.05; done; {answer} > '{done}.new'; mv '{done}.new' '{done}'",
-        go = go.display(),
+        "{answer} > '{done}.new'; mv '{done}.new' '{done}'",
         done = done.display(),
         answer = call_command(&format!(
             r#"'{}' POST "/sessions/{own}/asks/$(cat '{}')" {} '{{"optionId":"allow_once"}}'"#,
@@ -324,7 +324,7 @@ async fn agent_cannot_answer_its_own_ask() -> Result<()> {
     );
     let file = host.directory().join("answer.sh");
     fs::write(&file, script)?;
-    agent.sh(&format!("(setsid sh '{}' >/dev/null 2>&1 &)", file.display())).await?;
+    agent.sh(&format!("mkfifo '{}'; (setsid sh '{}' >/dev/null 2>&1 &)", go.display(), file.display())).await?;
 
     let asking = agent.client.start_prompt(&own, "ask").await;
     let asked = agent.client.expect_request("session/request_permission").await;
@@ -381,10 +381,10 @@ async fn process_of_an_agent_acts_as_that_agent_over_the_socket_with_any_token()
     // A process whose parent has exited still counts as the agent's.
     let file = host.directory().join("orphan");
     let call = call_command(&format!("{socket} GET /sessions {}", host.token()))?;
-    let orphan = format!("sleep 0.2; {call} > '{0}.new'; mv '{0}.new' '{0}'", file.display());
+    let orphan = format!("tail -s 0.01 --pid=$1 -f /dev/null; {call} > '{0}.new'; mv '{0}.new' '{0}'", file.display());
     fs::write(host.directory().join("orphan.sh"), orphan)?;
     let script = host.directory().join("orphan.sh");
-    agent.sh(&format!("(env -i setsid sh '{}' >/dev/null 2>&1 &)", script.display())).await?;
+    agent.sh(&format!("(env -i setsid sh '{}' $$ >/dev/null 2>&1 &)", script.display())).await?;
     let said = polling::poll_until(WAIT_LIMIT, || Ok(fs::read_to_string(&file).ok())).await?.context("no answer")?;
     assert_eq!(list_ids(&parse_response(&said)?.1), [own]);
     // Processes in the agent's terminals count as the agent's too.
@@ -471,8 +471,8 @@ pub(crate) async fn run_verb_in_agent(
     let text: Vec<String> = lines.iter().map(ToString::to_string).collect();
     fs::write(host.directory().join("lines"), text.join("\n") + "\n")?;
     let script = format!(
-        "cd '{folder}' && rm -f in out && mkfifo in && : > out && {{ '{}' {verb} < in > out 2>&1 & }} ; exec 3> in; cat lines >&3; \
-         for i in $(seq 400); do grep -q '\"id\":2' out && break; sleep 0.05; done; exec 3>&-; wait; cat out",
+        "cd '{folder}' && rm -f in out && mkfifo in out && {{ '{}' {verb} < in > out 2>&1 & }} ; exec 3> in 4< out; cat lines >&3; \
+         while IFS= read -r line <&4; do printf '%s\\n' \"$line\"; case $line in *'\"id\":2'*) break;; esac; done; exec 3>&-; cat <&4; wait",
         crate::wharf_binary().display()
     );
     agent.sh(&script).await

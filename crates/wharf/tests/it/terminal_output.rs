@@ -56,8 +56,10 @@ async fn output_of_a_running_terminal_is_recorded_at_the_end_of_turn_and_agent()
     let host = scripted_host(&[])?.start_host()?;
     let (client, session) = open_session(&host).await?;
     let at = host.directory().display();
-    let said = |number: u32| format!("echo {number} && touch {at}/{number} && until [ -e {at}/go{number} ]");
-    let script = format!("show {}\ndo sleep 0.02\ndone\n{}\ndo sleep 0.02\ndone", said(1), said(2));
+    let said = |number: u32| {
+        format!("echo {number} && mkfifo {at}/go{number} && touch {at}/{number} && read line < {at}/go{number}")
+    };
+    let script = format!("show {}\n{}", said(1), said(2));
     let running = client.start_prompt(&session, &script).await;
     let wait = async |number: u32| {
         polling::poll_until(WAIT_LIMIT, || Ok(host.directory().join(number.to_string()).exists().then_some(()))).await
