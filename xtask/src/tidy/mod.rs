@@ -4,6 +4,7 @@ mod banned;
 mod citations;
 mod code_map;
 mod dependencies;
+mod document_words;
 mod enums;
 mod exceptions;
 mod figures;
@@ -88,6 +89,7 @@ fn check(repo: &Repo) -> Result<Vec<Finding>> {
     findings.extend(dependencies::check(repo)?);
     findings.extend(unused_dependencies::check(repo)?);
     findings.extend(words::check(repo));
+    findings.extend(document_words::check(repo)?);
     findings.extend(type_names::check(repo));
     findings.sort_by(|a, b| (&a.path, a.line, a.rule).cmp(&(&b.path, b.line, b.rule)));
     Ok(findings)

@@ -6,8 +6,12 @@ use super::source::Source;
 const RULE: &str = "sleeping-test";
 
 pub(super) fn check(source: &Source) -> Vec<Finding> {
-    let in_tests = source.find("sleep(").filter(|at| source.is_test_at(*at));
-    in_tests
+    let calls = source.find("sleep(");
+    // A command of a shell that polls. A long sleep stands for a process that runs until the test ends it.
+    let commands = source.text.match_indices("sleep 0.").map(|(at, _)| at);
+    calls
+        .chain(commands)
+        .filter(|at| source.is_test_at(*at))
         .map(|at| Finding::failure(&source.path, source.line_of(at), RULE, "a test waits for an event, not for time"))
         .collect()
 }
@@ -32,7 +36,9 @@ mod tests {
     }
 
     #[test]
-    fn a_command_line_that_sleeps_is_no_sleep() {
-        assert_eq!(count("crates/a/tests/it/a.rs", "spawn(\"sleep(1)\"); spawn(\"sleep 1000\")"), 0);
+    fn a_command_that_polls_is_refused_and_one_that_runs_for_long_is_not() {
+        let path = "crates/a/tests/it/a.rs";
+        assert_eq!(count(path, "spawn(\"sleep(1)\"); spawn(\"sleep 1000\")"), 0);
+        assert_eq!(count(path, concat!("spawn(\"until [ -e go ]; do sleep ", "0.05; done\")")), 1);
     }
 }

@@ -51,8 +51,9 @@ pub(super) fn hides_subject(comment: &&str) -> bool {
     hidden_opening(comment).is_some()
 }
 
-fn hidden_opening(comment: &str) -> Option<&'static str> {
-    COMMENT_OPENINGS.iter().copied().find(|opening| opens_with(comment, opening))
+/// Returns the opening of a sentence that hides its subject.
+pub(super) fn hidden_opening(sentence: &str) -> Option<&'static str> {
+    COMMENT_OPENINGS.iter().copied().find(|opening| opens_with(sentence, opening))
 }
 
 fn check_comments(source: &Source) -> impl Iterator<Item = Finding> + '_ {
