@@ -9,7 +9,6 @@
 mod adapters;
 pub mod agent;
 mod agent_services;
-mod byte_budget;
 mod config;
 mod descriptor;
 pub mod frame;
@@ -18,6 +17,7 @@ pub mod fuzz;
 mod host;
 mod ids;
 mod index;
+mod limits;
 pub mod metrics;
 pub mod redact;
 mod registry;
@@ -36,7 +36,6 @@ pub use agent::agent_token::{AgentToken, SESSION_VARIABLE, TOKEN_VARIABLE};
 pub use agent::initialize::{InitializeResponse, StartFailure};
 pub use agent::{SplitError, adopt_orphans, raise_open_files, shim, split_command};
 pub use agent_services::outside as outside_files;
-pub use byte_budget::{BudgetFull, ByteBudget, ByteHolder, BytePermit, Direction};
 pub use config::{
     AgentCommand, Allowed, AmuxSettings, Auth, Cap, Children, Config, ConfigError, Delegation, Duration, Limits,
     LogFormat, QueueBy, ReplayTurns, ResumeOnStart, SandboxMode, SandboxSettings, ServeTools, Size, TlsSettings,
@@ -47,6 +46,10 @@ pub use host::{
     Renewal, SpawnRequest, Spawned, StartError, StorageFault,
 };
 pub use ids::{Now, new_client_id, new_prompt_id, new_session_id, random_text};
+pub use limits::{
+    BudgetFull, ByteBudget, ByteHolder, BytePermit, CountLimit, CountPermit, Direction, KeyedLimit, KeyedPermit,
+    LimitReached, RateExceeded, RateLimit, Refill, RequestLimit, RequestPermit,
+};
 pub use sandbox::SandboxError;
 pub use session::AgentDelete;
 pub use session::close_signal::{CloseReason, CloseSignal};

@@ -64,7 +64,7 @@ pub(crate) async fn require_identity(State(app): State<App>, mut request: Reques
         }
         Ok(identity) => {
             if let Some(place) = request.extensions().get::<Place>()
-                && let Err(full) = place.claim(&app.connections, &identity)
+                && let Err(full) = place.claim(&app.limits, &identity)
             {
                 return close(full.into_response());
             }

@@ -12,6 +12,7 @@ mod ending;
 mod fault;
 mod guard;
 mod intake;
+mod limits;
 mod listen;
 mod mcp;
 mod metrics;
@@ -30,21 +31,17 @@ use std::sync::Arc;
 
 use axum::Router;
 use axum::routing::get;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
-use wharf_api::ErrorCode;
+use tokio::sync::watch;
 use wharf_host::{Auth, Host};
 
 pub use auth::{
     Access, Identity, NewToken, Refused, Scope, Terms, TokenEntry, TokenError, Tokens, TokensFile, TokensFileError,
     UnknownAccess,
 };
-use fault::Fault;
+use limits::ServerLimits;
 pub use listen::TlsError;
-use listen::{Doors, Share, Shares, Tls};
+use listen::{Doors, Tls};
 pub use transcript::paint_line;
-
-/// How many calls may scan a log for its newest lines at the same time.
-const MAX_TAIL_SCANS: usize = 4;
 
 /// The state that all surfaces share.
 #[derive(Clone, Debug)]
@@ -55,14 +52,7 @@ pub(crate) struct App {
     pub(crate) agent: Arc<str>,
     /// True once the host is stopping: no new work.
     pub(crate) stopping: watch::Receiver<bool>,
-    /// Connections by token.
-    pub(crate) connections: Arc<Shares>,
-    /// Places for event streams of the REST surface, and for calls of MCP that wait.
-    pub(crate) streams: Arc<Semaphore>,
-    /// The same by token.
-    pub(crate) stream_shares: Arc<Shares>,
-    /// Permits for scans for the newest lines, each of which may read a good part of a log.
-    pub(crate) tail_scans: Arc<Semaphore>,
+    pub(crate) limits: ServerLimits,
     /// Connections that no socket holds.
     pub(crate) http: Arc<acp::Connections>,
     /// The names that amux clients are connected to.
@@ -76,25 +66,6 @@ pub(crate) struct App {
     pub(crate) intake: Arc<intake::Intake>,
     pub(crate) unread: Arc<unread::Unread>,
     pub(crate) histories: Arc<acp::HistoryLimit>,
-}
-
-/// A place for a stream or a wait, under the limit in all and under its token's.
-#[derive(Debug)]
-pub(crate) struct StreamPlace {
-    _permit: OwnedSemaphorePermit,
-    _share: Share,
-}
-
-impl App {
-    /// A place under the limits, for a stream or a wait.
-    pub(crate) fn stream_place(&self, identity: &Identity) -> Result<StreamPlace, Fault> {
-        let share = self.stream_shares.take(identity)?;
-        let permit = Arc::clone(&self.streams).try_acquire_owned().map_err(|_| {
-            let detail = "too many event streams and waits are open (limits.connections); close some";
-            Fault::new(ErrorCode::TOO_MANY_STREAMS, detail)
-        })?;
-        Ok(StreamPlace { _permit: permit, _share: share })
-    }
 }
 
 /// A bound server.
@@ -155,11 +126,8 @@ impl Server {
         }
         let (stop, stopping) = watch::channel(false);
         let limits = &config.limits;
-        let connections = Shares::new("connections", limits.connections_per_token);
         let agent = config.default_agent.as_str().into();
-        let streams = Arc::new(Semaphore::new(limits.connections));
-        let stream_shares = Shares::new("event streams and waits", limits.connections_per_token);
-        let looking_back = Arc::new(Semaphore::new(MAX_TAIL_SCANS));
+        let server_limits = ServerLimits::new(limits);
         let bound = tcp.local_addr().map_err(|source| BindError::Tcp { address, source })?;
         let (tokens, http, rooms) = (Arc::new(tokens), Arc::default(), Arc::default());
         let refusals = Arc::default();
@@ -174,10 +142,7 @@ impl Server {
             tokens,
             agent,
             stopping,
-            connections,
-            streams,
-            stream_shares,
-            tail_scans: looking_back,
+            limits: server_limits,
             http,
             rooms,
             running,

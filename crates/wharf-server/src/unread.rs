@@ -9,9 +9,8 @@ use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use futures_util::stream;
 use serde::Serialize;
-use tokio::sync::Semaphore;
 use wharf_api::ErrorCode;
-use wharf_host::{ByteBudget, BytePermit};
+use wharf_host::{ByteBudget, BytePermit, CountLimit};
 
 use crate::fault::Fault;
 
@@ -29,7 +28,7 @@ const READ_WITHIN: Duration = Duration::from_secs(30);
 /// The bounds for all of them.
 #[derive(Debug)]
 pub(crate) struct Unread {
-    making: Semaphore,
+    making: CountLimit,
     buffers: Arc<ByteBudget>,
 }
 
@@ -50,7 +49,7 @@ struct Stalled;
 
 impl Unread {
     pub(crate) fn new(buffers: &Arc<ByteBudget>) -> Self {
-        Self { making: Semaphore::new(MAKING), buffers: Arc::clone(buffers) }
+        Self { making: CountLimit::new(MAKING), buffers: Arc::clone(buffers) }
     }
 
     /// Makes an answer; again if it turns out to be large and there is no place for it at first, since what waits for a
@@ -79,8 +78,7 @@ impl Unread {
         T: Serialize + Send,
         F: Future<Output = Result<T, Fault>> + Send,
     {
-        // The semaphore is never closed.
-        let _making = self.making.acquire().await.ok();
+        let _making = self.making.acquire().await;
         let answer = serde_json::to_vec(&make().await?)
             .map_err(|error| Fault::new(ErrorCode::INTERNAL, format!("cannot write the answer: {error}")))?;
         Ok(answer.into())

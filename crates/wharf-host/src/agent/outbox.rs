@@ -1,35 +1,32 @@
-//! What is on its way to an agent's stdin. An agent that does not read must not make the host wait.
-
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+//! Messages on their way to an agent's stdin. An agent that does not read must not make the host wait.
 
 use bytes::Bytes;
 use tokio::io::{AsyncWrite, AsyncWriteExt};
 use tokio::process::ChildStdin;
 use tokio::sync::mpsc;
 
-use crate::agent_services::AnswerPlace;
+use crate::limits::{CountLimit, CountPermit};
 
 /// Messages that may wait: prompts, answers and cancels are few.
 const MAX_WAITING_FRAMES: usize = 256;
 /// Bytes that may wait: two of the largest frames.
 const MAX_WAITING_BYTES: usize = 64 << 20;
-/// A frame of no more than this is copied to be written at once.
+/// A frame of no more bytes than this is copied, so that it is one write with its end.
 const MAX_COPIED_BYTES: usize = 64 << 10;
 
 /// The sending side; the pipe closes when every clone is dropped.
 #[derive(Clone, Debug)]
 pub(crate) struct Outbox {
     frames: mpsc::Sender<WaitingFrame>,
-    waiting: Arc<AtomicUsize>,
+    /// Counts the bytes of waiting frames.
+    bytes: CountLimit,
 }
 
-/// A frame on its way.
 #[derive(Debug)]
 struct WaitingFrame {
     frame: Bytes,
-    /// Few have one, and those do not count among the bytes.
-    place: Option<AnswerPlace>,
+    /// Held until the frame is written.
+    permit: CountPermit,
 }
 
 /// The agent has stopped reading, or is gone.
@@ -43,43 +40,31 @@ impl Outbox {
 
     fn over_writer(mut stdin: impl AsyncWrite + Send + Unpin + 'static) -> Self {
         let (frames, mut inbox) = mpsc::channel::<WaitingFrame>(MAX_WAITING_FRAMES);
-        let waiting = Arc::new(AtomicUsize::new(0));
-        let left = Arc::clone(&waiting);
         tokio::spawn(async move {
-            while let Some(WaitingFrame { frame, place }) = inbox.recv().await {
-                let size = frame.len();
+            while let Some(WaitingFrame { frame, permit }) = inbox.recv().await {
                 if write_line(&mut stdin, frame).await.is_err() {
-                    // It is gone; its exit is noticed elsewhere.
+                    // The agent is gone; its exit is noticed elsewhere.
                     return;
                 }
-                if place.is_none() {
-                    left.fetch_sub(size, Ordering::Relaxed);
-                }
+                drop(permit);
             }
         });
-        Self { frames, waiting }
+        Self { frames, bytes: CountLimit::new(MAX_WAITING_BYTES) }
     }
 
     /// Queues one frame.
     pub(crate) fn send_frame(&self, frame: Bytes) -> Result<(), OutboxStalled> {
-        let size = frame.len();
-        if self.waiting.fetch_add(size, Ordering::Relaxed) + size > MAX_WAITING_BYTES {
-            self.waiting.fetch_sub(size, Ordering::Relaxed);
-            return Err(OutboxStalled);
-        }
-        self.frames.try_send(WaitingFrame { frame, place: None }).map_err(|_| {
-            self.waiting.fetch_sub(size, Ordering::Relaxed);
-            OutboxStalled
-        })
+        let permit = self.bytes.try_acquire_many(frame.len()).ok_or(OutboxStalled)?;
+        self.send_with_permit(frame, permit)
     }
 
-    /// Queues one frame that has a place of its own until it is read.
-    pub(crate) fn send_placed(&self, frame: Bytes, place: AnswerPlace) -> Result<(), OutboxStalled> {
-        self.frames.try_send(WaitingFrame { frame, place: Some(place) }).map_err(|_| OutboxStalled)
+    /// Queues one frame that another limit counts until it is written.
+    pub(crate) fn send_with_permit(&self, frame: Bytes, permit: CountPermit) -> Result<(), OutboxStalled> {
+        self.frames.try_send(WaitingFrame { frame, permit }).map_err(|_| OutboxStalled)
     }
 }
 
-/// A small frame is copied, so that it is one write with its end.
+/// Writes a frame and its end.
 async fn write_line(stdin: &mut (impl AsyncWrite + Unpin), frame: Bytes) -> std::io::Result<()> {
     if frame.len() > MAX_COPIED_BYTES {
         stdin.write_all(&frame).await?;
@@ -96,14 +81,14 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn what_is_not_taken_does_not_count() {
+    async fn refused_frame_is_not_counted() {
         let (stdin, reader) = tokio::io::duplex(16);
         let outbox = Outbox::over_writer(stdin);
         drop(reader);
         assert_eq!(outbox.send_frame(Bytes::from_static(b"notices that the reader is gone")), Ok(()));
         outbox.frames.closed().await;
-        let before = outbox.waiting.load(Ordering::Relaxed);
+        assert_eq!(outbox.bytes.in_use(), 0, "frames that are dropped count no more");
         assert_eq!(outbox.send_frame(Bytes::from_static(b"nobody takes this")), Err(OutboxStalled));
-        assert_eq!(outbox.waiting.load(Ordering::Relaxed), before);
+        assert_eq!(outbox.bytes.in_use(), 0);
     }
 }

@@ -4,7 +4,7 @@ mod error;
 mod files;
 mod output;
 pub mod outside;
-mod places;
+mod request_limits;
 mod roots;
 mod terminals;
 #[cfg(test)]
@@ -18,8 +18,7 @@ use serde_json::{Value, json};
 
 pub(crate) use error::ToolError;
 use outside::OutsideFiles;
-pub(crate) use places::AnswerPlace;
-use places::Places;
+use request_limits::ServiceLimits;
 pub(crate) use roots::Roots;
 pub(crate) use terminals::{TerminalSpec, Terminals};
 
@@ -32,7 +31,7 @@ pub(crate) struct Tools {
     pub(crate) terminals: Arc<Terminals>,
     /// The largest text that is read at once.
     pub(crate) max_bytes: usize,
-    pub(crate) places: Places,
+    pub(crate) limits: ServiceLimits,
     outside: Arc<OutsideFiles>,
 }
 
@@ -43,7 +42,7 @@ impl Tools {
         let max_bytes = launch.frame_limit;
         let outside = Arc::new(OutsideFiles::new(launch.clone(), agent));
         let terminals = Arc::new(Terminals::new(launch, Arc::clone(&roots), agent));
-        Self { roots, terminals, max_bytes, places: Places::new(max_bytes), outside }
+        Self { roots, terminals, max_bytes, limits: ServiceLimits::new(max_bytes), outside }
     }
 
     /// Ends the terminals, and what is under way for files.

@@ -10,15 +10,16 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use rustix::fs::FileType;
 use tokio::io::AsyncReadExt;
 use tokio::net::unix::pipe;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
+use tokio::sync::{mpsc, watch};
 
 use super::output::Output;
 use super::{Roots, ToolError};
 use crate::agent::{AgentExit, AgentProcess, Launch};
+use crate::limits::{CountLimit, CountPermit};
 
 /// Terminals of one session, released ones that are still ending included: many more than agents use, few enough to
 /// hold all their output.
-const MOST_OPEN: usize = 64;
+const MAX_TERMINALS: usize = 64;
 /// Output kept if the agent does not say, and the most it may ask for: escaped as JSON it still fits a frame.
 const OUTPUT: usize = 1 << 20;
 const MOST_OUTPUT: usize = 4 << 20;
@@ -51,7 +52,7 @@ pub(crate) struct Terminals {
     roots: Arc<Roots>,
     /// The file system outside of them, for commands that are to run there.
     everywhere: Roots,
-    room: Arc<Semaphore>,
+    limit: CountLimit,
     /// `None` when closed.
     open: Mutex<Option<HashMap<String, Terminal>>>,
 }
@@ -63,21 +64,21 @@ struct Terminal {
     end: mpsc::Sender<()>,
     exit: watch::Receiver<Option<AgentExit>>,
     output: Arc<Mutex<Output>>,
-    /// Held here and by the task that follows the command: room is for what is neither running nor kept.
-    _room: Arc<OwnedSemaphorePermit>,
+    /// Held here and by the task that follows the command: it is free when the terminal neither runs nor is kept.
+    _permit: Arc<CountPermit>,
 }
 
 impl Terminals {
     /// `launch` is the agent's: terminals have its sandbox, environment and tag. `agent` is its pid.
     pub(crate) fn new(launch: Launch, roots: Arc<Roots>, agent: u32) -> Self {
-        let room = Arc::new(Semaphore::new(MOST_OPEN));
+        let limit = CountLimit::new(MAX_TERMINALS);
         let everywhere = Roots::everywhere(agent).within(launch.sandbox.clone());
-        Self { launch, roots, everywhere, room, open: Mutex::new(Some(HashMap::new())) }
+        Self { launch, roots, everywhere, limit, open: Mutex::new(Some(HashMap::new())) }
     }
 
     /// Starts a command and returns the terminal's id.
     pub(crate) async fn create(&self, spec: TerminalSpec) -> Result<String, ToolError> {
-        let room = Arc::clone(&self.room).try_acquire_owned().map_err(|_| ToolError::Full(MOST_OPEN))?;
+        let permit = Arc::new(self.limit.try_acquire().ok_or(ToolError::Full(MAX_TERMINALS))?);
         let id = format!("term_{}", crate::ids::random_text(16));
         let limit = spec.output_limit.map_or(OUTPUT, |limit| usize::try_from(limit).unwrap_or(MOST_OUTPUT));
         let launch = self.launch(&id, spec)?;
@@ -88,13 +89,12 @@ impl Terminals {
         let (end, ends) = mpsc::channel(1);
         let (report, exit) = watch::channel(None);
         let output = Arc::new(Mutex::new(Output::new(limit.min(MOST_OUTPUT))));
-        let room = Arc::new(room);
         let terminal =
-            Terminal { shim: process.shim_pid(), end, exit, output: Arc::clone(&output), _room: Arc::clone(&room) };
+            Terminal { shim: process.shim_pid(), end, exit, output: Arc::clone(&output), _permit: Arc::clone(&permit) };
         tokio::spawn(async move {
             let exit = follow(process, pipe, &output, ends).await;
             report.send_replace(Some(exit));
-            drop(room);
+            drop(permit);
         });
         match &mut *lock(&self.open) {
             Some(open) => open.insert(id.clone(), terminal),

@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use tokio::io::AsyncReadExt;
 use tokio::net::unix::pipe;
-use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
 use super::{Host, Inner};
@@ -14,8 +13,6 @@ use crate::adapters::{AdapterInfo, Launchable, VersionCheck};
 use crate::agent::Launch;
 use crate::config::QueueBy;
 
-/// Programs that are asked at once, whoever wants to know.
-static ASKED: Semaphore = Semaphore::const_new(4);
 /// Nobody waits longer for a version, whatever a manifest says.
 const LONGEST: Duration = Duration::from_secs(10);
 /// What is read of a program's answer.
@@ -39,7 +36,7 @@ impl Host {
             let Some(check) = check.clone().filter(|_| info.installed) else { continue };
             let (inner, slug) = (Arc::clone(&self.inner), info.slug.clone());
             asking.spawn(async move {
-                let _place = ASKED.acquire().await;
+                let _permit = inner.start_limits.acquire_version_check().await;
                 let answer = inner.ask_version(&slug, &check).await;
                 (at, check, answer)
             });

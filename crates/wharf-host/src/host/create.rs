@@ -9,7 +9,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use rustix::io::Errno;
 use serde_json::Value;
-use tokio::sync::{OwnedSemaphorePermit, oneshot};
+use tokio::sync::oneshot;
 use wharf_core::{NewSession, Origin, Raw, Sender, Seq, Session, SessionId, SpawnKey};
 use wharf_store::{LogId, StoreError};
 
@@ -18,6 +18,7 @@ use crate::adapters::AdapterError;
 use crate::agent::initialize::StartFailure;
 use crate::descriptor::Descriptor;
 use crate::ids::{Now, new_session_id};
+use crate::limits::CountPermit;
 use crate::sandbox::SandboxError;
 use crate::session::handle::{CallError, SessionHandle};
 use crate::session::{FirstStart, Shared};
@@ -153,12 +154,12 @@ impl Host {
         // Else a workspace inside of it would have the session, out of its starter's sight.
         request.bucket = request.ground.only().map(ToOwned::to_owned).or(request.bucket);
         let limits = &inner.config.limits;
-        let place = inner.permits.take_session().ok_or(CreateError::TooMany { limit: limits.sessions })?;
+        let permit = inner.start_limits.take_session().ok_or(CreateError::TooMany { limit: limits.sessions })?;
         let token = request.sender.as_ref().and_then(|sender| sender.token.clone());
         let per_minute = limits.spawns_per_minute;
         let fast = |retry_after| CreateError::TooFast { per_minute, retry_after };
-        inner.permits.take_rate(token).map_err(fast)?;
-        self.create_log_and_task(request, real, place)
+        inner.start_limits.take_spawn(token).map_err(fast)?;
+        self.create_log_and_task(request, real, permit)
     }
 
     /// The log, the private file and the task.
@@ -166,7 +167,7 @@ impl Host {
         &self,
         request: NewSessionRequest,
         real: BTreeMap<PathBuf, PathBuf>,
-        place: OwnedSemaphorePermit,
+        permit: CountPermit,
     ) -> Result<Begun, CreateError> {
         let inner = &self.inner;
         let id = request.spare.as_ref().map_or_else(new_session_id, |spare| spare.session.clone());
@@ -206,7 +207,7 @@ impl Host {
         let shared = Shared::new(id, log_id, log, Arc::clone(&inner.budget), Seq::ZERO, descriptor);
         let ((started_tx, started), (created_tx, created)) = (oneshot::channel(), oneshot::channel());
         let first = FirstStart {
-            place: Some(place),
+            permit: Some(permit),
             spare: request.spare.map(|spare| spare.greeted),
             started_tx: Some(started_tx),
             created_tx: Some(created_tx),

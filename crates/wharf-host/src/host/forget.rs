@@ -127,7 +127,7 @@ impl Inner {
         let agent = self.agent(&origin.adapter, inputs.mode.as_deref(), &inputs.options)?;
         agent.program(&inputs.env)?;
         let launch = self.launch_of(&agent, origin, &inputs)?;
-        let _start = self.permits.enter_queue(StartPriority::Client).await;
+        let _start = self.start_limits.acquire_start(StartPriority::Client).await;
         let mut greeted = launch_and_initialize(&launch, &inputs.capabilities).await?;
         if !greeted.initialize_response.traits.delete {
             return Ok(AgentDelete::NotNeeded);

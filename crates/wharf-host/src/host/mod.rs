@@ -8,12 +8,10 @@ mod forget;
 mod initialize_cache;
 mod modes;
 mod prestarted_agent;
-mod rate;
 mod sandbox_profile;
 mod spawn;
 mod start_file;
-mod start_permits;
-mod start_queue;
+mod start_limits;
 mod startup;
 mod storage;
 mod workspaces;
@@ -33,8 +31,8 @@ pub use forget::Renewal;
 pub use prestarted_agent::PrestartedAgent;
 pub use spawn::{SpawnRequest, Spawned};
 pub(crate) use start_file::{StartInputs, write_private};
-use start_permits::StartPermits;
-pub(crate) use start_queue::StartPriority;
+use start_limits::StartLimits;
+pub(crate) use start_limits::StartPriority;
 pub use startup::StartError;
 use storage::Storage;
 pub use storage::StorageFault;
@@ -43,11 +41,11 @@ pub use workspaces::RemovedWorkspace;
 use crate::adapters::{AdapterError, Launchable};
 use crate::agent::Launch;
 use crate::agent::initialize::{InitializeResponse, StartFailure};
-use crate::byte_budget::ByteBudget;
 use crate::config::Config;
 use crate::descriptor::Descriptor;
 use crate::ids::Now;
 use crate::index::IndexWriter;
+use crate::limits::ByteBudget;
 use crate::metrics::Metrics;
 use crate::registry::{Known, Registry};
 use crate::session::handle::SessionHandle;
@@ -68,7 +66,7 @@ pub(crate) struct Inner {
     pub(crate) index: IndexWriter,
     pub(crate) storage: Storage,
     pub(crate) agents: AgentProcesses,
-    pub(crate) permits: StartPermits,
+    pub(crate) start_limits: StartLimits,
     pub(crate) metrics: Metrics,
     /// The bound for the newest events in memory, and for bytes on their way to clients.
     pub(crate) budget: Arc<TailBudget>,

@@ -4,15 +4,15 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
-use tokio::sync::OwnedSemaphorePermit;
 use wharf_core::SessionId;
 
-use super::start_queue::StartPriority;
+use super::start_limits::StartPriority;
 use super::{Host, Inner};
 use crate::adapters::Launchable;
 use crate::agent::Launch;
 use crate::agent::initialize::{InitializedAgent, StartFailure, launch_and_initialize};
 use crate::ids::new_session_id;
+use crate::limits::CountPermit;
 use crate::sandbox::{Profile, Root, SandboxError};
 
 /// An agent that answered `initialize` and waits for its session; ended if dropped.
@@ -27,8 +27,8 @@ pub struct PrestartedAgent {
     pub(super) sandbox: Option<Profile>,
     /// It has done something for its client, which another agent would not know of.
     asked: bool,
-    /// Its place among the agents without a session: as many as may have one.
-    _place: OwnedSemaphorePermit,
+    /// Its permit among the agents without a session: there are as many as for sessions.
+    _permit: CountPermit,
 }
 
 impl PrestartedAgent {
@@ -49,7 +49,7 @@ impl PrestartedAgent {
 }
 
 impl Host {
-    /// StartQueue and greets an agent of the adapter where its session will probably be; if nobody knows, where the host is.
+    /// Starts and greets an agent of the adapter where its session will probably be; if nobody knows, where the host is.
     pub async fn spare(
         &self,
         adapter: &str,
@@ -62,14 +62,14 @@ impl Host {
         let agent = self.inner.agent(adapter, None, &BTreeMap::new())?;
         let env = self.inner.config.adapters().environment(&agent, env);
         agent.program(&env)?;
-        let place = self.inner.permits.take_spare().ok_or_else(|| {
+        let permit = self.inner.start_limits.take_spare().ok_or_else(|| {
             let limit = self.inner.config.limits.sessions;
             StartFailure::new(format!("{limit} agents wait for their first session (limits.sessions); try again later"))
         })?;
         let session = new_session_id();
         let sandbox = self.inner.spare_profile(&agent, known.as_deref())?;
         let launch = Launch { sandbox: sandbox.clone(), ..self.inner.launch(&agent, Some(&session), &cwd, &env) };
-        let _start = self.inner.permits.enter_queue(StartPriority::Client).await;
+        let _start = self.inner.start_limits.acquire_start(StartPriority::Client).await;
         let capabilities = self.inner.config.serve_tools.advertise(capabilities, None);
         let cache = self.inner.agents.initialize_cache();
         let key = cache.key(&agent, &env, &capabilities, known.as_deref());
@@ -77,7 +77,7 @@ impl Host {
         if let Some(key) = key {
             cache.store(key, &greeted.initialize_response).await;
         }
-        Ok(PrestartedAgent { greeted, session, cwd, sandbox, asked: false, _place: place })
+        Ok(PrestartedAgent { greeted, session, cwd, sandbox, asked: false, _permit: permit })
     }
 }
 

@@ -14,7 +14,7 @@ use wharf_store::{
 
 use super::agents::AgentProcesses;
 use super::initialize_cache::InitializeCache;
-use super::start_permits::StartPermits;
+use super::start_limits::StartLimits;
 use super::storage::{Storage, UnreadableLog};
 use super::{Host, Inner, StartPriority, StepLocks, modes};
 use crate::agent::process_records::{DirectoryIdentity, ProcessRecords};
@@ -77,7 +77,7 @@ impl Host {
         }
         let initialize_cache = Arc::new(InitializeCache::load(root.join("initialize.json"), &state_id));
         let inner = Arc::new(Inner {
-            permits: StartPermits::new(&config.limits),
+            start_limits: StartLimits::new(&config.limits),
             config,
             workspaces,
             registry: Registry::default(),
@@ -132,7 +132,7 @@ fn index(root: &Path) -> Result<Arc<dyn Index>, StoreError> {
 }
 
 impl Host {
-    /// StartQueue the agents of sessions that are to come back, those that are needed most first. One place is left for
+    /// Starts the agents of sessions that are to come back, those that are needed most first. One place is left for
     /// clients, who do not wait for all of these.
     fn bring_back(&self, mut sessions: Vec<(StartPriority, SessionId)>) {
         sessions.sort();

@@ -5,10 +5,10 @@ use std::time::UNIX_EPOCH;
 use wharf_core::{SessionId, Status};
 
 use super::{Counter, Family, Metrics, OUTCOMES, Value};
-use crate::byte_budget::Direction;
 use crate::descriptor::{Descriptor, TurnWord};
 use crate::host::Host;
 use crate::ids::Now;
+use crate::limits::Direction;
 use crate::registry::Known;
 use crate::session::TailBudget;
 use crate::usage::own_usage;

@@ -2,21 +2,21 @@
 
 use std::sync::Arc;
 
-use tokio::sync::OwnedSemaphorePermit;
 use wharf_core::{Input, State};
 
 use super::context::TaskContext;
 use super::handle::CallError;
+use crate::limits::CountPermit;
 
 #[derive(Debug)]
 pub(super) struct Admission {
     context: Arc<TaskContext>,
     /// The session's permit among those with a running agent, while it has one.
-    permit: Option<OwnedSemaphorePermit>,
+    permit: Option<CountPermit>,
 }
 
 impl Admission {
-    pub(super) fn new(context: Arc<TaskContext>, permit: Option<OwnedSemaphorePermit>) -> Self {
+    pub(super) fn new(context: Arc<TaskContext>, permit: Option<CountPermit>) -> Self {
         Self { context, permit }
     }
 
@@ -42,7 +42,7 @@ impl Admission {
             return Err(CallError::LogFull { limit: limits.log.0 });
         }
         if self.permit.is_none() {
-            let permit = host.permits.take_session();
+            let permit = host.start_limits.take_session();
             self.permit = Some(permit.ok_or(CallError::TooMany { limit: limits.sessions })?);
         }
         Ok(())

@@ -11,8 +11,8 @@ use wharf_json::rpc::{self, FrameId, code};
 
 use super::link::AgentDelete;
 use crate::agent::Outbox;
-use crate::agent_services::AnswerPlace;
 use crate::frame::{self, Envelope};
+use crate::limits::CountPermit;
 use crate::settings::{SettingRequest, Settings};
 
 /// Requests that the agent may leave unanswered before no more are passed on.
@@ -95,9 +95,9 @@ impl AgentWriter {
     }
 
     /// Wharf's own answer to a request.
-    pub(super) fn say_served(&self, frame: Bytes, place: Option<AnswerPlace>) -> Result<(), StdinStalled> {
-        let sent = match place {
-            Some(place) => self.outbox.send_placed(frame, place),
+    pub(super) fn say_served(&self, frame: Bytes, permit: Option<CountPermit>) -> Result<(), StdinStalled> {
+        let sent = match permit {
+            Some(permit) => self.outbox.send_with_permit(frame, permit),
             None => self.outbox.send_frame(frame),
         };
         sent.map_err(|_| StdinStalled)

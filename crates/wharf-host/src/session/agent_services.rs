@@ -52,11 +52,11 @@ impl AgentServices {
     /// too much is under way.
     pub(super) fn serve(&self, request: AgentRequest, start: StartNo) -> bool {
         let Some(tools) = self.get() else { return true };
-        let Some(under_way) = tools.places.request(request.frame.len()) else { return false };
+        let Some(permit) = tools.limits.try_acquire_request(request.frame.len()) else { return false };
         let commands = self.context.commands.clone();
         tokio::spawn(async move {
             let id = request.agent_request.as_str();
-            let place = tools.places.answer(&request.method).await;
+            let answer_permit = tools.limits.acquire_answer(&request.method).await;
             let frame = match agent_services::answer(&tools, &request.method, &request.frame).await {
                 Ok(result) => rpc::response(id, result),
                 Err(failure) => {
@@ -64,9 +64,9 @@ impl AgentServices {
                 }
             };
             let ended = if request.method == "terminal/wait_for_exit" { terminal_of(&request.frame) } else { None };
-            let served = ServedAnswer { start, frame, ended, place };
+            let served = ServedAnswer { start, frame, ended, permit: answer_permit };
             let _ = commands.send(Command::Served(served)).await;
-            drop(under_way);
+            drop(permit);
         });
         true
     }

@@ -10,8 +10,8 @@ use super::handle::{AgentReport, Attendance, CallError, Forward, Taken};
 use super::link::AgentDelete;
 use crate::agent::initialize::StartFailure;
 use crate::agent::{AgentExit, OpenedAgent};
-use crate::agent_services::AnswerPlace;
 use crate::host::StartPriority;
+use crate::limits::CountPermit;
 use crate::settings::ReturnTerms;
 
 /// What the task is told.
@@ -115,7 +115,7 @@ pub(crate) struct ServedAnswer {
     /// The terminal that has ended.
     pub(super) ended: Option<String>,
     /// For an answer that may be large.
-    pub(super) place: Option<AnswerPlace>,
+    pub(super) permit: Option<CountPermit>,
 }
 
 pub(crate) type ReplyTo = oneshot::Sender<Result<Reply, CallError>>;

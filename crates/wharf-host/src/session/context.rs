@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
-use tokio::sync::{OwnedSemaphorePermit, mpsc};
+use tokio::sync::mpsc;
 
 use super::command::{Command, ReplyTo, StartedTo};
 use super::shared::Shared;
 use crate::agent::InitializedAgent;
 use crate::host::Inner;
+use crate::limits::CountPermit;
 
 /// The surroundings of a session's task. Its parts share one, so that the task holds one reference to [`Shared`]: the
 /// registry counts them.
@@ -23,7 +24,7 @@ pub(super) struct TaskContext {
 #[derive(Debug, Default)]
 pub(crate) struct FirstStart {
     /// Its permit among the sessions with a running agent.
-    pub(crate) place: Option<OwnedSemaphorePermit>,
+    pub(crate) permit: Option<CountPermit>,
     /// An agent that has answered `initialize` already.
     pub(crate) spare: Option<InitializedAgent>,
     /// Told when the agent is up, or why not.

@@ -10,7 +10,7 @@ use wharf_store::StoreError;
 
 use super::pages::Page;
 use super::shared::Shared;
-use crate::byte_budget::BytePermit;
+use crate::limits::BytePermit;
 
 /// How much a lagging reader takes from the disk at once: bounds what a client that never reads can hold.
 const PAGE: usize = 256 * 1024;

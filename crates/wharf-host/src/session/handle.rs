@@ -16,9 +16,9 @@ use super::cursor::{Cursor, ReadError};
 use super::link::AgentDelete;
 use super::shared::Shared;
 use crate::agent::initialize::StartFailure;
-use crate::byte_budget::{ByteBudget, BytePermit};
 use crate::descriptor::Descriptor;
 use crate::host::StartPriority;
+use crate::limits::{ByteBudget, BytePermit};
 use crate::settings::ReturnTerms;
 
 /// Why a call did not go through.

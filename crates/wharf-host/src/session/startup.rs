@@ -100,7 +100,7 @@ impl Startup {
             if let Some(ending) = ending {
                 let _ = ending.await;
             }
-            let place = host.permits.enter_queue(need).await;
+            let permit = host.start_limits.acquire_start(need).await;
             let work = async {
                 let log_id = &shared.log_id;
                 let mut inputs = host.start_inputs(log_id)?;
@@ -135,7 +135,7 @@ impl Startup {
                 let opening = agent::SessionOpening { how, new_frame, agent_session, wanted, quiet };
                 agent::open_session(greeted, &opening).await
             };
-            let outcome = Box::new(place.hold(work).await);
+            let outcome = Box::new(permit.hold(work).await);
             let _ = commands.send(Command::AgentUp { start, outcome }).await;
         });
         self.under_way = Some((start, starter));

@@ -5,17 +5,16 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use tokio::sync::{Semaphore, SemaphorePermit};
 use wharf_core::Seq;
 
 use super::cursor::{Batch, ENTRY_OVERHEAD_BYTES, Entry};
-use crate::byte_budget::ByteBudget;
 use crate::config::Limits;
+use crate::limits::{ByteBudget, CountLimit, CountPermit};
 use crate::metrics::Counter;
 
-/// So many pages are read from the disk at once, over all sessions: each may hold a message of the maximal size before
+/// Pages that are read from the disk at once, over all sessions: each may hold a message of the maximal size before
 /// it is counted.
-const DISK_READS: usize = 4;
+const MAX_DISK_READS: usize = 4;
 /// How long a batch that is larger than its session's share stays for readers that keep up.
 const LARGE_BATCH_KEPT_FOR: Duration = Duration::from_secs(5);
 
@@ -30,7 +29,7 @@ pub(crate) struct TailBudget {
     pub(crate) misses: Counter,
     /// For what readers hold besides.
     pub(crate) buffers: Arc<ByteBudget>,
-    disk_reads: Semaphore,
+    disk_reads: CountLimit,
 }
 
 impl TailBudget {
@@ -42,7 +41,7 @@ impl TailBudget {
             hits: Counter::default(),
             misses: Counter::default(),
             buffers: ByteBudget::new(limits),
-            disk_reads: Semaphore::new(DISK_READS),
+            disk_reads: CountLimit::new(MAX_DISK_READS),
         }
     }
 
@@ -104,9 +103,9 @@ impl Tail {
         &self.budget.buffers
     }
 
-    /// Waits for one of the places of those who read from the disk. `None` is never returned: nothing closes them.
-    pub(crate) async fn begin_disk_read(&self) -> Option<SemaphorePermit<'_>> {
-        self.budget.disk_reads.acquire().await.ok()
+    /// Waits for a permit to read from the disk.
+    pub(crate) async fn begin_disk_read(&self) -> CountPermit {
+        self.budget.disk_reads.acquire().await
     }
 
     fn has_no_room_for(&self, newest: usize) -> bool {

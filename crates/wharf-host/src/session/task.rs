@@ -60,7 +60,7 @@ impl SessionTask {
         let mut task = Self {
             agent: AgentConnection::new(Arc::clone(&context), &mut first, &journal),
             clients: Clients::new(Arc::clone(&context)),
-            admission: Admission::new(Arc::clone(&context), first.place.take()),
+            admission: Admission::new(Arc::clone(&context), first.permit.take()),
             context,
             commands,
             journal,

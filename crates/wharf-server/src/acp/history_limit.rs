@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use wharf_host::{CountLimit, CountPermit};
 
 use super::attachments::Attachments;
 use super::errors::RpcError;
@@ -15,13 +15,13 @@ const HISTORIES_AT_ONCE: usize = 4;
 /// The places of all connections.
 #[derive(Debug)]
 pub(crate) struct HistoryLimit {
-    building: Arc<Semaphore>,
+    building: CountLimit,
     wanted: Arc<AtomicUsize>,
 }
 
 impl Default for HistoryLimit {
     fn default() -> Self {
-        Self { building: Arc::new(Semaphore::new(HISTORIES_AT_ONCE)), wanted: Arc::default() }
+        Self { building: CountLimit::new(HISTORIES_AT_ONCE), wanted: Arc::default() }
     }
 }
 
@@ -36,20 +36,20 @@ impl HistoryLimit {
 #[derive(Debug)]
 pub(super) struct HistoryTurn {
     building: Building,
-    own: OwnedSemaphorePermit,
+    own: CountPermit,
 }
 
 /// One of the places for building; counted from when it was wanted.
 #[derive(Debug)]
 pub(super) struct Building {
-    _place: Option<OwnedSemaphorePermit>,
+    _permit: Option<CountPermit>,
     wanted: Arc<AtomicUsize>,
 }
 
 impl Building {
     fn new(wanted: &Arc<AtomicUsize>) -> Self {
         wanted.fetch_add(1, Ordering::Relaxed);
-        Self { _place: None, wanted: Arc::clone(wanted) }
+        Self { _permit: None, wanted: Arc::clone(wanted) }
     }
 }
 
@@ -61,7 +61,7 @@ impl Drop for Building {
 
 impl HistoryTurn {
     /// The history is built. The connection's turn goes on until its client has it.
-    pub(super) fn built(self) -> OwnedSemaphorePermit {
+    pub(super) fn built(self) -> CountPermit {
         drop(self.building);
         self.own
     }
@@ -71,31 +71,30 @@ impl HistoryTurn {
 #[derive(Debug)]
 pub(super) struct HistoryTurns {
     /// Held while a history is built for this client, and until it has gone out.
-    own: Arc<Semaphore>,
+    own: CountLimit,
     all: Arc<HistoryLimit>,
 }
 
 impl HistoryTurns {
     pub(super) fn new(all: &Arc<HistoryLimit>) -> Self {
-        Self { own: Arc::new(Semaphore::new(1)), all: Arc::clone(all) }
+        Self { own: CountLimit::new(1), all: Arc::clone(all) }
     }
 
     /// Waits for the connection's turn. Fails once the client is gone.
     pub(super) async fn begin(&self, attachments: &Attachments) -> Result<HistoryTurn, RpcError> {
         let mut building = Building::new(&self.all.wanted);
-        let own = Arc::clone(&self.own);
         let turn = attachments.while_connected(async {
-            let own = own.acquire_owned().await.ok()?;
-            building._place = Arc::clone(&self.all.building).acquire_owned().await.ok();
-            Some(HistoryTurn { building, own })
+            let own = self.own.acquire().await;
+            building._permit = Some(self.all.building.acquire().await);
+            HistoryTurn { building, own }
         });
-        turn.await?.ok_or_else(RpcError::client_gone)
+        turn.await
     }
 
     /// Waits for a place to look through a log.
     pub(super) async fn begin_log_scan(&self) -> Building {
         let mut building = Building::new(&self.all.wanted);
-        building._place = Arc::clone(&self.all.building).acquire_owned().await.ok();
+        building._permit = Some(self.all.building.acquire().await);
         building
     }
 }

@@ -3,8 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use tokio::sync::OwnedSemaphorePermit;
-use wharf_host::{Batch, BytePermit};
+use wharf_host::{Batch, BytePermit, CountPermit};
 
 /// The bytes of a message in order, and what counts them while they wait.
 #[derive(Clone, Debug)]
@@ -14,7 +13,7 @@ pub(super) struct OutFrame {
     _batch: Option<Batch>,
     _permit: Option<Arc<BytePermit>>,
     /// The connection's turn to have a history built, until this is out.
-    turn: Option<Arc<OwnedSemaphorePermit>>,
+    turn: Option<Arc<CountPermit>>,
 }
 
 #[derive(Clone, Debug)]
@@ -45,7 +44,7 @@ impl OutFrame {
         Self { _permit: permit, ..self }
     }
 
-    pub(super) fn in_turn(self, turn: Option<OwnedSemaphorePermit>) -> Self {
+    pub(super) fn in_turn(self, turn: Option<CountPermit>) -> Self {
         Self { turn: turn.map(Arc::new), ..self }
     }
 

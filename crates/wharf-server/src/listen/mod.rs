@@ -18,15 +18,15 @@ use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpSocket, UnixListener};
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::watch;
 use tower::ServiceExt;
 use wharf_api::ErrorCode;
-use wharf_host::{Host, Limits};
+use wharf_host::{CountLimit, Host, Limits};
 
 use crate::auth::Peer;
 use crate::fault::Fault;
 pub(crate) use files::make_room;
-pub(crate) use place::{Door, Place, Share, Shares};
+pub(crate) use place::{Door, Place};
 pub(crate) use tls::Tls;
 pub use tls::TlsError;
 
@@ -67,7 +67,7 @@ struct Hall {
     router: Router,
     server: Builder<TokioExecutor>,
     /// For those who find no place.
-    turned_away: Arc<Semaphore>,
+    turned_away: CountLimit,
     limit: usize,
     silence: Duration,
 }
@@ -125,7 +125,7 @@ impl Listener for (UnixListener, Host) {
 /// Accepts until it is aborted. The socket has places of its own: whatever comes over the network, our own user gets in.
 pub(crate) async fn serve(doors: Doors, host: Host, router: Router, mut stopping: watch::Receiver<bool>) {
     let limits = host.config().limits.clone();
-    let turned_away = Arc::new(Semaphore::new(TURNED_AWAY));
+    let turned_away = CountLimit::new(TURNED_AWAY);
     let silence = limits.silence.std().unwrap_or(SILENCE);
     let server = server(&limits, silence);
     let hall = Arc::new(Hall { router, server, turned_away, limit: limits.connections, silence });
@@ -150,18 +150,18 @@ fn server(limits: &Limits, silence: Duration) -> Builder<TokioExecutor> {
 
 /// One listener's connections, each in a task of its own.
 async fn accept(hall: Arc<Hall>, listener: impl Listener) {
-    let places = Arc::new(Semaphore::new(hall.limit));
+    let places = CountLimit::new(hall.limit);
     let mut said_at: Option<Instant> = None;
     loop {
         match listener.next().await {
             Ok(arrival) => {
                 let hall = Arc::clone(&hall);
-                let crowded = places.available_permits() < hall.limit / 2;
-                let place = Arc::clone(&places).try_acquire_owned().ok();
+                let crowded = places.max() - places.in_use() < hall.limit / 2;
+                let place = places.try_acquire();
                 // Agents' processes run as our own user. They may not take the last of its places.
                 if let Some(permit) = place.filter(|_| !crowded || !arrival.peer.is_agent()) {
                     tokio::spawn(async move { hall.admit(arrival, Place::new(permit)).await });
-                } else if let Ok(permit) = Arc::clone(&hall.turned_away).try_acquire_owned() {
+                } else if let Some(permit) = hall.turned_away.try_acquire() {
                     tokio::spawn(async move {
                         let _ = tokio::time::timeout(TURNED_AWAY_WITHIN, hall.turn_away(arrival)).await;
                         drop(permit);

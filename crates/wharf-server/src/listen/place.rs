@@ -1,15 +1,14 @@
-//! Who holds how many places: in all, and by token, so that no token can take everyone else's.
+//! The permit of a connection, and the tokens that it is counted for.
 
-use std::collections::HashMap;
-use std::collections::hash_map::Entry;
 use std::net::IpAddr;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
-use tokio::sync::{OwnedSemaphorePermit, watch};
+use tokio::sync::watch;
+use wharf_host::CountPermit;
 
 use crate::auth::Identity;
 use crate::fault::Fault;
-use wharf_api::ErrorCode;
+use crate::limits::{ServerLimits, TokenPermit};
 
 /// The way that a request came.
 #[derive(Clone, Copy, Debug, Default)]
@@ -19,87 +18,28 @@ pub(crate) struct Door {
     pub(crate) address: Option<IpAddr>,
 }
 
-/// A token's id; `None` stands for our own user over the socket.
-type Token = Option<Arc<str>>;
-
-/// Places by token.
-#[derive(Debug)]
-pub(crate) struct Shares {
-    /// What is counted, for people.
-    what: &'static str,
-    limit: usize,
-    held: Mutex<HashMap<Token, usize>>,
-}
-
-/// One of them.
-#[derive(Debug)]
-pub(crate) struct Share {
-    of: Arc<Shares>,
-    token: Token,
-}
-
-impl Shares {
-    pub(crate) fn new(what: &'static str, limit: usize) -> Arc<Self> {
-        Arc::new(Self { what, limit, held: Mutex::default() })
-    }
-
-    fn lock(&self) -> MutexGuard<'_, HashMap<Token, usize>> {
-        self.held.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// All that are held.
-    pub(crate) fn total(&self) -> usize {
-        self.lock().values().sum()
-    }
-
-    /// One more for this caller.
-    pub(crate) fn take(self: &Arc<Self>, identity: &Identity) -> Result<Share, Fault> {
-        let mut held = self.lock();
-        let count = held.entry(identity.token.clone()).or_default();
-        if *count >= self.limit {
-            let (what, limit) = (self.what, self.limit);
-            let detail = format!("this token has {limit} {what} open (limits.connections_per_token); close some");
-            return Err(Fault::new(ErrorCode::TOO_MANY_CONNECTIONS, detail));
-        }
-        *count += 1;
-        Ok(Share { of: Arc::clone(self), token: identity.token.clone() })
-    }
-}
-
-impl Drop for Share {
-    fn drop(&mut self) {
-        let mut held = self.of.lock();
-        if let Entry::Occupied(mut count) = held.entry(self.token.take()) {
-            *count.get_mut() -= 1;
-            if *count.get() == 0 {
-                count.remove();
-            }
-        }
-    }
-}
-
 /// A connection's place under the limits. One that becomes a WebSocket keeps it: it outlives its HTTP exchange.
 #[derive(Clone, Debug)]
 pub(crate) struct Place(Arc<Held>);
 
 #[derive(Debug)]
 struct Held {
-    _permit: OwnedSemaphorePermit,
-    /// Of those whose tokens were shown on it: one, unless a proxy sends several clients' requests.
-    shares: Mutex<Vec<Share>>,
+    _permit: CountPermit,
+    /// One for each token that was shown on it: several if a proxy sends the requests of several clients.
+    tokens: Mutex<Vec<TokenPermit>>,
     known: watch::Sender<bool>,
 }
 
 impl Place {
-    pub(super) fn new(permit: OwnedSemaphorePermit) -> Self {
-        Self(Arc::new(Held { _permit: permit, shares: Mutex::default(), known: watch::Sender::new(false) }))
+    pub(super) fn new(permit: CountPermit) -> Self {
+        Self(Arc::new(Held { _permit: permit, tokens: Mutex::default(), known: watch::Sender::new(false) }))
     }
 
     /// Counts the connection as this caller's too, from its first request on.
-    pub(crate) fn claim(&self, connections: &Arc<Shares>, identity: &Identity) -> Result<(), Fault> {
-        let mut shares = self.0.shares.lock().unwrap_or_else(PoisonError::into_inner);
-        if !shares.iter().any(|share| share.token == identity.token) {
-            shares.push(connections.take(identity)?);
+    pub(crate) fn claim(&self, limits: &ServerLimits, identity: &Identity) -> Result<(), Fault> {
+        let mut tokens = self.0.tokens.lock().unwrap_or_else(PoisonError::into_inner);
+        if !tokens.iter().any(|permit| *permit.key() == identity.token) {
+            tokens.push(limits.count_connection(identity)?);
             self.0.known.send_replace(true);
         }
         Ok(())
@@ -113,6 +53,8 @@ impl Place {
 
 #[cfg(test)]
 mod tests {
+    use wharf_host::{CountLimit, Limits};
+
     use super::*;
     use crate::auth::{Access, Scope};
 
@@ -120,31 +62,19 @@ mod tests {
         Identity { token: Some(token.into()), access: Access::Observer, scope: Scope::Host }
     }
 
-    #[test]
-    fn each_token_has_its_own_share_and_gets_it_back() {
-        let shares = Shares::new("streams", 2);
-        let (one, two) = (caller("tok_1"), caller("tok_2"));
-        let first = shares.take(&one).unwrap();
-        let _second = shares.take(&one).unwrap();
-        let refused = shares.take(&one).unwrap_err();
-        assert_eq!(refused.code(), ErrorCode::TOO_MANY_CONNECTIONS);
-        let other = shares.take(&two).unwrap();
-        drop(first);
-        assert!(shares.take(&one).is_ok());
-        drop(other);
-        assert_eq!(shares.lock().len(), 1, "a token with nothing open costs nothing");
-    }
-
     #[tokio::test]
     async fn a_connection_counts_once_for_each_token_that_is_shown_on_it() {
-        let permit = Arc::new(tokio::sync::Semaphore::new(1)).try_acquire_owned().unwrap();
-        let (shares, place) = (Shares::new("connections", 1), Place::new(permit));
+        let limits = ServerLimits::new(&Limits { connections_per_token: 1, ..Limits::default() });
+        let place = Place::new(CountLimit::new(1).try_acquire().unwrap());
         for token in ["tok_1", "tok_1", "tok_2", "tok_1"] {
-            place.claim(&shares, &caller(token)).unwrap();
+            place.claim(&limits, &caller(token)).unwrap();
         }
         place.claimed().await;
-        assert!(shares.take(&caller("tok_1")).is_err() && shares.take(&caller("tok_2")).is_err());
+        assert_eq!(limits.open_connections(), 2);
+        assert!(
+            limits.count_connection(&caller("tok_1")).is_err() && limits.count_connection(&caller("tok_2")).is_err()
+        );
         drop(place);
-        assert!(shares.lock().is_empty());
+        assert_eq!(limits.open_connections(), 0);
     }
 }

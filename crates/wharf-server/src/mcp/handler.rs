@@ -1,7 +1,5 @@
 //! Translates tool calls into calls of use cases.
 
-use std::sync::Arc;
-
 use axum::http::{header, request};
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, ErrorData, Implementation, JsonObject,
@@ -12,11 +10,11 @@ use rmcp::{RoleServer, ServerHandler};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
-use tokio::sync::Semaphore;
 use wharf_api::mcp::{
     AnswerInput, AnswerOutput, KillInput, KillOutput, LinesOutput, ListInput, OutputInput, PromptInput, PromptOutput,
 };
 use wharf_api::{AnswerArgs, ErrorCode, OutputQuery, PromptArgs, SessionQuery};
+use wharf_host::CountLimit;
 
 use super::schemas::keep_newest_lines;
 use super::tools::{TOOLS, ToolName, find_unknown_argument};
@@ -39,8 +37,8 @@ pub(crate) struct McpHandler {
     app: App,
     /// The identity of the connection; `None` over HTTP, where every request has its own.
     identity: Option<Identity>,
-    /// Permits for calls. Over HTTP a handler has one call, and connections and streams are bounded elsewhere.
-    calls: Arc<Semaphore>,
+    /// Limits the calls. Over HTTP a handler has one call, and connections and streams are bounded elsewhere.
+    calls: CountLimit,
 }
 
 /// The result of a tool, or its fault.
@@ -83,8 +81,8 @@ impl ServerHandler for McpHandler {
         };
         let arguments = request.arguments.unwrap_or_default();
         let outcome = match self.calls.try_acquire() {
-            Ok(_place) => self.call_use_case(which, &caller, arguments, &context).await,
-            Err(_) => {
+            Some(_permit) => self.call_use_case(which, &caller, arguments, &context).await,
+            None => {
                 let detail = format!(
                     "{MAX_CALLS_PER_CONNECTION} calls are under way on this connection; wait for the end of one"
                 );
@@ -97,7 +95,7 @@ impl ServerHandler for McpHandler {
 
 impl McpHandler {
     pub(super) fn new(app: App, identity: Option<Identity>) -> Self {
-        Self { app, identity, calls: Arc::new(Semaphore::new(MAX_CALLS_PER_CONNECTION)) }
+        Self { app, identity, calls: CountLimit::new(MAX_CALLS_PER_CONNECTION) }
     }
 
     fn identify_caller(&self, context: &RequestContext<RoleServer>) -> Option<Caller> {

@@ -38,7 +38,7 @@ pub(super) async fn wait_for_turn(
         let detail = format!("timeoutSeconds: {seconds} is not between 0 and {MAX_WAIT_SECONDS}");
         return Err(Fault::new(ErrorCode::INVALID_PARAMS, detail).with_legacy_code("invalid_arguments"));
     }
-    let _place = app.stream_place(&caller.identity)?;
+    let _permit = app.limits.open_stream(&caller.identity)?;
     let id = input.session_id;
     let handle = use_cases::open_session(app, caller, &id).await?;
     let limit = Instant::now() + Duration::from_secs_f64(seconds);

@@ -25,8 +25,7 @@ pub(crate) async fn read_output(
     }
     let handle = open_session(app, caller, id).await?;
     let most = LineLimit { lines: count, bytes: app.host.config().limits.history.0 };
-    // The semaphore is never closed.
-    let _place = app.tail_scans.acquire().await.ok();
+    let _permit = app.limits.acquire_log_scan().await;
     let last = read_last_lines(&handle, most, app.host.config().redact_output).await;
     let LastLines { lines, truncated } = last.map_err(|error| unreadable_session(id, &error))?;
     let last_event_id = lines.last().map(|line| line.id.to_string());

@@ -164,6 +164,6 @@ impl AgentConnection {
         if served.ended.is_some() {
             self.record_terminals(served.ended.as_deref(), journal);
         }
-        self.speak(|writer| writer.say_served(served.frame, served.place));
+        self.speak(|writer| writer.say_served(served.frame, served.permit));
     }
 }

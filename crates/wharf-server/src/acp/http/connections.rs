@@ -16,8 +16,7 @@ use crate::acp::methods::AcpMethods;
 use crate::acp::outbound::write;
 use crate::auth::Identity;
 use crate::ending::ended;
-use axum::http::StatusCode;
-use wharf_api::ErrorCode;
+use crate::limits::TokenPermit;
 use wharf_host::random_text;
 
 /// A client that reads no stream and sends nothing for so long is gone.
@@ -30,7 +29,14 @@ const ID: usize = 30;
 /// All connections of HTTP clients, by id.
 #[derive(Debug, Default)]
 pub(crate) struct Connections {
-    open: Mutex<HashMap<Arc<str>, Arc<HttpConnection>>>,
+    open: Mutex<HashMap<Arc<str>, Open>>,
+}
+
+/// A connection, with the permit that counts it for its token.
+#[derive(Debug)]
+struct Open {
+    http: Arc<HttpConnection>,
+    _permit: TokenPermit,
 }
 
 /// The connection of an HTTP client.
@@ -54,13 +60,13 @@ impl HttpConnection {
 }
 
 impl Connections {
-    fn lock(&self) -> MutexGuard<'_, HashMap<Arc<str>, Arc<HttpConnection>>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<Arc<str>, Open>> {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Makes a connection of this client.
     pub(super) fn start(app: &App, identity: Identity, agent: Arc<str>) -> Result<Arc<HttpConnection>, Fault> {
-        let limit = app.host.config().limits.connections;
+        let permit = app.limits.open_http_connection(&identity)?;
         let (connection, outlet) = Connection::new(app.clone(), identity, agent, ConnectionOptions::default());
         let streams = Streams::new(app.host.buffers(), Arc::clone(connection.outbox.close_signal()));
         let http = Arc::new(HttpConnection {
@@ -69,24 +75,8 @@ impl Connections {
             streams: Arc::clone(&streams),
             deleted: Notify::new(),
         });
-        let per_token = app.host.config().limits.connections_per_token;
-        let token = http.connection().client.identity().token.clone();
-        let mut open = app.http.lock();
-        if open.values().filter(|known| known.connection().client.identity().token == token).count() >= per_token {
-            return Err(Fault::new(
-                ErrorCode::TOO_MANY_CONNECTIONS,
-                format!("this token has {per_token} connections open (limits.connections_per_token); close some"),
-            ));
-        }
-        if open.len() >= limit {
-            return Err(Fault::new(
-                ErrorCode::TOO_MANY_CONNECTIONS,
-                format!("{limit} connections are open already (limits.connections)"),
-            )
-            .with_status(StatusCode::SERVICE_UNAVAILABLE));
-        }
-        open.insert(Arc::clone(&http.id), Arc::clone(&http));
-        drop(open);
+        let open = Open { http: Arc::clone(&http), _permit: permit };
+        app.http.lock().insert(Arc::clone(&http.id), open);
         let writer = tokio::spawn(write(StreamWire(streams), outlet));
         tokio::spawn(attend(app.clone(), Arc::clone(&http), writer));
         Ok(http)
@@ -94,13 +84,13 @@ impl Connections {
 
     /// Returns the connection of that id, if the same token made it.
     pub(super) fn get(&self, id: &str, identity: &Identity) -> Option<Arc<HttpConnection>> {
-        let found = self.lock().get(id).cloned();
+        let found = self.lock().get(id).map(|open| Arc::clone(&open.http));
         found.filter(|http| http.connection().client.identity().token == identity.token)
     }
 
     /// Ends a connection and returns when its client is detached. Its sessions live on.
     pub(super) async fn end(&self, http: &HttpConnection) {
-        let known = self.lock().remove(&http.id);
+        let known = self.lock().remove(&http.id).map(|open| open.http);
         http.deleted.notify_one();
         if let Some(known) = known {
             known.streams.end();

@@ -20,9 +20,10 @@ use serde::{Deserialize, Serialize};
 use utoipa::IntoParams;
 
 use super::extract::{PathParams, QueryParams};
+use crate::App;
 use crate::fault::Fault;
+use crate::limits::TokenPermit;
 use crate::use_cases::{self, Caller};
-use crate::{App, StreamPlace};
 use session_list_stream::SessionListStream;
 use session_stream::SessionStream;
 use utoipa_axum::router::OpenApiRouter;
@@ -66,14 +67,14 @@ pub(super) async fn follow_session(
     QueryParams(query): QueryParams<ResumeQuery>,
     headers: HeaderMap,
 ) -> Result<Response, Fault> {
-    let place = app.stream_place(&caller.identity)?;
+    let permit = app.limits.open_stream(&caller.identity)?;
     let handle = use_cases::open_session(&app, &caller, &id).await?;
     // A browser that reconnects repeats the first URL and sends its current position in the header.
     let header = headers.get(LAST_EVENT_ID_HEADER).map(|id| String::from_utf8_lossy(id.as_bytes()).trim().to_owned());
     let after = header.filter(|id| !id.is_empty()).or(query.after.filter(|id| !id.is_empty()));
     let redact = app.host.config().redact_output;
     match SessionStream::open(handle, after.as_deref(), redact, app.host.buffers()).await? {
-        Some(reading) => Ok(stream_response(reading, place)),
+        Some(reading) => Ok(stream_response(reading, permit)),
         None => Ok(StatusCode::NO_CONTENT.into_response()),
     }
 }
@@ -87,8 +88,8 @@ pub(super) async fn follow_session(
     )
 )]
 pub(super) async fn watch_sessions(State(app): State<App>, caller: Caller) -> Result<Response, Fault> {
-    let place = app.stream_place(&caller.identity)?;
-    Ok(stream_response(SessionListStream::new(app.visible_to(&caller.identity)), place))
+    let permit = app.limits.open_stream(&caller.identity)?;
+    Ok(stream_response(SessionListStream::new(app.visible_to(&caller.identity)), permit))
 }
 
 /// A response body that is made chunk by chunk.
@@ -98,10 +99,10 @@ trait ChunkSource: Send + 'static {
 }
 
 /// Returns a response whose body asks the source for bytes when the client has taken the last ones.
-fn stream_response(source: impl ChunkSource, place: StreamPlace) -> Response {
-    let body = Body::from_stream(futures_util::stream::unfold((source, place), async |(mut source, place)| {
+fn stream_response(source: impl ChunkSource, permit: TokenPermit) -> Response {
+    let body = Body::from_stream(futures_util::stream::unfold((source, permit), async |(mut source, permit)| {
         let chunk = source.next().await?;
-        Some((Ok::<_, Infallible>(chunk), (source, place)))
+        Some((Ok::<_, Infallible>(chunk), (source, permit)))
     }));
     let mut response = Response::new(body);
     let set = response.headers_mut();

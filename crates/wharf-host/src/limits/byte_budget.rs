@@ -342,6 +342,7 @@ fn lock<T>(value: &Mutex<T>) -> MutexGuard<'_, T> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::poll_once;
     use super::*;
     use crate::config::Size;
 
@@ -353,23 +354,14 @@ mod tests {
         ByteBudget::new(&Limits { frame, bodies, buffers, silence, ..Limits::default() })
     }
 
-    /// Polls once.
-    async fn is_ready<F: Future + Unpin>(future: &mut F) -> bool {
-        tokio::select! {
-            biased;
-            _ = future => true,
-            () = std::future::ready(()) => false,
-        }
-    }
-
     #[tokio::test]
     async fn readers_get_room_in_the_order_in_which_they_came() {
         let budget = budget(60_000);
         let held = budget.reserve_out(3 * MIB).await;
         let mut large = Box::pin(budget.reserve_out(2 * MIB));
-        assert!(!is_ready(&mut large).await, "there is no room");
+        assert!(poll_once(&mut large).await.is_none(), "there is no room");
         let mut small = Box::pin(budget.reserve_out(1));
-        assert!(!is_ready(&mut small).await, "a small one does not overtake");
+        assert!(poll_once(&mut small).await.is_none(), "a small one does not overtake");
         drop(held);
         let large = large.await;
         let small = small.await;
