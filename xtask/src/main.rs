@@ -31,14 +31,14 @@ fn main() -> ExitCode {
     match dispatch(&args) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            output::complain(&format!("xtask: {error:#}"));
+            output::print_error(&format!("xtask: {error:#}"));
             ExitCode::FAILURE
         }
     }
 }
 
 fn dispatch(args: &[String]) -> Result<()> {
-    let root = repo::root()?;
+    let root = repo::find_root()?;
     let Some((command, rest)) = args.split_first() else { bail!("no command given\n\n{USAGE}") };
     match command.as_str() {
         "test" => test_run::run(&root, rest),
@@ -46,7 +46,7 @@ fn dispatch(args: &[String]) -> Result<()> {
         "soak" => soak::run(&root, rest),
         "bench" => bench::run(&root, rest),
         "help" | "--help" | "-h" => {
-            output::line(USAGE);
+            output::print_line(USAGE);
             Ok(())
         }
         other => bail!("no command called {other:?}\n\n{USAGE}"),

@@ -12,15 +12,15 @@ pub(crate) fn command(program: impl AsRef<OsStr>) -> Command {
 }
 
 /// Returns a command for the running cargo, in the repo's root.
-pub(crate) fn cargo(root: &Path) -> Command {
+pub(crate) fn cargo_command(root: &Path) -> Command {
     let mut cargo = command(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     cargo.current_dir(root);
     cargo
 }
 
 /// Runs a command with the inherited stdin, stdout and stderr. Any exit code but 0 is an error.
-pub(crate) fn check(command: &mut Command) -> Result<()> {
-    let shown = shown(command);
+pub(crate) fn run_checked(command: &mut Command) -> Result<()> {
+    let shown = describe_command(command);
     let status = command.status().with_context(|| format!("starting {shown}"))?;
     if !status.success() {
         bail!("{shown}: {status}");
@@ -29,8 +29,8 @@ pub(crate) fn check(command: &mut Command) -> Result<()> {
 }
 
 /// Runs a command and returns its stdout.
-pub(crate) fn capture(command: &mut Command) -> Result<String> {
-    let shown = shown(command);
+pub(crate) fn capture_stdout(command: &mut Command) -> Result<String> {
+    let shown = describe_command(command);
     let output = command.output().with_context(|| format!("starting {shown}"))?;
     if !output.status.success() {
         bail!("{shown}: {}: {}", output.status, String::from_utf8_lossy(&output.stderr).trim());
@@ -39,12 +39,12 @@ pub(crate) fn capture(command: &mut Command) -> Result<String> {
 }
 
 /// Returns the path of `name` on the search path.
-pub(crate) fn find(name: &str) -> Option<PathBuf> {
+pub(crate) fn find_program(name: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH")?;
     std::env::split_paths(&path).map(|dir| dir.join(name)).find(|file| file.is_file())
 }
 
-fn shown(command: &Command) -> String {
+fn describe_command(command: &Command) -> String {
     let program = Path::new(command.get_program()).file_name().unwrap_or(command.get_program());
     let mut text = program.to_string_lossy().into_owned();
     for arg in command.get_args() {

@@ -8,7 +8,7 @@ use anyhow::{Context as _, Result};
 use crate::process;
 
 /// Returns the repo's root: the directory above this crate's, independent of the current directory.
-pub(crate) fn root() -> Result<PathBuf> {
+pub(crate) fn find_root() -> Result<PathBuf> {
     let crate_dir = std::env::var_os("CARGO_MANIFEST_DIR").context("run this as `cargo xtask`")?;
     let root = Path::new(&crate_dir).parent().context("finding the repo's root")?;
     Ok(root.to_path_buf())
@@ -16,15 +16,20 @@ pub(crate) fn root() -> Result<PathBuf> {
 
 /// Returns cargo's target directory.
 pub(crate) fn target_dir(root: &Path) -> Result<PathBuf> {
-    let text =
-        process::capture(process::cargo(root).args(["metadata", "--no-deps", "--format-version", "1", "--offline"]))?;
+    let text = process::capture_stdout(process::cargo_command(root).args([
+        "metadata",
+        "--no-deps",
+        "--format-version",
+        "1",
+        "--offline",
+    ]))?;
     let metadata: serde_json::Value = serde_json::from_str(&text).context("reading cargo's metadata")?;
     let dir = metadata["target_directory"].as_str().context("cargo's metadata has no target directory")?;
     Ok(PathBuf::from(dir))
 }
 
 /// Returns every file of the repo as sorted paths relative to `root`, without build output and git's own files.
-pub(crate) fn files(root: &Path) -> Result<Vec<PathBuf>> {
+pub(crate) fn list_files(root: &Path) -> Result<Vec<PathBuf>> {
     let mut found = Vec::new();
     let mut open = vec![root.to_path_buf()];
     while let Some(dir) = open.pop() {
@@ -59,6 +64,6 @@ mod tests {
             fs::create_dir_all(path.parent().unwrap()).unwrap();
             fs::write(path, "").unwrap();
         }
-        assert_eq!(files(dir.path()).unwrap(), [Path::new(".ci/run"), Path::new("src/a.rs")]);
+        assert_eq!(list_files(dir.path()).unwrap(), [Path::new(".ci/run"), Path::new("src/a.rs")]);
     }
 }

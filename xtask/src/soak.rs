@@ -5,8 +5,8 @@ use std::time::Instant;
 
 use anyhow::{Context as _, Result, bail};
 
-use crate::output::{line, progress};
-use crate::process::{cargo, check};
+use crate::output::{print_line, print_progress};
+use crate::process::{cargo_command, run_checked};
 
 /// A long run of a test that has a short one among the ordinary tests.
 struct Soak {
@@ -33,23 +33,23 @@ const SOAKS: [Soak; 2] = [
 ];
 
 pub(crate) fn run(root: &Path, args: &[String]) -> Result<()> {
-    let [name] = args else { bail!("soak takes one name: {}", names()) };
+    let [name] = args else { bail!("soak takes one name: {}", list_names()) };
     let soak = SOAKS.iter().find(|soak| soak.name == name);
-    let soak = soak.with_context(|| format!("no soak called {name:?}; there are: {}", names()))?;
+    let soak = soak.with_context(|| format!("no soak called {name:?}; there are: {}", list_names()))?;
     let (variable, length) = soak.length;
     // A variable that is set already is kept, so that a shorter run can be tried.
     let length = std::env::var(variable).unwrap_or_else(|_| length.to_owned());
-    progress("building the programs that the tests drive");
-    check(cargo(root).args(["build", "-p", "wharf", "-p", "wharf-testkit", "--bins"]))?;
-    progress(soak.summary);
+    print_progress("building the programs that the tests drive");
+    run_checked(cargo_command(root).args(["build", "-p", "wharf", "-p", "wharf-testkit", "--bins"]))?;
+    print_progress(soak.summary);
     let began = Instant::now();
     // `cargo test` is used because nextest would end a long test. The test prints its seed and its figures.
     let test = ["test", "-p", "wharf", "--test", "it", "--", "--exact", "--nocapture", soak.test];
-    check(cargo(root).args(test).env(variable, &length))?;
-    line(&format!("soak {name}: passed in {} s ({variable}={length})", began.elapsed().as_secs()));
+    run_checked(cargo_command(root).args(test).env(variable, &length))?;
+    print_line(&format!("soak {name}: passed in {} s ({variable}={length})", began.elapsed().as_secs()));
     Ok(())
 }
 
-fn names() -> String {
+fn list_names() -> String {
     SOAKS.map(|soak| format!("{} ({})", soak.name, soak.summary)).join(", ")
 }

@@ -5,8 +5,8 @@ use std::time::Instant;
 
 use anyhow::{Context as _, Result, bail};
 
-use crate::output::{line, progress};
-use crate::process::{capture, cargo, check, command, find};
+use crate::output::{print_line, print_progress};
+use crate::process::{capture_stdout, cargo_command, command, find_program, run_checked};
 
 /// A program that the build or a test calls.
 struct Need {
@@ -35,15 +35,15 @@ pub(crate) fn run(root: &Path, args: &[String]) -> Result<()> {
         _ => bail!("test takes no argument but --fast"),
     };
     let began = Instant::now();
-    provide(NEEDS)?;
+    install_missing(NEEDS)?;
 
-    progress("building the programs that the tests drive");
-    check(cargo(root).args(["build", "-p", "wharf", "-p", "wharf-testkit", "--bins"]))?;
+    print_progress("building the programs that the tests drive");
+    run_checked(cargo_command(root).args(["build", "-p", "wharf", "-p", "wharf-testkit", "--bins"]))?;
 
     let mut stages = Vec::new();
     let mut stage = |name: &'static str, args: &[&str]| {
-        progress(name);
-        let result = check(cargo(root).args(args));
+        print_progress(name);
+        let result = run_checked(cargo_command(root).args(args));
         stages.push((name, result));
     };
     let runner: &[&str] = if has_nextest(root) { &["nextest", "run"] } else { &["test", "--no-fail-fast"] };
@@ -56,15 +56,15 @@ pub(crate) fn run(root: &Path, args: &[String]) -> Result<()> {
         // Debug builds walk fewer steps; this is the full number, in a build that does it in seconds.
         stage("the core's random walks, optimised", &[runner, &["--release", "-p", "wharf-core"]].concat());
     }
-    summarise(stages, began)
+    report_stages(stages, began)
 }
 
 /// Prints one line at the end with either runner, and fails if a stage failed; later stages run all the same.
-fn summarise(stages: Vec<(&'static str, Result<()>)>, began: Instant) -> Result<()> {
+fn report_stages(stages: Vec<(&'static str, Result<()>)>, began: Instant) -> Result<()> {
     let total = stages.len();
     let failed: Vec<String> =
         stages.into_iter().filter_map(|(name, result)| result.err().map(|e| format!("{name} ({e:#})"))).collect();
-    line(&format!(
+    print_line(&format!(
         "test summary: {} of {total} stages passed in {:.0} s",
         total - failed.len(),
         began.elapsed().as_secs_f64()
@@ -76,26 +76,26 @@ fn summarise(stages: Vec<(&'static str, Result<()>)>, began: Instant) -> Result<
 }
 
 fn has_nextest(root: &Path) -> bool {
-    let found = capture(cargo(root).args(["nextest", "--version"])).is_ok();
+    let found = capture_stdout(cargo_command(root).args(["nextest", "--version"])).is_ok();
     if !found {
-        progress("cargo-nextest is not installed: using cargo test");
+        print_progress("cargo-nextest is not installed: using cargo test");
     }
     found
 }
 
 /// Installs missing programs where that is allowed; otherwise prints the command to install them.
-fn provide(needs: &[Need]) -> Result<()> {
-    let missing: Vec<&Need> = needs.iter().filter(|need| find(need.command).is_none()).collect();
+fn install_missing(needs: &[Need]) -> Result<()> {
+    let missing: Vec<&Need> = needs.iter().filter(|need| find_program(need.command).is_none()).collect();
     if missing.is_empty() {
         return Ok(());
     }
     let packages: Vec<&str> = missing.iter().flat_map(|need| need.packages).copied().collect();
-    if !is_root() || find("apt-get").is_none() {
-        bail!("{}", advice(&missing, &packages));
+    if !is_root() || find_program("apt-get").is_none() {
+        bail!("{}", install_advice(&missing, &packages));
     }
-    progress(&format!("installing {}", packages.join(" ")));
-    check(command("apt-get").args(["update", "-qq"]))?;
-    check(
+    print_progress(&format!("installing {}", packages.join(" ")));
+    run_checked(command("apt-get").args(["update", "-qq"]))?;
+    run_checked(
         command("apt-get")
             .env("DEBIAN_FRONTEND", "noninteractive")
             .args(["install", "-y", "-qq", "--no-install-recommends"])
@@ -104,7 +104,7 @@ fn provide(needs: &[Need]) -> Result<()> {
     .context("installing what the tests need")
 }
 
-fn advice(missing: &[&Need], packages: &[&str]) -> String {
+fn install_advice(missing: &[&Need], packages: &[&str]) -> String {
     let mut text = String::new();
     for need in missing {
         text.push_str(&format!("missing: {} ({})\n", need.command, need.reason));
@@ -114,7 +114,7 @@ fn advice(missing: &[&Need], packages: &[&str]) -> String {
 }
 
 fn is_root() -> bool {
-    capture(command("id").arg("-u")).is_ok_and(|uid| uid.trim() == "0")
+    capture_stdout(command("id").arg("-u")).is_ok_and(|uid| uid.trim() == "0")
 }
 
 #[cfg(test)]
@@ -126,19 +126,19 @@ mod tests {
     #[test]
     fn installed_tools_are_not_asked_for() {
         let shell = Need { command: "sh", packages: &["dash"], reason: "" };
-        assert!(provide(&[shell]).is_ok());
+        assert!(install_missing(&[shell]).is_ok());
     }
 
     #[test]
     fn the_advice_names_the_command_and_the_packages() {
-        let text = advice(&[&ABSENT], ABSENT.packages);
+        let text = install_advice(&[&ABSENT], ABSENT.packages);
         assert_eq!(text, "missing: no-such-command (the tests call it)\ninstall with: sudo apt-get install one two");
     }
 
     #[test]
     fn one_failed_stage_fails_the_run_and_is_named() {
         let stages = vec![("good", Ok(())), ("bad", Err(anyhow::anyhow!("exit status: 1")))];
-        let error = summarise(stages, Instant::now()).unwrap_err();
+        let error = report_stages(stages, Instant::now()).unwrap_err();
         assert_eq!(error.to_string(), "failed: bad (exit status: 1)");
     }
 }

@@ -9,9 +9,9 @@ use serde_json::json;
 
 use super::host::Host;
 use super::peer;
-use super::stats::{Series, percentile, rounded};
-use super::{Bench, print};
-use crate::output::progress;
+use super::stats::{Series, percentile, round_figure};
+use super::{Bench, print_measure};
+use crate::output::print_progress;
 use crate::process::command;
 
 /// An editor's user does not notice a delay below this.
@@ -25,7 +25,7 @@ impl Bench {
         self.start_bridge(&host)?;
         let [mut p50, mut p99, mut bare] = [Series::default(), Series::default(), Series::default()];
         for round in 0..self.plan.repeats {
-            progress(&format!("bridge, round {}", round + 1));
+            print_progress(&format!("bridge, round {}", round + 1));
             let mut starts = Vec::new();
             let mut bare_starts = Vec::new();
             for _ in 0..STARTS {
@@ -39,9 +39,9 @@ impl Bench {
             bare.push(percentile(&bare_starts, 0.5));
         }
         host.stop()?;
-        print(json!({
+        print_measure(json!({
             "measure": "bridge", "starts": STARTS, "p50_ms": p50.to_json(), "p99_ms": p99.to_json(),
-            "bare_start_ms": bare.to_json(), "ratio": rounded(p50.median() / bare.median()),
+            "bare_start_ms": bare.to_json(), "ratio": round_figure(p50.median() / bare.median()),
             "target_ms": TARGET_MS, "holds": p99.median() < TARGET_MS,
         }));
         Ok(())

@@ -8,10 +8,10 @@ use std::time::Instant;
 use anyhow::{Context as _, Result};
 use serde_json::json;
 
-use super::print;
-use super::stats::rounded;
-use crate::output::progress;
-use crate::process::{cargo, check};
+use super::print_measure;
+use super::stats::round_figure;
+use crate::output::print_progress;
+use crate::process::{cargo_command, run_checked};
 
 const TARGET_CPU_SECONDS: f64 = 450.0;
 const TARGET_BINARY_MB: f64 = 30.0;
@@ -22,12 +22,12 @@ const TICKS_PER_SECOND: f64 = 100.0;
 ///
 /// The crates are fetched first, since a slow network is not part of the figures.
 pub(super) fn measure(root: &Path, dir: &Path) -> Result<()> {
-    check(cargo(root).args(["fetch", "--quiet", "--locked"]))?;
-    progress("building for release into an empty directory");
+    run_checked(cargo_command(root).args(["fetch", "--quiet", "--locked"]))?;
+    print_progress("building for release into an empty directory");
     let (cpu_before, began) = (children_cpu_seconds()?, Instant::now());
     // A wrapper may be a compiler cache. It is turned off, because it would make every build but the first one fast.
-    let built = check(
-        cargo(root)
+    let built = run_checked(
+        cargo_command(root)
             .args(["build", "--quiet", "--release", "--locked", "--target-dir"])
             .arg(dir)
             .env("RUSTC_WRAPPER", ""),
@@ -40,12 +40,12 @@ pub(super) fn measure(root: &Path, dir: &Path) -> Result<()> {
     });
     fs::remove_dir_all(dir).with_context(|| format!("deleting {}", dir.display()))?;
     let binary_mb = binary_bytes? as f64 / 1e6;
-    print(json!({
-        "measure": "build", "cpu_seconds": rounded(cpu_seconds), "target_cpu_seconds": TARGET_CPU_SECONDS,
-        "binary_mb": rounded(binary_mb), "target_binary_mb": TARGET_BINARY_MB,
+    print_measure(json!({
+        "measure": "build", "cpu_seconds": round_figure(cpu_seconds), "target_cpu_seconds": TARGET_CPU_SECONDS,
+        "binary_mb": round_figure(binary_mb), "target_binary_mb": TARGET_BINARY_MB,
         "holds": cpu_seconds <= TARGET_CPU_SECONDS && binary_mb <= TARGET_BINARY_MB,
         // The wall time depends on the other programs that run on the machine.
-        "wall_seconds": rounded(wall_seconds),
+        "wall_seconds": round_figure(wall_seconds),
     }));
     Ok(())
 }

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result};
 
 /// Measures round trips at this pace until told to stop. Returns the duration of each in microseconds.
-pub(super) fn echoes(every: Duration, stop: &AtomicBool) -> Result<Vec<f64>> {
+pub(super) fn measure_echoes(every: Duration, stop: &AtomicBool) -> Result<Vec<f64>> {
     let listener = TcpListener::bind("127.0.0.1:0").context("listening for the echo")?;
     let mut near = TcpStream::connect(listener.local_addr()?).context("connecting to the echo")?;
     let (mut far, _) = listener.accept().context("accepting the echo")?;
@@ -24,7 +24,7 @@ pub(super) fn echoes(every: Duration, stop: &AtomicBool) -> Result<Vec<f64>> {
     let (began, mut latencies) = (Instant::now(), Vec::new());
     while !stop.load(Ordering::Relaxed) {
         let due_at = began + every * u32::try_from(latencies.len()).unwrap_or(u32::MAX);
-        let from = super::status::paced(due_at, latencies.last());
+        let from = super::status::wait_until_due(due_at, latencies.last());
         near.write_all(b"x")?;
         near.read_exact(&mut [0])?;
         latencies.push(from.elapsed().as_secs_f64() * 1e6);

@@ -34,7 +34,7 @@ impl Host {
         let child = command(wharf)
             .args(["serve", "--listen", "127.0.0.1:0", "--json", "--state-dir"])
             .arg(dir.join("state"))
-            .args(["--agent-cmd", &quoted(agent)])
+            .args(["--agent-cmd", &quote_path(agent)])
             .env("XDG_CONFIG_HOME", dir.join("config"))
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
@@ -100,7 +100,7 @@ impl Host {
     /// Returns the resident memory in KiB: the current value and the peak.
     pub(super) fn memory(&self) -> Result<Memory> {
         let status = fs::read_to_string(format!("/proc/{}/status", self.child.id())).context("reading the status")?;
-        Ok(Memory { now: field(&status, "VmRSS:")?, peak: field(&status, "VmHWM:")? })
+        Ok(Memory { now: status_field(&status, "VmRSS:")?, peak: status_field(&status, "VmHWM:")? })
     }
 
     /// Sends SIGTERM, as an operator would, and waits for the exit.
@@ -144,13 +144,13 @@ pub(super) struct Memory {
     pub(super) peak: u64,
 }
 
-fn field(status: &str, name: &str) -> Result<u64> {
+fn status_field(status: &str, name: &str) -> Result<u64> {
     let line = status.lines().find_map(|line| line.strip_prefix(name)).with_context(|| format!("no {name}"))?;
     line.trim().trim_end_matches("kB").trim().parse().with_context(|| format!("reading {name}"))
 }
 
 /// Returns a path as one word of a command line.
-fn quoted(path: &Path) -> String {
+fn quote_path(path: &Path) -> String {
     format!("'{}'", path.display().to_string().replace('\'', r"'\''"))
 }
 
@@ -161,12 +161,12 @@ mod tests {
     #[test]
     fn the_status_file_is_read_by_name() {
         let status = "Name:\tx\nVmHWM:\t    9000 kB\nVmRSS:\t    8192 kB\n";
-        assert_eq!(field(status, "VmRSS:").unwrap(), 8_192);
-        assert!(field(status, "VmSwap:").is_err());
+        assert_eq!(status_field(status, "VmRSS:").unwrap(), 8_192);
+        assert!(status_field(status, "VmSwap:").is_err());
     }
 
     #[test]
     fn a_path_with_a_blank_or_a_quote_stays_one_word() {
-        assert_eq!(quoted(Path::new("/a b/it's")), r"'/a b/it'\''s'");
+        assert_eq!(quote_path(Path::new("/a b/it's")), r"'/a b/it'\''s'");
     }
 }

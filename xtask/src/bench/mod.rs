@@ -19,13 +19,13 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, Result, bail};
 use serde_json::{Value, json};
 
-use crate::output::{line, progress};
-use crate::process::{cargo, check};
+use crate::output::{print_line, print_progress};
+use crate::process::{cargo_command, run_checked};
 use crate::repo;
 use host::Host;
 use pipe::Pipe;
-use stats::{Series, percentile, rounded};
-use traffic::{Pace, Party, Seen, Traffic, drive};
+use stats::{Series, percentile, round_figure};
+use traffic::{Pace, Party, Seen, Traffic, drive_connection};
 
 /// The measures of a running host; all of them if the command names none.
 const MEASURES: &[&str] = &["burst", "burst_packed", "tick", "never_reading", "status", "bridge", "restart"];
@@ -96,14 +96,23 @@ pub(crate) fn run(root: &Path, args: &[String]) -> Result<()> {
     }
     if cfg!(debug_assertions) {
         // The readers share the machine with the measured host, so they must be optimised too.
-        progress("starting over, optimised");
+        print_progress("starting over, optimised");
         let args = args.iter().filter(|arg| *arg != BUILD_MEASURE);
         let bench = ["run", "--quiet", "--profile", PROFILE, "-p", "xtask", "--", "bench"];
-        return check(cargo(root).args(bench).args(args));
+        return run_checked(cargo_command(root).args(bench).args(args));
     }
     if plan.builds_programs {
-        progress(&format!("building with the profile {PROFILE}"));
-        check(cargo(root).args(["build", "--profile", PROFILE, "-p", "wharf", "-p", "wharf-testkit", "--bins"]))?;
+        print_progress(&format!("building with the profile {PROFILE}"));
+        run_checked(cargo_command(root).args([
+            "build",
+            "--profile",
+            PROFILE,
+            "-p",
+            "wharf",
+            "-p",
+            "wharf-testkit",
+            "--bins",
+        ]))?;
     }
     let programs = target.join(PROFILE);
     let bench = Bench { wharf: programs.join("wharf"), agent: programs.join("wharf-scripted-agent"), dir, plan };
@@ -137,7 +146,7 @@ impl Bench {
         let mut sides: Vec<Side> = CLIENTS.iter().map(|clients| Side::new(*clients)).collect();
         for round in 0..self.plan.repeats {
             // The variants take turns, so that a slow period of the machine affects all of them.
-            progress(&format!("{name}, round {}", round + 1));
+            print_progress(&format!("{name}, round {}", round + 1));
             pipe.push(per_second(traffic, &[self.over_pipe(traffic)?]));
             for side in &mut sides {
                 let seen = self.over_host(traffic, side)?;
@@ -145,10 +154,10 @@ impl Bench {
             }
         }
         for side in sides {
-            print(json!({
+            print_measure(json!({
                 "measure": name, "clients": side.clients, "updates": traffic.updates(), "size": SIZE,
                 "per_second": side.figure.to_json(), "pipe_per_second": pipe.to_json(),
-                "ratio": rounded(side.figure.median() / pipe.median()),
+                "ratio": round_figure(side.figure.median() / pipe.median()),
                 "host_cpu_us_per_message": side.cpu.to_json(), "host_rss_kib": side.rss.to_json(),
             }));
         }
@@ -161,22 +170,22 @@ impl Bench {
         let mut pipe = [Series::default(), Series::default()];
         let mut sides: Vec<Side> = CLIENTS.iter().map(|clients| Side::new(*clients)).collect();
         for round in 0..self.plan.repeats {
-            progress(&format!("tick, round {}", round + 1));
-            let [p50, p99] = latencies(&[self.over_pipe(traffic)?]);
+            print_progress(&format!("tick, round {}", round + 1));
+            let [p50, p99] = latency_percentiles(&[self.over_pipe(traffic)?]);
             pipe[0].push(p50);
             pipe[1].push(p99);
             for side in &mut sides {
-                let [p50, p99] = latencies(&self.over_host(traffic, side)?);
+                let [p50, p99] = latency_percentiles(&self.over_host(traffic, side)?);
                 side.figure.push(p50);
                 side.second.push(p99);
             }
         }
         for side in sides {
-            print(json!({
+            print_measure(json!({
                 "measure": "tick", "clients": side.clients, "updates": traffic.updates(), "per_second": 1_000,
                 "p50_us": side.figure.to_json(), "p99_us": side.second.to_json(),
                 "pipe_p50_us": pipe[0].to_json(), "pipe_p99_us": pipe[1].to_json(),
-                "ratio": rounded(side.figure.median() / pipe[0].median()),
+                "ratio": round_figure(side.figure.median() / pipe[0].median()),
                 "host_cpu_us_per_message": side.cpu.to_json(), "host_rss_kib": side.rss.to_json(),
             }));
         }
@@ -189,7 +198,7 @@ impl Bench {
         let (mut alone, mut beside) = (Series::default(), Series::default());
         let (mut growth_alone, mut growth) = (Series::default(), Series::default());
         for round in 0..self.plan.repeats {
-            progress(&format!("never_reading, round {}", round + 1));
+            print_progress(&format!("never_reading, round {}", round + 1));
             for (idle, rate, grown) in [(false, &mut alone, &mut growth_alone), (true, &mut beside, &mut growth)] {
                 let host = self.host()?;
                 let mut party = Party::gather(&host, &self.cwd(), 1)?;
@@ -202,10 +211,10 @@ impl Bench {
                 host.stop()?;
             }
         }
-        print(json!({
+        print_measure(json!({
             "measure": "never_reading", "updates": traffic.updates(), "size": SIZE,
             "per_second_alone": alone.to_json(), "per_second_beside": beside.to_json(),
-            "ratio": rounded(beside.median() / alone.median()),
+            "ratio": round_figure(beside.median() / alone.median()),
             "host_rss_growth_kib_alone": growth_alone.to_json(), "host_rss_growth_kib": growth.to_json(),
         }));
         Ok(())
@@ -213,9 +222,9 @@ impl Bench {
 
     fn over_pipe(&self, traffic: Traffic) -> Result<Seen> {
         let mut pipe = Pipe::start(&self.agent)?;
-        peer::initialize(&mut pipe)?;
-        let session = peer::open(&mut pipe, &self.cwd())?;
-        drive(&mut pipe, &session, traffic).context("over the pipe")
+        peer::initialize_peer(&mut pipe)?;
+        let session = peer::open_session(&mut pipe, &self.cwd())?;
+        drive_connection(&mut pipe, &session, traffic).context("over the pipe")
     }
 
     fn over_host(&self, traffic: Traffic, side: &mut Side) -> Result<Vec<Seen>> {
@@ -264,14 +273,14 @@ fn per_second(traffic: Traffic, seen: &[Seen]) -> f64 {
 }
 
 /// Returns p50 and p99 over all readers.
-fn latencies(seen: &[Seen]) -> [f64; 2] {
+fn latency_percentiles(seen: &[Seen]) -> [f64; 2] {
     let mut all: Vec<f64> = seen.iter().flat_map(|seen| &seen.latencies).copied().collect();
     all.sort_by(f64::total_cmp);
     [percentile(&all, 0.5), percentile(&all, 0.99)]
 }
 
-fn print(figures: Value) {
-    line(&figures.to_string());
+fn print_measure(figures: Value) {
+    print_line(&figures.to_string());
 }
 
 #[cfg(test)]

@@ -19,16 +19,16 @@ const OPEN: u32 = 2;
 const PROMPT: u32 = 3;
 const STATUS: u32 = 1_000;
 
-pub(super) fn initialize(peer: &mut impl Peer) -> Result<()> {
+pub(super) fn initialize_peer(peer: &mut impl Peer) -> Result<()> {
     peer.send(&initialize_request())?;
-    answer(peer, INITIALIZE, "initialize")?;
+    await_answer(peer, INITIALIZE, "initialize")?;
     Ok(())
 }
 
 pub(super) fn initialize_request() -> String {
     let params =
         json!({"protocolVersion": 1, "clientCapabilities": {}, "clientInfo": {"name": "bench", "version": "0"}});
-    request(INITIALIZE, "initialize", params)
+    format_request(INITIALIZE, "initialize", params)
 }
 
 /// Returns true for a successful answer to [`initialize_request`].
@@ -38,13 +38,13 @@ pub(super) fn is_initialized(line: &[u8]) -> bool {
 }
 
 /// Requests the status of a session; `number` counts the requests.
-pub(super) fn status(peer: &mut impl Peer, number: u32, session: &str) -> Result<Value> {
-    call(peer, STATUS + number, "session/status", json!({"sessionId": session}))
+pub(super) fn request_status(peer: &mut impl Peer, number: u32, session: &str) -> Result<Value> {
+    call_method(peer, STATUS + number, "session/status", json!({"sessionId": session}))
 }
 
 /// Starts a session and returns its id.
-pub(super) fn open(peer: &mut impl Peer, cwd: &str) -> Result<String> {
-    let result = call(peer, OPEN, "session/new", json!({"cwd": cwd, "mcpServers": []}))?;
+pub(super) fn open_session(peer: &mut impl Peer, cwd: &str) -> Result<String> {
+    let result = call_method(peer, OPEN, "session/new", json!({"cwd": cwd, "mcpServers": []}))?;
     match result["sessionId"].as_str() {
         Some(id) => Ok(id.to_owned()),
         None => bail!("session/new answered without a sessionId: {result}"),
@@ -52,21 +52,21 @@ pub(super) fn open(peer: &mut impl Peer, cwd: &str) -> Result<String> {
 }
 
 /// Joins a session that another connection has opened.
-pub(super) fn join(peer: &mut impl Peer, session: &str, cwd: &str) -> Result<()> {
-    call(peer, OPEN, "session/load", json!({"sessionId": session, "cwd": cwd, "mcpServers": []}))?;
+pub(super) fn join_session(peer: &mut impl Peer, session: &str, cwd: &str) -> Result<()> {
+    call_method(peer, OPEN, "session/load", json!({"sessionId": session, "cwd": cwd, "mcpServers": []}))?;
     // Otherwise the first updates are held back for a client that may not know the session yet.
     let ready = json!({"jsonrpc": "2.0", "method": "session/ready", "params": {"sessionId": session}});
     peer.send(&ready.to_string())
 }
 
 /// Sends a prompt, whose answer [`await_turn_end`] reads.
-pub(super) fn prompt(peer: &mut impl Peer, session: &str, text: &str) -> Result<()> {
+pub(super) fn send_prompt(peer: &mut impl Peer, session: &str, text: &str) -> Result<()> {
     let params = json!({"sessionId": session, "prompt": [{"type": "text", "text": text}]});
-    peer.send(&request(PROMPT, "session/prompt", params))
+    peer.send(&format_request(PROMPT, "session/prompt", params))
 }
 
 pub(super) fn await_turn_end(peer: &mut impl Peer) -> Result<()> {
-    answer(peer, PROMPT, "session/prompt")?;
+    await_answer(peer, PROMPT, "session/prompt")?;
     Ok(())
 }
 
@@ -82,16 +82,16 @@ pub(super) fn sent_at(message: &[u8]) -> Option<u64> {
     std::str::from_utf8(number).ok()?.parse().ok()
 }
 
-fn call(peer: &mut impl Peer, id: u32, method: &str, params: Value) -> Result<Value> {
-    peer.send(&request(id, method, params))?;
-    answer(peer, id, method)
+fn call_method(peer: &mut impl Peer, id: u32, method: &str, params: Value) -> Result<Value> {
+    peer.send(&format_request(id, method, params))?;
+    await_answer(peer, id, method)
 }
 
-fn request(id: u32, method: &str, params: Value) -> String {
+fn format_request(id: u32, method: &str, params: Value) -> String {
     json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}).to_string()
 }
 
-fn answer(peer: &mut impl Peer, id: u32, method: &str) -> Result<Value> {
+fn await_answer(peer: &mut impl Peer, id: u32, method: &str) -> Result<Value> {
     for _ in 0..PATIENCE {
         let mut message: Value = serde_json::from_slice(peer.next()?)?;
         if message["id"] != id || message.get("method").is_some() {
@@ -136,7 +136,7 @@ mod tests {
             r#"{"jsonrpc":"2.0","id":2,"result":{"sessionId":"s1"}}"#,
         ];
         let mut peer = Script { sent: Vec::new(), answers, current: Vec::new() };
-        assert_eq!(open(&mut peer, "/tmp").unwrap(), "s1");
+        assert_eq!(open_session(&mut peer, "/tmp").unwrap(), "s1");
         assert!(peer.sent[0].contains("session/new"));
     }
 
@@ -144,7 +144,7 @@ mod tests {
     fn a_refusal_is_an_error_with_its_text() {
         let answers = vec![r#"{"jsonrpc":"2.0","id":1,"error":{"code":-1,"message":"no agent"}}"#];
         let mut peer = Script { sent: Vec::new(), answers, current: Vec::new() };
-        assert!(initialize(&mut peer).unwrap_err().to_string().contains("no agent"));
+        assert!(initialize_peer(&mut peer).unwrap_err().to_string().contains("no agent"));
     }
 
     #[test]

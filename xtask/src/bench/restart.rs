@@ -10,9 +10,9 @@ use serde_json::{Value, json};
 
 use super::host::Host;
 use super::stats::Series;
-use super::{Bench, print};
-use crate::output::progress;
-use crate::process::{check, command};
+use super::{Bench, print_measure};
+use crate::output::print_progress;
+use crate::process::{command, run_checked};
 
 /// The upper bound of a start.
 const TARGET_MS: f64 = 300.0;
@@ -22,14 +22,14 @@ impl Bench {
     pub(super) fn restart(&self) -> Result<()> {
         let dir = self.dir.join("cold");
         fs::create_dir_all(&dir).with_context(|| format!("making {}", dir.display()))?;
-        progress(&format!("restart: making {} sessions", self.plan.cold));
+        print_progress(&format!("restart: making {} sessions", self.plan.cold));
         let maker = self.wharf.with_file_name("wharf-cold-sessions");
-        check(command(&maker).arg(dir.join("state")).arg(self.plan.cold.to_string()))?;
+        run_checked(command(&maker).arg(dir.join("state")).arg(self.plan.cold.to_string()))?;
         // The first host reads all sessions and leaves an index.
         self.once(&mut Figures::default())?;
         let (mut indexed, mut bare) = (Figures::default(), Figures::default());
         for round in 0..self.plan.repeats {
-            progress(&format!("restart, round {}", round + 1));
+            print_progress(&format!("restart, round {}", round + 1));
             self.once(&mut indexed)?;
             for file in ["index.db", "index.db-wal", "index.db-shm"] {
                 let _ = fs::remove_file(dir.join("state").join(file));
@@ -37,7 +37,7 @@ impl Bench {
             self.once(&mut bare)?;
         }
         let within = indexed.ready.median() < TARGET_MS && indexed.now.median() < TARGET_RSS_KIB;
-        print(json!({
+        print_measure(json!({
             "measure": "restart", "sessions": self.plan.cold,
             "ready_ms": indexed.ready.to_json(), "rss_kib": indexed.now.to_json(), "peak_kib": indexed.peak.to_json(),
             "page_ms": indexed.page.to_json(), "target_ready_ms": TARGET_MS, "target_rss_kib": TARGET_RSS_KIB,
@@ -51,14 +51,14 @@ impl Bench {
     fn once(&self, figures: &mut Figures) -> Result<()> {
         let began = Instant::now();
         let host = Host::start(&self.wharf, &self.agent, &self.dir.join("cold"))?;
-        fetch(&host, "/readyz")?;
+        fetch_json(&host, "/readyz")?;
         figures.ready.push(began.elapsed().as_secs_f64() * 1e3);
         let memory = host.memory()?;
         figures.now.push(memory.now as f64);
         figures.peak.push(memory.peak as f64);
         let (began, mut path, mut listed, mut pages) = (Instant::now(), PAGE.to_owned(), 0, 0_u32);
         loop {
-            let page = get(&host, &path)?;
+            let page = get_json(&host, &path)?;
             listed += page["sessions"].as_array().map_or(0, Vec::len);
             pages += 1;
             match page["nextCursor"].as_str() {
@@ -83,12 +83,12 @@ struct Figures {
 }
 
 /// Returns the JSON at a path.
-fn get(host: &Host, path: &str) -> Result<Value> {
-    let body = fetch(host, path)?;
+fn get_json(host: &Host, path: &str) -> Result<Value> {
+    let body = fetch_json(host, path)?;
     serde_json::from_str(&body).with_context(|| format!("reading {body:?}"))
 }
 
-fn fetch(host: &Host, path: &str) -> Result<String> {
+fn fetch_json(host: &Host, path: &str) -> Result<String> {
     let mut stream = TcpStream::connect(&host.authority).context("connecting to the host")?;
     let (authority, token) = (&host.authority, &host.token);
     let request = format!(

@@ -23,7 +23,7 @@ impl Series {
 
     /// Returns the median, then every value in the order of measuring.
     pub(super) fn to_json(&self) -> Value {
-        json!({"median": rounded(self.median()), "values": self.0.iter().map(|value| rounded(*value)).collect::<Vec<_>>()})
+        json!({"median": round_figure(self.median()), "values": self.0.iter().map(|value| round_figure(*value)).collect::<Vec<_>>()})
     }
 }
 
@@ -34,7 +34,7 @@ pub(super) fn percentile(sorted: &[f64], share: f64) -> f64 {
 }
 
 /// Rounds to three decimals below ten and to none above a thousand: more digits would not be meaningful.
-pub(super) fn rounded(value: f64) -> f64 {
+pub(super) fn round_figure(value: f64) -> f64 {
     let digits = if value.abs() >= 1_000.0 {
         0
     } else if value.abs() >= 10.0 {
@@ -70,6 +70,6 @@ mod tests {
 
     #[test]
     fn figures_are_rounded() {
-        assert_eq!((rounded(123_456.7), rounded(12.345), rounded(0.123_456)), (123_457.0, 12.3, 0.123));
+        assert_eq!((round_figure(123_456.7), round_figure(12.345), round_figure(0.123_456)), (123_457.0, 12.3, 0.123));
     }
 }

@@ -8,14 +8,14 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, anyhow, ensure};
 use serde_json::json;
 
-use super::echo::echoes;
+use super::echo::measure_echoes;
 use super::host::Host;
 use super::peer;
-use super::stats::{Series, percentile, rounded};
+use super::stats::{Series, percentile, round_figure};
 use super::traffic::{Pace, Party, Traffic};
 use super::ws::WebSocket;
-use super::{Bench, SIZE, print};
-use crate::output::progress;
+use super::{Bench, SIZE, print_measure};
+use crate::output::print_progress;
 
 /// The interval for 1,000 calls a second.
 const EVERY: Duration = Duration::from_millis(1);
@@ -46,7 +46,7 @@ impl Bench {
     pub(super) fn status(&self) -> Result<()> {
         let mut sides = Beside::ALL.map(|beside| (beside, [const { Series::new() }; 4]));
         for round in 0..self.plan.repeats {
-            progress(&format!("status, round {}", round + 1));
+            print_progress(&format!("status, round {}", round + 1));
             for (beside, [p50, p99, echo_p50, echo_p99]) in &mut sides {
                 let (mut probes, mut echoes) = self.probe_with_echo(*beside)?;
                 for (latencies, p50, p99) in [(&mut probes, p50, p99), (&mut echoes, echo_p50, echo_p99)] {
@@ -57,11 +57,11 @@ impl Bench {
             }
         }
         for (beside, [p50, p99, echo_p50, echo_p99]) in sides {
-            print(json!({
+            print_measure(json!({
                 "measure": "status", "beside": beside.name(), "calls": self.plan.calls, "per_second": 1_000,
                 "p50_us": p50.to_json(), "p99_us": p99.to_json(),
                 "echo_p50_us": echo_p50.to_json(), "echo_p99_us": echo_p99.to_json(),
-                "ratio": rounded(p99.median() / echo_p99.median()),
+                "ratio": round_figure(p99.median() / echo_p99.median()),
                 "target_p99_us": TARGET_P99_US, "holds": p99.median() < TARGET_P99_US,
                 // A burst appends events itself; otherwise no event may be appended.
                 "events_appended": if beside == Beside::Burst { None } else { Some(0) },
@@ -74,7 +74,7 @@ impl Bench {
     fn probe_with_echo(&self, beside: Beside) -> Result<(Vec<f64>, Vec<f64>)> {
         let stop = AtomicBool::new(false);
         thread::scope(|scope| {
-            let echo = scope.spawn(|| echoes(EVERY, &stop));
+            let echo = scope.spawn(|| measure_echoes(EVERY, &stop));
             let probes = self.probe_beside(beside);
             stop.store(true, Ordering::Relaxed);
             let echoes = echo.join().map_err(|_| anyhow!("the echo panicked"))??;
@@ -87,7 +87,7 @@ impl Bench {
         let mut party = Party::gather(&host, &self.cwd(), 1)?;
         let session = party.session().to_owned();
         let mut prober = WebSocket::connect(&host.authority, &host.token)?;
-        peer::initialize(&mut prober)?;
+        peer::initialize_peer(&mut prober)?;
         let latencies = match beside {
             Beside::Nothing => self.probe_quietly(&host, &mut prober, &session, "idle")?,
             Beside::Hang => {
@@ -113,11 +113,11 @@ impl Bench {
         turn: &str,
     ) -> Result<Vec<f64>> {
         let began = Instant::now();
-        while peer::status(prober, 0, session)?["_meta"]["wharf"]["turn"] != turn {
+        while peer::request_status(prober, 0, session)?["_meta"]["wharf"]["turn"] != turn {
             ensure!(began.elapsed() < Duration::from_secs(10), "the turn does not become {turn}");
         }
         let before = host.logged(session)?;
-        let latencies = probe(prober, session, self.plan.calls, || true)?;
+        let latencies = probe_status(prober, session, self.plan.calls, || true)?;
         let after = host.logged(session)?;
         ensure!(before == after, "the log grew from {before} to {after} bytes while it was only asked about");
         Ok(latencies)
@@ -141,7 +141,7 @@ impl Bench {
                 bursting.store(false, Ordering::Relaxed);
                 result
             });
-            let latencies = probe(prober, session, self.plan.calls, || bursting.load(Ordering::Relaxed));
+            let latencies = probe_status(prober, session, self.plan.calls, || bursting.load(Ordering::Relaxed));
             asked.store(true, Ordering::Relaxed);
             burst.join().map_err(|_| anyhow!("the burst panicked"))??;
             latencies
@@ -151,13 +151,13 @@ impl Bench {
 
 /// Waits until a call is due and returns the instant from which it counts. Oversleeping does not count, but a call that
 /// is late because of a slow predecessor counts from its due time.
-pub(super) fn paced(due_at: Instant, last: Option<&f64>) -> Instant {
+pub(super) fn wait_until_due(due_at: Instant, last: Option<&f64>) -> Instant {
     thread::sleep(due_at.saturating_duration_since(Instant::now()));
     if last.is_some_and(|last| *last > EVERY.as_secs_f64() * 1e6) { due_at } else { Instant::now() }
 }
 
 /// Probes at a fixed pace for as long as `goes_on`.
-fn probe(
+fn probe_status(
     prober: &mut WebSocket<std::net::TcpStream>,
     session: &str,
     calls: u32,
@@ -166,9 +166,9 @@ fn probe(
     let began = Instant::now();
     let mut latencies = Vec::new();
     for call in 0..calls {
-        let from = paced(began + EVERY * call, latencies.last());
+        let from = wait_until_due(began + EVERY * call, latencies.last());
         ensure!(goes_on(), "the burst ended before the last call");
-        let answer = peer::status(prober, call, session)?;
+        let answer = peer::request_status(prober, call, session)?;
         latencies.push(from.elapsed().as_secs_f64() * 1e6);
         ensure!(answer["status"] == "live", "{answer}");
     }

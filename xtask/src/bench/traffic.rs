@@ -54,16 +54,16 @@ impl Traffic {
 }
 
 /// Sends a prompt and reads its updates over one connection.
-pub(super) fn drive(peer: &mut impl Peer, session: &str, traffic: Traffic) -> Result<Seen> {
+pub(super) fn drive_connection(peer: &mut impl Peer, session: &str, traffic: Traffic) -> Result<Seen> {
     let began = Instant::now();
-    peer::prompt(peer, session, &traffic.prompt())?;
-    let seen = drain(peer, traffic, began)?;
+    peer::send_prompt(peer, session, &traffic.prompt())?;
+    let seen = read_all_updates(peer, traffic, began)?;
     peer::await_turn_end(peer)?;
     Ok(seen)
 }
 
 /// Reads until all updates have arrived.
-fn drain(peer: &mut impl Peer, traffic: Traffic, began: Instant) -> Result<Seen> {
+fn read_all_updates(peer: &mut impl Peer, traffic: Traffic, began: Instant) -> Result<Seen> {
     let mut seen = Seen::default();
     let timed = matches!(traffic, Traffic::Tick { .. });
     let mut left = traffic.updates();
@@ -92,8 +92,8 @@ pub(super) struct Party {
 impl Party {
     pub(super) fn gather(host: &Host, cwd: &str, size: usize) -> Result<Self> {
         let mut first = WebSocket::connect(&host.authority, &host.token)?;
-        peer::initialize(&mut first)?;
-        let session = peer::open(&mut first, cwd)?;
+        peer::initialize_peer(&mut first)?;
+        let session = peer::open_session(&mut first, cwd)?;
         let mut party = Self { session, members: vec![first] };
         while party.members.len() < size {
             let member = party.newcomer(host, cwd)?;
@@ -108,14 +108,14 @@ impl Party {
 
     /// Sends a prompt without waiting for its end.
     pub(super) fn start(&mut self, prompt: &str) -> Result<()> {
-        peer::prompt(&mut self.members[0], &self.session, prompt)
+        peer::send_prompt(&mut self.members[0], &self.session, prompt)
     }
 
     /// Returns a joined connection that only the caller reads from.
     pub(super) fn newcomer(&self, host: &Host, cwd: &str) -> Result<WebSocket<std::net::TcpStream>> {
         let mut member = WebSocket::connect(&host.authority, &host.token)?;
-        peer::initialize(&mut member)?;
-        peer::join(&mut member, &self.session, cwd)?;
+        peer::initialize_peer(&mut member)?;
+        peer::join_session(&mut member, &self.session, cwd)?;
         Ok(member)
     }
 
@@ -127,7 +127,11 @@ impl Party {
             let readers = self.members.iter_mut().enumerate().map(|(at, member)| {
                 scope.spawn(move || {
                     ready.wait();
-                    if at == 0 { drive(member, session, traffic) } else { drain(member, traffic, Instant::now()) }
+                    if at == 0 {
+                        drive_connection(member, session, traffic)
+                    } else {
+                        read_all_updates(member, traffic, Instant::now())
+                    }
                 })
             });
             join_all(readers.collect())

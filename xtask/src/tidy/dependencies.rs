@@ -102,7 +102,7 @@ const BANS: &[Ban] = &[
 
 pub(super) fn check(repo: &Repo) -> Result<Vec<Finding>> {
     let graph = if repo.has(Path::new("Cargo.lock")) {
-        graph(&read(&repo.root, Path::new("Cargo.lock"))?)?
+        dependency_graph(&read(&repo.root, Path::new("Cargo.lock"))?)?
     } else {
         Graph::new()
     };
@@ -120,15 +120,15 @@ pub(super) fn check(repo: &Repo) -> Result<Vec<Finding>> {
 
 fn check_manifest(ban: &Ban, path: &Path, text: &str, manifest: &Table, graph: &Graph) -> Vec<Finding> {
     let mut findings = Vec::new();
-    for direct in direct(manifest) {
+    for direct in direct_dependencies(manifest) {
         let line = line_of(text, &direct);
         let beyond = !ban.only.is_empty() && !ban.only.contains(&direct.as_str());
-        if beyond || ban.direct.iter().any(|pattern| matches(pattern, &direct)) {
+        if beyond || ban.direct.iter().any(|pattern| matches_pattern(pattern, &direct)) {
             let message = format!("{} may not use {direct}: {}", ban.name, ban.reason);
             findings.push(Finding::failure(path, line, RULE, message));
         }
-        for (reached, via) in closure(graph, &direct) {
-            if ban.anywhere.iter().any(|pattern| matches(pattern, &reached)) {
+        for (reached, via) in reachable_packages(graph, &direct) {
+            if ban.anywhere.iter().any(|pattern| matches_pattern(pattern, &reached)) {
                 let message = format!("{} may not use {reached}{via}: {}", ban.name, ban.reason);
                 findings.push(Finding::failure(path, line, RULE, message));
             }
@@ -138,7 +138,7 @@ fn check_manifest(ban: &Ban, path: &Path, text: &str, manifest: &Table, graph: &
 }
 
 /// Returns the packages that a manifest names, under their names in the lock file.
-fn direct(manifest: &Table) -> BTreeSet<String> {
+fn direct_dependencies(manifest: &Table) -> BTreeSet<String> {
     let mut names = BTreeSet::new();
     let mut scopes = vec![manifest];
     if let Some(targets) = manifest.get("target").and_then(Value::as_table) {
@@ -159,7 +159,7 @@ fn direct(manifest: &Table) -> BTreeSet<String> {
 /// Maps a package to its dependencies, all versions taken together: a superset is sufficient for bans.
 type Graph = BTreeMap<String, BTreeSet<String>>;
 
-fn graph(lock: &str) -> Result<Graph> {
+fn dependency_graph(lock: &str) -> Result<Graph> {
     let lock: Table = toml::from_str(lock).context("reading Cargo.lock")?;
     let mut graph = Graph::new();
     for package in lock.get("package").and_then(Value::as_array).into_iter().flatten() {
@@ -175,7 +175,7 @@ fn graph(lock: &str) -> Result<Graph> {
 }
 
 /// Returns everything that `start` reaches, itself included, each with a description of the path.
-fn closure(graph: &Graph, start: &str) -> Vec<(String, String)> {
+fn reachable_packages(graph: &Graph, start: &str) -> Vec<(String, String)> {
     let mut found = vec![(start.to_owned(), String::new())];
     let mut seen = BTreeSet::from([start.to_owned()]);
     let mut next = 0;
@@ -190,7 +190,7 @@ fn closure(graph: &Graph, start: &str) -> Vec<(String, String)> {
     found
 }
 
-fn matches(pattern: &str, name: &str) -> bool {
+fn matches_pattern(pattern: &str, name: &str) -> bool {
     pattern.strip_suffix('*').map_or(pattern == name, |start| name.starts_with(start))
 }
 
@@ -216,7 +216,7 @@ mod tests {
     fn messages(name: &str, manifest: &str) -> Vec<String> {
         let ban = BANS.iter().find(|ban| ban.name == name).unwrap();
         let table: Table = toml::from_str(manifest).unwrap();
-        let findings = check_manifest(ban, Path::new("Cargo.toml"), manifest, &table, &graph(LOCK).unwrap());
+        let findings = check_manifest(ban, Path::new("Cargo.toml"), manifest, &table, &dependency_graph(LOCK).unwrap());
         findings.into_iter().map(|finding| format!("{}: {}", finding.line, finding.message)).collect()
     }
 
@@ -249,6 +249,10 @@ mod tests {
 
     #[test]
     fn star_matches_any_suffix() {
-        assert!(matches("wharf-*", "wharf-core") && !matches("wharf-*", "wharf") && !matches("time", "timely"));
+        assert!(
+            matches_pattern("wharf-*", "wharf-core")
+                && !matches_pattern("wharf-*", "wharf")
+                && !matches_pattern("time", "timely")
+        );
     }
 }

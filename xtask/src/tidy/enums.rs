@@ -1,7 +1,7 @@
 //! Rule: enums have few variants; a very large one shows that one place does everything.
 
 use super::Finding;
-use super::source::{Source, block};
+use super::source::{Source, leading_block};
 
 const RULE: &str = "enum-variants";
 const NOTICED: usize = 25;
@@ -13,7 +13,7 @@ pub(super) fn check(source: &Source) -> Vec<Finding> {
         let head = &source.code[at..];
         let Some(open) = head.find('{') else { continue };
         let name = head["enum ".len()..].split(|c: char| !c.is_alphanumeric() && c != '_').next().unwrap_or_default();
-        let count = variants(block(&head[open..]));
+        let count = count_variants(leading_block(&head[open..]));
         let message = format!("{name} has {count} variants; the limit is {REFUSED}");
         let line = source.line_of(at);
         if count > REFUSED {
@@ -26,7 +26,7 @@ pub(super) fn check(source: &Source) -> Vec<Finding> {
 }
 
 /// Counts the items between commas at the top level of a block.
-fn variants(block: &str) -> usize {
+fn count_variants(block: &str) -> usize {
     let mut depth = 0_usize;
     let mut count = 0;
     let mut in_variant = false;
@@ -59,8 +59,8 @@ mod tests {
 
     #[test]
     fn variants_are_counted_without_their_fields() {
-        assert_eq!(variants("{ A, B(u8, u8), C { x: u8, y: u8 }, D = 4, #[cfg(a, b)] E }"), 5);
-        assert_eq!(variants("{}"), 0);
+        assert_eq!(count_variants("{ A, B(u8, u8), C { x: u8, y: u8 }, D = 4, #[cfg(a, b)] E }"), 5);
+        assert_eq!(count_variants("{}"), 0);
     }
 
     #[test]

@@ -16,7 +16,7 @@ pub(super) struct Exception {
 pub(super) const LISTED: &[Exception] = &[];
 
 /// Removes the findings that are excepted.
-pub(super) fn apply(listed: &[Exception], findings: Vec<Finding>) -> Vec<Finding> {
+pub(super) fn apply_exceptions(listed: &[Exception], findings: Vec<Finding>) -> Vec<Finding> {
     let mut left = findings;
     for exception in listed {
         let before = left.len();
@@ -42,12 +42,12 @@ mod tests {
     fn a_listed_finding_is_excused_and_no_other() {
         let excused = Finding::failure(Path::new("a.rs"), 1, "file-size", "long");
         let other = Finding::failure(Path::new("b.rs"), 1, "file-size", "long");
-        assert_eq!(apply(&[EXCUSE], vec![excused, other.clone()]), [other]);
+        assert_eq!(apply_exceptions(&[EXCUSE], vec![excused, other.clone()]), [other]);
     }
 
     #[test]
     fn a_stale_excuse_is_a_finding() {
-        let findings = apply(&[EXCUSE], Vec::new());
+        let findings = apply_exceptions(&[EXCUSE], Vec::new());
         assert_eq!(findings.len(), 1);
         assert!(findings[0].fails);
     }

@@ -13,7 +13,7 @@ pub(super) fn check(repo: &Repo) -> Result<Vec<Finding>> {
     for path in repo.files.iter().filter(|path| path.extension().is_some_and(|ext| ext == "md")) {
         let text = read(&repo.root, path)?;
         let dir = path.parent().unwrap_or(Path::new(""));
-        for (line, target) in targets(dir, &text) {
+        for (line, target) in link_targets(dir, &text) {
             if !repo.has(&target) {
                 findings.push(Finding::failure(path, line, RULE, format!("{} does not exist", target.display())));
             }
@@ -23,7 +23,7 @@ pub(super) fn check(repo: &Repo) -> Result<Vec<Finding>> {
 }
 
 /// Returns the link targets of a document in `dir` with line numbers: relative links, and `docs/…` in running text.
-fn targets(dir: &Path, text: &str) -> Vec<(usize, PathBuf)> {
+fn link_targets(dir: &Path, text: &str) -> Vec<(usize, PathBuf)> {
     let mut found = Vec::new();
     for (number, line) in text.lines().enumerate() {
         for (at, mark) in line.match_indices("](") {
@@ -52,7 +52,7 @@ mod tests {
     fn links_are_relative_to_their_document() {
         let text =
             "see [a](b.md#part) and [c](https://example.org)\n`docs/x.md`, `docs/<topic>.md`, [up](../README.md)";
-        let found = targets(Path::new("docs"), text);
+        let found = link_targets(Path::new("docs"), text);
         let expected = [(1, "docs/b.md"), (2, "docs/../README.md"), (2, "docs/x.md")];
         assert_eq!(found, expected.map(|(line, path)| (line, PathBuf::from(path))));
     }

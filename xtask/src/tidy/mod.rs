@@ -53,20 +53,20 @@ pub(crate) fn run(root: &Path, args: &[String]) -> Result<()> {
     match args {
         [] => {}
         [figures] if figures == "--figures" => {
-            figures::describe(&repo).iter().for_each(|line| output::line(line));
+            figures::describe(&repo).iter().for_each(|line| output::print_line(line));
             return Ok(());
         }
         _ => bail!("tidy takes no arguments but --figures"),
     }
-    let findings = exceptions::apply(exceptions::LISTED, check(&repo)?);
+    let findings = exceptions::apply_exceptions(exceptions::LISTED, check(&repo)?);
     for finding in &findings {
-        output::line(&finding.to_string());
+        output::print_line(&finding.to_string());
     }
     let failures = findings.iter().filter(|finding| finding.fails).count();
     if failures > 0 {
         bail!("tidy: {failures} to mend");
     }
-    output::line(&format!("tidy: {} source files, nothing to mend", repo.sources.len()));
+    output::print_line(&format!("tidy: {} source files, nothing to mend", repo.sources.len()));
     Ok(())
 }
 
@@ -97,7 +97,7 @@ fn check(repo: &Repo) -> Result<Vec<Finding>> {
 
 impl Repo {
     fn read(root: &Path) -> Result<Self> {
-        let files = repo::files(root)?;
+        let files = repo::list_files(root)?;
         let rust = files.iter().filter(|path| path.extension().is_some_and(|ext| ext == "rs"));
         let sources = rust.map(|path| Ok(Source::new(path, read(root, path)?))).collect::<Result<_>>()?;
         Ok(Self { root: root.to_path_buf(), files, sources })

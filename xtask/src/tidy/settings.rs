@@ -17,12 +17,12 @@ pub(super) fn check(repo: &Repo) -> Result<Vec<Finding>> {
     if !repo.has(document) || !repo.has(source) {
         return Ok(vec![Finding::failure(document, 1, RULE, format!("this document or {SOURCE} does not exist"))]);
     }
-    Ok(compare(&read(&repo.root, document)?, &read(&repo.root, source)?))
+    Ok(compare_settings(&read(&repo.root, document)?, &read(&repo.root, source)?))
 }
 
-fn compare(document: &str, source: &str) -> Vec<Finding> {
-    let known = known(source);
-    let documented: Vec<(usize, String)> = documented(document).collect();
+fn compare_settings(document: &str, source: &str) -> Vec<Finding> {
+    let known = known_settings(source);
+    let documented: Vec<(usize, String)> = documented_settings(document).collect();
     let mut findings = Vec::new();
     for key in &known {
         if !documented.iter().any(|(_, row)| row == key) {
@@ -39,14 +39,14 @@ fn compare(document: &str, source: &str) -> Vec<Finding> {
 
 /// Returns the string literals of the list in the form of the documentation: `agents.*.env.*` is the table
 /// `agents.NAME.env`.
-fn known(source: &str) -> Vec<String> {
+fn known_settings(source: &str) -> Vec<String> {
     let list = source.split_once(LIST).map_or("", |(_, list)| list.split("];").next().unwrap_or_default());
     let literals = list.split('"').skip(1).step_by(2);
     literals.map(|key| key.strip_suffix(".*").unwrap_or(key).replace('*', "NAME")).collect()
 }
 
 /// Returns the texts in backticks in the first column of a table.
-fn documented(document: &str) -> impl Iterator<Item = (usize, String)> {
+fn documented_settings(document: &str) -> impl Iterator<Item = (usize, String)> {
     let rows = document.lines().enumerate();
     rows.filter_map(|(at, row)| Some((at + 1, row.strip_prefix("| `")?.split('`').next()?.to_owned())))
 }
@@ -58,7 +58,7 @@ mod tests {
     const KEYS: &str = "const KNOWN: &[&str] = &[\n \"listen\",\n \"agents.*.env.*\",\n];\nfn f() { \"other\" }";
 
     fn messages(document: &str) -> Vec<String> {
-        compare(document, KEYS).into_iter().map(|finding| finding.message).collect()
+        compare_settings(document, KEYS).into_iter().map(|finding| finding.message).collect()
     }
 
     #[test]

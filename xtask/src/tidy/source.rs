@@ -17,7 +17,7 @@ pub(super) struct Source {
 
 impl Source {
     pub(super) fn new(path: &Path, text: String) -> Self {
-        let code = blank(&text);
+        let code = blank_literals(&text);
         let test_items = test_items(&code);
         Self { path: path.to_path_buf(), is_test_file: is_test_file(path), text, code, test_items }
     }
@@ -65,7 +65,7 @@ fn test_items(code: &str) -> Vec<Range<usize>> {
         }
         let rest = &code[start + attribute.len()..];
         let end = match rest.find(['{', ';']) {
-            Some(at) if rest.as_bytes()[at] == b'{' => at + block(&rest[at..]).len(),
+            Some(at) if rest.as_bytes()[at] == b'{' => at + leading_block(&rest[at..]).len(),
             Some(at) => at + 1,
             None => rest.len(),
         };
@@ -75,7 +75,7 @@ fn test_items(code: &str) -> Vec<Range<usize>> {
 }
 
 /// Returns the block at the beginning of `code`, braces included; all of `code` if it never ends.
-pub(super) fn block(code: &str) -> &str {
+pub(super) fn leading_block(code: &str) -> &str {
     let mut depth = 0_usize;
     for (at, byte) in code.bytes().enumerate() {
         match byte {
@@ -90,12 +90,12 @@ pub(super) fn block(code: &str) -> &str {
     code
 }
 
-fn blank(text: &str) -> String {
+fn blank_literals(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
     while let Some(first) = rest.chars().next() {
         let continues_name = out.ends_with(|c: char| c.is_alphanumeric() || c == '_');
-        let (keep, hide) = token(rest, first, continues_name);
+        let (keep, hide) = measure_token(rest, first, continues_name);
         let (kept, after) = rest.split_at(keep);
         let (hidden, after) = after.split_at(hide);
         out.push_str(kept);
@@ -108,7 +108,7 @@ fn blank(text: &str) -> String {
 }
 
 /// Returns the number of bytes to keep at the beginning of `rest`, and of those to hide after them.
-fn token(rest: &str, first: char, continues_name: bool) -> (usize, usize) {
+fn measure_token(rest: &str, first: char, continues_name: bool) -> (usize, usize) {
     if rest.starts_with("//") {
         return (0, rest.find('\n').unwrap_or(rest.len()));
     }
@@ -121,8 +121,8 @@ fn token(rest: &str, first: char, continues_name: bool) -> (usize, usize) {
         return (open, rest[open..].find(&close).map_or(rest.len() - open, |at| at + close.len()));
     }
     match first {
-        '"' => (1, string(&rest[1..])),
-        '\'' => character(rest).map_or((1, 0), |inside| (1, inside)),
+        '"' => (1, string_length(&rest[1..])),
+        '\'' => character_length(rest).map_or((1, 0), |inside| (1, inside)),
         other => (other.len_utf8(), 0),
     }
 }
@@ -156,7 +156,7 @@ fn raw_string(rest: &str) -> Option<usize> {
 
 /// Returns the length of a string's content with its closing quote, which is hidden too so that it opens no other
 /// string.
-fn string(inside: &str) -> usize {
+fn string_length(inside: &str) -> usize {
     let mut escaped = false;
     for (at, byte) in inside.bytes().enumerate() {
         match byte {
@@ -170,7 +170,7 @@ fn string(inside: &str) -> usize {
 }
 
 /// Returns the length of a character literal's content with its closing quote; `None` if the quote begins a lifetime.
-fn character(rest: &str) -> Option<usize> {
+fn character_length(rest: &str) -> Option<usize> {
     let inside = &rest[1..];
     if let Some(after) = inside.strip_prefix('\\') {
         let escape = after.chars().next()?.len_utf8();
