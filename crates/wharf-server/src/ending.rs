@@ -1,4 +1,5 @@
-//! The end of what a token opened: when it is revoked or expires, or was an agent's that has ended, what is under way with it is over within a second.
+//! Ends requests and connections within a second when their token is revoked or expires, or the agent that it belongs to
+//! has ended.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,12 +11,12 @@ use futures_util::StreamExt as _;
 use crate::App;
 use crate::auth::{Ending, Identity, Scope, Tokens};
 
-/// A revocation is noticed within this time, as is an end that has come.
-const LOOK: Duration = Duration::from_millis(250);
+/// A revoked or expired token is noticed within this time.
+const CHECK_INTERVAL: Duration = Duration::from_millis(250);
 
-/// Looks at the tokens for as long as it is let.
+/// Checks the tokens again and again; never returns.
 pub(crate) async fn watch(tokens: Arc<Tokens>) {
-    let mut ticks = tokio::time::interval(LOOK);
+    let mut ticks = tokio::time::interval(CHECK_INTERVAL);
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
         ticks.tick().await;
@@ -25,7 +26,7 @@ pub(crate) async fn watch(tokens: Arc<Tokens>) {
     }
 }
 
-/// Done when this identity's token is not good any more.
+/// Completes when the identity's token is no longer valid.
 pub(crate) async fn ended(app: &App, identity: &Identity) -> Ending {
     match &identity.scope {
         Scope::Session(badge) => {
@@ -37,7 +38,8 @@ pub(crate) async fn ended(app: &App, identity: &Identity) -> Ending {
     }
 }
 
-/// Answers for as long as the token is good: an answer that takes long is given up with the error, a stream ends.
+/// Waits for the response while the token is valid. Once it is not, a response that is under way is given up with the
+/// error, and a stream ends.
 pub(crate) async fn while_good(
     app: &App,
     identity: Identity,
@@ -51,7 +53,7 @@ pub(crate) async fn while_good(
         response = answer => response,
         ending = ended(app, &identity) => return Err(ending),
     };
-    // What is there already needs no watching.
+    // A complete body needs no watching.
     if response.body().size_hint().exact().is_some() {
         return Ok(response);
     }

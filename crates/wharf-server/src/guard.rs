@@ -1,4 +1,4 @@
-//! What every request must pass: the right authority, no foreign origin, an identity.
+//! The checks that every request must pass: the right authority, no foreign origin, an identity.
 
 use std::net::IpAddr;
 
@@ -16,14 +16,14 @@ use crate::ending::while_good;
 use crate::fault::Fault;
 use crate::listen::{Door, Place};
 
-/// See `rest::login`.
-const LOGOUT: &str = "/logout";
+/// The route of `rest::login` that ends a login.
+const LOGOUT_PATH: &str = "/logout";
 
-/// The authority must be ours, and a browser page must be ours too: a name that a foreign page points at this machine
-/// (DNS rebinding) and a foreign page's WebSocket are refused alike (rule 10.3).
+/// Refuses requests for a foreign authority or from a foreign page (rule 10.3). That keeps out pages that point a name of
+/// their own at this machine (DNS rebinding), and their WebSockets.
 pub(crate) async fn check_authority(State(app): State<App>, request: Request, next: Next) -> Response {
     let headers = request.headers();
-    // Readers differ in which of several they take, and a proxy may have checked the other one.
+    // Programs differ in which of several headers they read, and a proxy may have checked the other one.
     for name in [header::HOST, header::ORIGIN] {
         if headers.get_all(&name).iter().nth(1).is_some() {
             let detail = format!("the header {name} stands more than once");
@@ -55,7 +55,7 @@ pub(crate) async fn check_authority(State(app): State<App>, request: Request, ne
     }
 }
 
-/// Lets through who has an [`Identity`], and tells the surfaces which: they take it as `Extension<Identity>`.
+/// Lets callers through that have an [`Identity`]. The surfaces take it as `Extension<Identity>`.
 pub(crate) async fn require_identity(State(app): State<App>, mut request: Request, next: Next) -> Response {
     match identify(&app, &request) {
         Ok(identity) if !identity.may_reach(request.method(), request.uri().path()) => {
@@ -69,8 +69,8 @@ pub(crate) async fn require_identity(State(app): State<App>, mut request: Reques
                 return close(full.into_response());
             }
             request.extensions_mut().insert(identity.clone());
-            if request.uri().path() == LOGOUT {
-                // It ends its own login, and is to hear that it did.
+            if request.uri().path() == LOGOUT_PATH {
+                // This request ends its own login, and its answer must still go out.
                 return next.run(request).await;
             }
             let shown = identity.clone();
@@ -83,9 +83,9 @@ pub(crate) async fn require_identity(State(app): State<App>, mut request: Reques
     }
 }
 
-/// TCP needs a token, unless `auth = "none"`; the local socket needs our own user (rule 10.1). Over the socket a token is
-/// not needed, but one that is shown counts: so a bridge can hand an observer's place on. From inside an agent it does
-/// not: there everyone is that agent.
+/// Returns the caller's identity, or the response that refuses it (rule 10.1). TCP needs a token, unless `auth = "none"`;
+/// the local socket needs our own user. A token that is shown over the socket counts, so that a bridge can pass an
+/// observer's token on. A process of an agent always has the identity of that agent, whatever token it shows.
 fn identify(app: &App, request: &Request) -> Result<Identity, Box<Response>> {
     let peer = peer_of(request);
     let refusal = match (peer, bearer(request.headers())) {
@@ -93,7 +93,7 @@ fn identify(app: &App, request: &Request) -> Result<Identity, Box<Response>> {
         (peer @ Peer::Network(_), None) if page_token(request.headers()).is_some() => {
             return logged_in(app, peer, request);
         }
-        // Who may do without a token is taken for our own user, as over the socket (rule 10.3).
+        // With `auth = "none"` a caller without a token is our own user, as over the socket (rule 10.3).
         (Peer::Network(_), None) if app.host.config().auth == Auth::None => return Ok(Identity::LOCAL),
         (Peer::Network(_), None) => unauthorized(
             "a token is needed: send `Authorization: Bearer <token>`; it is in the file `token` of the state directory, and `wharf token create` makes others",
@@ -110,7 +110,7 @@ fn identify(app: &App, request: &Request) -> Result<Identity, Box<Response>> {
     Err(Box::new(refusal))
 }
 
-/// The agent of a session, for as long as its process lives. One that waits for its session is nobody yet.
+/// Returns the identity of a session's agent while its process lives. An agent that has no session yet is refused.
 fn agent(app: &App, badge: AgentToken) -> Result<Identity, Box<Response>> {
     let has_session = app.host.descriptor(badge.session()).is_some();
     if app.host.is_agent_token_live(&badge) && has_session {
@@ -120,13 +120,14 @@ fn agent(app: &App, badge: AgentToken) -> Result<Identity, Box<Response>> {
     Err(Box::new(refuse(ErrorCode::AGENT_PROCESS, detail)))
 }
 
-/// Who cannot be told is taken for the nearest stranger.
+/// Returns the peer of a request. A request without one counts as coming from the network.
 pub(crate) fn peer_of(request: &Request) -> Peer {
     let unknown = Peer::Network(std::net::Ipv4Addr::UNSPECIFIED.into());
     request.extensions().get::<Peer>().cloned().unwrap_or(unknown)
 }
 
-/// A login of the web page. A browser sends its cookie with whatever any page asks for, so it is said who asks.
+/// Returns the identity of a page that is logged in. A browser sends the cookie with the requests of any page, so the
+/// request must say that our own page makes it.
 fn logged_in(app: &App, peer: Peer, request: &Request) -> Result<Identity, Box<Response>> {
     if !is_own_page(request.method(), request.headers()) {
         let detail = "a login of the web page is taken from that page alone: Origin or Sec-Fetch-Site must say so";
@@ -135,7 +136,7 @@ fn logged_in(app: &App, peer: Peer, request: &Request) -> Result<Identity, Box<R
     known(app, peer, &page_token(request.headers()).unwrap_or_default())
 }
 
-/// A wrong token or code, unless there were too many of them.
+/// Answers a wrong token or code: 401, or 429 if too many came from this peer.
 pub(crate) fn wrong(app: &App, peer: Peer, detail: &str) -> Response {
     let Err(wait) = app.failures.note(peer) else { return unauthorized(detail) };
     let mut response = refuse(
@@ -154,7 +155,7 @@ fn known(app: &App, peer: Peer, token: &str) -> Result<Identity, Box<Response>> 
         Box::new(match refused {
             Refused::Unknown => wrong(app, peer, "the token is not known to this host; it may have been revoked"),
             Refused::Expired => unauthorized("the token has expired; make another with `wharf token create`"),
-            // Not 401: a client would throw away a token that may well be good.
+            // Not 401: a client would throw away a token that may well be valid.
             Refused::Unreadable => {
                 refuse(ErrorCode::TOKENS_UNREADABLE, "this host cannot check tokens at the moment; its log says why")
             }
@@ -168,7 +169,7 @@ fn unauthorized(message: &str) -> Response {
     response
 }
 
-/// Nothing more is to come on this connection.
+/// Tells the client that the connection is closed after this response.
 fn close(mut response: Response) -> Response {
     response.headers_mut().insert(header::CONNECTION, axum::http::HeaderValue::from_static("close"));
     response
@@ -182,8 +183,8 @@ fn text(headers: &HeaderMap, name: header::HeaderName) -> Option<String> {
     headers.get(name).map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned())
 }
 
-/// `127.0.0.1`, `localhost` or `[::1]`, the address that the connection came to, or a name of the configuration; with
-/// any port.
+/// Returns true for `127.0.0.1`, `localhost` and `[::1]`, the address that the connection came to, and the names of the
+/// configuration; with any port.
 fn is_own(authority: &str, door: Door, hosts: &[String]) -> bool {
     let name = match authority.rsplit_once(':') {
         Some((name, port)) if port.bytes().all(|b| b.is_ascii_digit()) && !port.is_empty() => name,
@@ -198,8 +199,8 @@ fn is_own(authority: &str, door: Door, hosts: &[String]) -> bool {
     (address.is_some() && address == door.address) || hosts.iter().any(|known| bare(known).eq_ignore_ascii_case(&name))
 }
 
-/// The page must come from the very authority that it calls, by the same scheme: over plain HTTP anyone on the way could
-/// have written it. The other way round a proxy in front of us speaks TLS.
+/// Returns true if the page comes from the authority that it calls, by the same scheme: a page over plain HTTP could have
+/// been written by anyone on the way. A page over TLS may call plain HTTP: a proxy in front of us speaks TLS.
 fn is_own_origin(origin: &str, authority: &str, door: Door) -> bool {
     let page = match origin.split_once("://") {
         Some(("https", page)) => page,
@@ -217,7 +218,7 @@ mod tests {
     const TLS: Door = Door { tls: true, address: None };
 
     #[test]
-    fn only_loopback_names_are_ours_by_themselves() {
+    fn loopback_names_are_always_own_and_other_names_are_not() {
         for ours in ["127.0.0.1", "127.0.0.1:7433", "localhost:80", "[::1]:7433", "[::1]"] {
             assert!(is_own(ours, PLAIN, &[]), "{ours}");
         }
@@ -237,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn the_address_that_was_called_and_the_names_that_were_set_are_ours_too() {
+    fn called_address_and_configured_names_are_own() {
         let door = |address: &str| Door { tls: true, address: address.parse().ok() };
         let hosts = ["box.example".to_owned()];
         for ours in ["10.0.0.1:7433", "10.0.0.1", "box.example", "BOX.example:7433", "box.example.:80"] {

@@ -1,4 +1,4 @@
-//! Reading bodies: each up to a limit and within a time, and all together up to a limit too.
+//! Reads request bodies: each up to a size and within a time, and all together within the byte budget.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,30 +11,29 @@ use tokio::time::Instant;
 use wharf_host::{BudgetFull, ByteBudget, BytePermit, Limits};
 use wharf_json::rpc::HEAD_BYTES;
 
-/// A body comes to its end within this, however steadily it comes.
-const WHOLE: Duration = Duration::from_secs(60);
-/// If none is set.
-const STALLED: Duration = Duration::from_secs(30);
+/// The time in which a body must come to its end, however steadily it comes.
+const BODY_TIMEOUT: Duration = Duration::from_secs(60);
+/// The time without a byte after which a body is given up, if `limits.silence` is off.
+const DEFAULT_STALL_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Why a body was not read.
+/// The reason why a body was not read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NoBody {
-    /// It has more bytes than this.
+    /// The body has more bytes than this.
     TooLarge(usize),
-    /// Nothing more came of it, or it did not come to its end in time.
+    /// No more bytes came, or the body did not come to its end in time.
     Stalled,
     /// The client went away.
     CutOff,
-    /// Others are sending so much that there is no room for it.
+    /// Other clients are sending so much that the budget has no room.
     NoRoom,
 }
 
-/// What is held of all bodies under way.
+/// Reads bodies under the limits of the server.
 #[derive(Debug)]
 pub(crate) struct Intake {
-    /// Of one body. What it brings becomes a message, so it is no larger than one.
+    /// No more than a message may have: a body becomes one.
     limit: usize,
-    /// Of all.
     buffers: Arc<ByteBudget>,
     stalled: Duration,
     whole: Duration,
@@ -48,17 +47,17 @@ impl From<BudgetFull> for NoBody {
 
 impl Intake {
     pub(crate) fn new(limits: &Limits, buffers: &Arc<ByteBudget>) -> Self {
-        let stalled = limits.silence.std().unwrap_or(STALLED);
+        let stalled = limits.silence.std().unwrap_or(DEFAULT_STALL_TIMEOUT);
         let limit = limits.body.0.min(limits.frame.0);
-        Self { limit, buffers: Arc::clone(buffers), stalled, whole: WHOLE }
+        Self { limit, buffers: Arc::clone(buffers), stalled, whole: BODY_TIMEOUT }
     }
 
-    /// The body, if it is not too large.
+    /// Returns the body, if it is not too large.
     pub(crate) async fn read(&self, headers: &HeaderMap, body: Body) -> Result<Bytes, NoBody> {
         self.read_counted(headers, body).await.map(|(body, _)| body)
     }
 
-    /// The same, with what counts it for as long as it is looked at.
+    /// Returns the body with the permit that counts it for as long as it is in use.
     pub(crate) async fn read_counted(&self, headers: &HeaderMap, body: Body) -> Result<(Bytes, BytePermit), NoBody> {
         if self.is_too_large(headers) {
             return Err(NoBody::TooLarge(self.limit));
@@ -66,7 +65,7 @@ impl Intake {
         self.read_chunks(&mut body.into_data_stream(), &mut BytesMut::new()).await
     }
 
-    /// The same for a message. Of one that is too large the first bytes are returned, which may say what it is about.
+    /// Returns a message with its permit. The error has the first bytes of the message, which may tell its id.
     pub(crate) async fn read_message(
         &self,
         headers: &HeaderMap,
@@ -97,7 +96,7 @@ impl Intake {
         announced.is_some_and(|length: usize| length > self.limit)
     }
 
-    /// Reads to the end. `held` has what came, if that is not reached.
+    /// Reads to the end. If that is not reached, `held` has the bytes that came.
     async fn read_chunks(
         &self,
         chunks: &mut BodyDataStream,
@@ -129,13 +128,13 @@ mod tests {
     use super::*;
 
     fn intake(limit: usize, all: usize) -> Intake {
-        let (stalled, whole) = (STALLED, Duration::from_millis(50));
+        let (stalled, whole) = (DEFAULT_STALL_TIMEOUT, Duration::from_millis(50));
         let buffers = ByteBudget::new(&Limits { bodies: Size(all), ..Limits::default() });
         Intake { limit, buffers, stalled, whole }
     }
 
     #[tokio::test]
-    async fn a_body_that_trickles_without_end_is_cut_off() {
+    async fn body_that_trickles_without_end_is_cut_off() {
         let ticks = tokio::time::interval(Duration::from_millis(5));
         let trickle = futures_util::stream::unfold(ticks, async |mut ticks| {
             ticks.tick().await;
@@ -144,12 +143,12 @@ mod tests {
         let intake = intake(1 << 20, 1 << 20);
         let headers = HeaderMap::new();
         let read = intake.read(&headers, Body::from_stream(trickle));
-        assert_eq!(tokio::time::timeout(STALLED, read).await.unwrap(), Err(NoBody::Stalled));
+        assert_eq!(tokio::time::timeout(DEFAULT_STALL_TIMEOUT, read).await.unwrap(), Err(NoBody::Stalled));
         assert_eq!(intake.buffers.bytes_in_use(Direction::In), 0);
     }
 
     #[tokio::test]
-    async fn all_bodies_together_have_a_limit_and_give_their_room_back() {
+    async fn all_bodies_share_one_limit_and_give_their_bytes_back() {
         let intake = intake(100, 100);
         let chunk = |bytes: usize| futures_util::stream::iter([Ok::<_, std::io::Error>("x".repeat(bytes))]);
         let unfinished = Body::from_stream(chunk(80).chain(futures_util::stream::pending()));

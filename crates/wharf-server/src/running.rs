@@ -1,4 +1,4 @@
-//! What a running server knows of itself, and its version on every answer.
+//! The address and the stop signal of a running server, and its version on every response.
 
 use std::sync::Arc;
 
@@ -6,13 +6,13 @@ use axum::http::{HeaderName, HeaderValue};
 use axum::response::Response;
 use tokio::sync::Notify;
 
-/// Which version answers: a client verb of another one looks at it first (rule 1.7).
+/// Names the version that answers: a client verb of another version reads it first (rule 1.7).
 const VERSION_HEADER: HeaderName = HeaderName::from_static("wharf-version");
 pub(crate) const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 #[derive(Debug, Default)]
 pub(crate) struct Running {
-    /// `http://127.0.0.1:7433`.
+    /// The address for clients, such as `http://127.0.0.1:7433`.
     pub(crate) url: String,
     stop: Notify,
 }
@@ -22,12 +22,12 @@ impl Running {
         Arc::new(Self { url, stop: Notify::new() })
     }
 
-    /// Begins what SIGTERM begins.
+    /// Stops the server, as SIGTERM does.
     pub(crate) fn stop(&self) {
         self.stop.notify_one();
     }
 
-    /// Done when a client has asked for the end.
+    /// Completes when a client has asked the server to stop.
     pub(crate) async fn stop_asked(&self) {
         self.stop.notified().await;
     }

@@ -1,4 +1,4 @@
-//! How much a WebSocket holds of a message that has not come to its end.
+//! Counts the bytes of a message that has not come to its end.
 
 use std::io;
 use std::pin::Pin;
@@ -56,19 +56,19 @@ impl UnfinishedMessage {
         part.permit.get_or_insert_with(|| self.buffers.begin_in()).try_grow(uncounted)
     }
 
-    /// A message is whole. Returns what counts it while it is looked at.
+    /// Notes that the message is whole. Returns the permit that counts it while it is in use.
     pub(crate) fn end(&self) -> Option<BytePermit> {
         self.holder.note_progress();
         std::mem::take(&mut *self.lock()).permit
     }
 
-    /// A control frame came, which is no part of the message.
+    /// Takes off a control frame, which is no part of the message.
     pub(crate) fn skip_control(&self, payload: usize) {
         let mut part = self.lock();
         part.bytes = part.bytes.saturating_sub(payload + CONTROL_HEAD_BYTES);
     }
 
-    /// Done when the message has taken so long that its bytes are needed for others.
+    /// Completes when the message has taken so long that its bytes are needed for others.
     pub(crate) async fn closed(&self) {
         self.closed.notified().await;
     }
@@ -122,7 +122,7 @@ mod tests {
         let unfinished = UnfinishedMessage::new(&buffers);
         unfinished.add(200_000).unwrap();
         unfinished.skip_control(100);
-        // As at the end of the connection.
+        // A read of no bytes, as at the end of the connection.
         unfinished.add(0).unwrap();
         unfinished.add(50).unwrap();
         assert_eq!(buffers.bytes_in_use(Direction::In), 200_000);

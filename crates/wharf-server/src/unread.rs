@@ -1,4 +1,4 @@
-//! Large answers: only so many are made at once, and those that wait to be read are counted in the budget of all.
+//! Large JSON responses: few are built at once, and the byte budget counts those that wait to be read.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
@@ -14,25 +14,25 @@ use wharf_host::{ByteBudget, BytePermit, CountLimit};
 
 use crate::fault::Fault;
 
-/// So many are made at once.
-const MAKING: usize = 8;
-/// An answer of no more bytes than this is not counted.
-const SMALL: usize = 64 << 10;
-/// What goes out at once of one that is: what the connection holds besides.
-const CHUNK: usize = 64 << 10;
-/// How long a place is waited for.
-const PLACE_WITHIN: Duration = Duration::from_secs(2);
-/// One of which nothing is read for so long is dropped, and its reader cut off.
-const READ_WITHIN: Duration = Duration::from_secs(30);
+/// Responses that are built at once.
+const MAX_BUILDING: usize = 8;
+/// A response of no more bytes than this is not counted.
+const MAX_UNCOUNTED_BYTES: usize = 64 << 10;
+/// The bytes of a counted response that are given to the connection at once.
+const CHUNK_BYTES: usize = 64 << 10;
+/// How long a response waits for room in the byte budget.
+const PERMIT_TIMEOUT: Duration = Duration::from_secs(2);
+/// A response of which nothing is read for so long is dropped, and its reader cut off.
+const READ_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// The bounds for all of them.
+/// The limits of all large responses.
 #[derive(Debug)]
 pub(crate) struct Unread {
     making: CountLimit,
     buffers: Arc<ByteBudget>,
 }
 
-/// The rest of an answer, with the permit that counts it.
+/// The rest of a response, with the permit that counts it.
 #[derive(Debug)]
 struct Rest {
     bytes: Bytes,
@@ -42,25 +42,25 @@ struct Rest {
 /// `None` once all is read or given up.
 type Left = Mutex<Option<Rest>>;
 
-/// Nothing of the answer was read for too long.
+/// The client read nothing of the response for too long.
 #[derive(Clone, Copy, Debug, thiserror::Error)]
 #[error("the answer was not read in time")]
 struct Stalled;
 
 impl Unread {
     pub(crate) fn new(buffers: &Arc<ByteBudget>) -> Self {
-        Self { making: CountLimit::new(MAKING), buffers: Arc::clone(buffers) }
+        Self { making: CountLimit::new(MAX_BUILDING), buffers: Arc::clone(buffers) }
     }
 
-    /// Makes an answer; again if it turns out to be large and there is no place for it at first, since what waits for a
-    /// place must hold nothing.
+    /// Builds a response. A large one for which there is no room at first is dropped and built again later: a response
+    /// that waits for room must hold no bytes.
     pub(crate) async fn answer<T, F>(&self, make: impl Fn() -> F + Send + Sync) -> Result<Response, Fault>
     where
         T: Serialize + Send,
         F: Future<Output = Result<T, Fault>> + Send,
     {
         let body = self.make(&make).await?;
-        if body.len() <= SMALL {
+        if body.len() <= MAX_UNCOUNTED_BYTES {
             return Ok(json(body.len(), Body::from(body)));
         }
         let bytes = body.len();
@@ -68,7 +68,7 @@ impl Unread {
             return Ok(placed(body, permit));
         }
         drop(body);
-        let permit = tokio::time::timeout(PLACE_WITHIN, self.buffers.reserve_out(bytes)).await;
+        let permit = tokio::time::timeout(PERMIT_TIMEOUT, self.buffers.reserve_out(bytes)).await;
         let permit = permit.map_err(|_| no_place())?;
         Ok(placed(self.make(&make).await?, permit))
     }
@@ -96,7 +96,7 @@ fn json(length: usize, body: Body) -> Response {
     ([(header::CONTENT_TYPE, kind), (header::CONTENT_LENGTH, length.into())], body).into_response()
 }
 
-/// An answer that is counted until its last piece is taken, or it is dropped.
+/// Returns a response that is counted until its last chunk is taken, or it is dropped.
 fn placed(bytes: Bytes, permit: BytePermit) -> Response {
     let length = bytes.len();
     let left = Arc::new(Mutex::new(Some(Rest { bytes, _permit: permit })));
@@ -109,20 +109,20 @@ async fn next((left, unread): (Arc<Left>, usize)) -> Option<(Result<Bytes, Stall
         return None;
     }
     let mut rest = lock(&left);
-    let piece = rest.as_mut().map(|rest| rest.bytes.split_to(CHUNK.min(rest.bytes.len()))).ok_or(Stalled);
+    let piece = rest.as_mut().map(|rest| rest.bytes.split_to(CHUNK_BYTES.min(rest.bytes.len()))).ok_or(Stalled);
     let unread = piece.as_ref().map_or(0, |piece| unread - piece.len());
     if unread == 0 {
         *rest = None;
     }
     drop(rest);
-    // A copy: a piece that waits further down must not keep the whole.
+    // A copy: a chunk that waits in the connection must not keep the whole response.
     Some((piece.map(|piece| Bytes::copy_from_slice(&piece)), (left, unread)))
 }
 
-/// Frees what nobody reads.
+/// Drops the rest of a response once nothing of it was read for [`READ_TIMEOUT`].
 async fn give_up(left: Weak<Left>, mut unread: usize) {
     loop {
-        tokio::time::sleep(READ_WITHIN).await;
+        tokio::time::sleep(READ_TIMEOUT).await;
         let Some(left) = left.upgrade() else { return };
         let mut rest = lock(&left);
         let now = rest.as_ref().map_or(0, |rest| rest.bytes.len());

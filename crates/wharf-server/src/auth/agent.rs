@@ -1,6 +1,6 @@
-//! An agent as a caller (rule 10.1): it looks at its own session, and at those that it led to.
+//! An agent as a caller (rule 10.1): it sees its own session and the sessions that it started.
 //!
-//! Deny by default: which routes there are for agents is listed here, and each call says what an agent may do there.
+//! Deny by default: this file lists the routes that agents may use, and each use case checks what an agent may do there.
 
 use axum::http::Method;
 use wharf_host::AgentToken;
@@ -10,14 +10,14 @@ use super::identity::{Access, Identity};
 use super::scope::Scope;
 
 impl Identity {
-    /// What an agent is taken for, whatever else it shows. It only looks; where delegation lets it do more, the call that
-    /// does it says so.
+    /// Returns the identity of an agent, whatever else it shows. It is an observer; use cases that delegation allows to
+    /// agents check that themselves.
     pub(crate) fn of_agent(badge: AgentToken) -> Self {
         let token = Some(badge.session().as_str().into());
         Self { token, access: Access::Observer, scope: Scope::Session(badge) }
     }
 
-    /// The session whose agent calls, if one does.
+    /// Returns the session of the agent that calls, if an agent calls.
     pub(crate) fn agent(&self) -> Option<&SessionId> {
         match &self.scope {
             Scope::Session(badge) => Some(badge.session()),
@@ -25,7 +25,7 @@ impl Identity {
         }
     }
 
-    /// May it ask for this at all?
+    /// Returns true if the caller may use this route at all.
     pub(crate) fn may_reach(&self, method: &Method, path: &str) -> bool {
         self.agent().is_none() || is_for_agents(method, path)
     }
@@ -49,7 +49,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_not_listed_is_not_for_agents() {
+    fn unlisted_routes_are_not_for_agents() {
         for (method, path) in [
             (Method::GET, "/sessions"),
             (Method::GET, "/sessions/sess_1/stream"),

@@ -1,4 +1,4 @@
-//! One-time codes, by which the web page gets a login without anyone copying a token (rule 10.2).
+//! One-time codes, with which the web page gets a login without a person copying a token (rule 10.2).
 
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -10,14 +10,14 @@ use super::digest::Digest;
 use super::identity::Identity;
 use super::terms::Terms;
 
-/// Long enough to open a page.
+/// How long a code is valid: long enough to open a page.
 pub(crate) const GOOD_FOR: Duration = Duration::from_secs(60);
 /// 26 characters of five bits: nothing to guess in a minute.
-const LENGTH: usize = 26;
-/// Of one asker; the oldest goes when another comes.
-const MOST_OF_ONE: usize = 4;
-/// In all.
-const MOST: usize = 256;
+const CODE_CHARS: usize = 26;
+/// Codes of one asker; the oldest is dropped for a new one.
+const MAX_CODES_PER_ASKER: usize = 4;
+/// Codes of all askers.
+const MAX_CODES: usize = 256;
 
 #[derive(Debug, Default)]
 pub(crate) struct Codes(Mutex<Vec<Code>>);
@@ -30,12 +30,12 @@ struct Code {
     until: Instant,
 }
 
-/// There are too many codes that nobody has used.
+/// Too many codes wait to be used.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct TooMany;
 
 impl Codes {
-    /// A code for a login on these terms. It is nowhere else.
+    /// Creates a code for a login on these terms. Only its hash is kept.
     pub(crate) fn make(&self, asker: Identity, terms: Terms) -> Result<String, TooMany> {
         self.make_at(asker, terms, Instant::now())
     }
@@ -44,20 +44,20 @@ impl Codes {
         let mut codes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         codes.retain(|code| now < code.until);
         let of_asker = |code: &Code| code.asker.token == asker.token;
-        if codes.iter().filter(|code| of_asker(code)).count() >= MOST_OF_ONE
+        if codes.iter().filter(|code| of_asker(code)).count() >= MAX_CODES_PER_ASKER
             && let Some(oldest) = codes.iter().position(of_asker)
         {
             codes.remove(oldest);
         }
-        if codes.len() >= MOST {
+        if codes.len() >= MAX_CODES {
             return Err(TooMany);
         }
-        let text = random_text(LENGTH);
+        let text = random_text(CODE_CHARS);
         codes.push(Code { digest: Digest::of(&text), asker, terms, until: now + GOOD_FOR });
         Ok(text)
     }
 
-    /// Uses a code up: who asked for it, and the terms. `None` if there is no such code, or not any more.
+    /// Uses a code up and returns its asker and terms. Returns `None` if the code is unknown, used or expired.
     pub(crate) fn take(&self, text: &str) -> Option<(Identity, Terms)> {
         self.take_at(text, Instant::now())
     }
@@ -66,7 +66,7 @@ impl Codes {
         let given = Digest::of(text.trim());
         let mut codes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         codes.retain(|code| now < code.until);
-        // All are looked at: how long it takes does not tell how near one was.
+        // Every code is compared, so that the time tells nothing about a guess.
         let found = codes.iter().map(|code| bool::from(code.digest.ct_eq(&given))).collect::<Vec<_>>();
         let code = codes.remove(found.into_iter().position(|is| is)?);
         Some((code.asker, code.terms))
@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn a_code_is_good_once_and_for_a_minute() {
+    fn code_is_valid_once_and_for_a_minute() {
         let (codes, now) = (Codes::default(), Instant::now());
         let make = || codes.make_at(asker("tok_a"), Terms::new(Access::Observer), now).unwrap();
         let (first, second) = (make(), make());
@@ -97,15 +97,15 @@ mod tests {
     }
 
     #[test]
-    fn nobody_pushes_the_codes_of_others_out() {
+    fn asker_does_not_push_out_the_codes_of_others() {
         let (codes, now) = (Codes::default(), Instant::now());
         let make = |id: &str| codes.make_at(asker(id), Terms::new(Access::Observer), now);
         let mine = make("tok_mine").unwrap();
         for _ in 0..1_000 {
             make("tok_other").unwrap();
         }
-        assert_eq!(codes.0.lock().unwrap().len(), 1 + MOST_OF_ONE);
-        for number in 0..MOST - 1 - MOST_OF_ONE {
+        assert_eq!(codes.0.lock().unwrap().len(), 1 + MAX_CODES_PER_ASKER);
+        for number in 0..MAX_CODES - 1 - MAX_CODES_PER_ASKER {
             make(&format!("tok_{number}")).unwrap();
         }
         assert_eq!(make("tok_late"), Err(TooMany));

@@ -1,4 +1,4 @@
-//! A token as it is kept: its hash, compared in constant time and never shown.
+//! The hash of a token, compared in constant time and never shown.
 
 use serde::{Deserialize, Serialize};
 use subtle::{Choice, ConstantTimeEq};

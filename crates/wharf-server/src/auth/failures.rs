@@ -1,5 +1,5 @@
-//! Wrong tokens and codes, counted: whoever keeps guessing is told to wait. Right ones are taken all the same, since all
-//! programs of a machine share an address.
+//! Counts wrong tokens and codes by address: a client that keeps guessing is told to wait. Right tokens are always taken,
+//! since all programs of a machine share an address.
 
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -9,7 +9,7 @@ use wharf_host::{RateLimit, Refill};
 
 use super::peer::Peer;
 
-/// Where a login comes from.
+/// The source of a login.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Source {
     Address(IpAddr),
@@ -20,7 +20,7 @@ impl From<Peer> for Source {
     fn from(peer: Peer) -> Self {
         match peer {
             Peer::Network(address) => match address.to_canonical() {
-                // A single machine has all the addresses of such a net.
+                // A single machine may have all addresses of a /64 network.
                 IpAddr::V6(address) => Self::Address(Ipv6Addr::from_bits(address.to_bits() & (!0 << 64)).into()),
                 address @ IpAddr::V4(_) => Self::Address(address),
             },

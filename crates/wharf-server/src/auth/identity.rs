@@ -1,4 +1,4 @@
-//! What a caller may do, and which token says so.
+//! The identity of a caller: its token, role and scope.
 
 use std::fmt;
 use std::str::FromStr;
@@ -52,7 +52,7 @@ impl FromStr for Access {
     }
 }
 
-/// Who calls. `guard` puts it into the extensions of every request that it lets through.
+/// The caller of a request. `guard` puts it into the extensions of every request that it lets through.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Identity {
     /// The id of the token that was shown: [`Identity::HOST`] for the host's own one, `tok_…` for one that was made
@@ -69,17 +69,17 @@ impl Identity {
     /// Our own user over the local socket.
     pub const LOCAL: Self = Self { token: None, access: Access::Admin, scope: Scope::Host };
 
-    /// May it change the host itself? Never with less than the host for a scope, whatever its role.
+    /// Returns true if the caller may change the host itself. Its scope must be the whole host, whatever its role.
     pub fn is_admin(&self) -> bool {
         self.access == Access::Admin && self.scope == Scope::Host
     }
 
-    /// Which directories it may name (rule 8.6).
+    /// Returns the directories that the caller may name (rule 8.6).
     pub(crate) fn ground(&self) -> Ground {
         self.scope.ground(if self.is_admin() { Ground::Anywhere } else { Ground::Workspaces })
     }
 
-    /// The most that this caller may be in a session; it may ask for less (rule 4.8).
+    /// Returns the highest role that the caller may have in a session; it may ask for less (rule 4.8).
     pub const fn role(&self) -> Role {
         match self.access {
             Access::Observer => Role::Observer,

@@ -1,4 +1,4 @@
-//! Who is calling: the tokens, and the peer at the other end of the local socket.
+//! Identifies callers: by token, and by the process at the other end of the local socket.
 
 mod agent;
 mod codes;
@@ -31,22 +31,21 @@ pub use tokens_file::{NewToken, TokensFile, TokensFileError};
 /// The WebSocket subprotocol that is spoken.
 pub(crate) const SUBPROTOCOL: &str = "acp.v1";
 /// Browsers cannot set headers on a WebSocket: the token may come as a second subprotocol, which is never selected.
-const TOKEN_SUBPROTOCOL: &str = "wharf.token.";
+const TOKEN_SUBPROTOCOL_PREFIX: &str = "wharf.token.";
 
-/// The token that a request carries, if any. Never taken from the query: URLs end up in logs (rule 10.2).
+/// Returns the token that a request carries, if any. It is never taken from the query: URLs end up in logs (rule 10.2).
 ///
-/// A header that cannot be used is a token that nobody knows: who lost theirs on the way must not be taken for someone
-/// who needs none.
+/// A malformed `Authorization` header counts as an unknown token, not as a missing one.
 pub(crate) fn bearer(headers: &HeaderMap) -> Option<String> {
     if let Some(value) = headers.get(header::AUTHORIZATION) {
         let words = value.to_str().unwrap_or_default().split_once(' ');
         let token = words.filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer")).map(|(_, token)| token.trim());
         return Some(token.unwrap_or_default().to_owned());
     }
-    words(headers).find_map(|word| word.strip_prefix(TOKEN_SUBPROTOCOL)).map(ToOwned::to_owned)
+    words(headers).find_map(|word| word.strip_prefix(TOKEN_SUBPROTOCOL_PREFIX)).map(ToOwned::to_owned)
 }
 
-/// The subprotocols that are offered beside ours. Alone they would have to be selected, and so be echoed.
+/// Returns the subprotocols that are offered beside ours. Alone they would have to be selected, and so be echoed.
 fn words(headers: &HeaderMap) -> impl Iterator<Item = &str> {
     let offered = headers.get_all(header::SEC_WEBSOCKET_PROTOCOL).iter();
     let words: Vec<&str> =
@@ -66,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_comes_as_bearer_or_as_a_subprotocol_beside_ours() {
+    fn token_comes_as_bearer_or_as_a_subprotocol_beside_ours() {
         assert_eq!(bearer(&headers(header::AUTHORIZATION, "Bearer abc")).as_deref(), Some("abc"));
         for unusable in ["Basic abc", "Bearer", "Bearer ", "abc"] {
             assert_eq!(bearer(&headers(header::AUTHORIZATION, unusable)).as_deref(), Some(""), "{unusable:?}");

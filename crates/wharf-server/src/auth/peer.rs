@@ -1,4 +1,4 @@
-//! The local socket: only for the user who runs the host.
+//! The peer of a connection, and the local socket, which is only for the user who runs the host.
 
 use std::net::IpAddr;
 use std::os::unix::fs::PermissionsExt;
@@ -9,21 +9,21 @@ use wharf_host::{AgentToken, Host};
 
 use crate::listen::BACKLOG;
 
-/// Where a connection comes from. Told when it comes: later the process may be gone and its number another's, or its
-/// parent may be.
+/// The source of a connection. It is read when the connection is accepted: later the process or its parent may be gone,
+/// and another process may have its number.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Peer {
-    /// TCP: anyone who can reach this address, from there.
+    /// TCP, from this address.
     Network(IpAddr),
     /// Our own user over the socket.
     Local,
     /// Over the socket, from the process tree of an agent (rule 10.1).
     Agent(AgentToken),
-    /// Over the socket, from a process that the host has started for nobody, or that is gone.
+    /// Over the socket, from a process that the host has started without a session, or that is gone.
     Stray { pid: u32 },
     /// Over the socket, from a process that the system does not name.
     Unnamed,
-    /// Someone else over the socket.
+    /// Another user over the socket.
     Stranger,
 }
 
@@ -45,7 +45,7 @@ impl Peer {
         }
     }
 
-    /// Is it below this program?
+    /// Returns true for processes that the host has started.
     pub(crate) fn is_agent(&self) -> bool {
         match self {
             Self::Agent(_) | Self::Stray { .. } => true,
@@ -54,14 +54,14 @@ impl Peer {
     }
 }
 
-/// Makes the socket with mode 0600. The lease says that no other host lives here, so a socket that is there is a
-/// dead one's.
+/// Creates the socket with mode 0600. The lease says that no other host runs here, so a socket that exists is left from a
+/// host that has ended.
 pub(crate) fn bind_private(path: &Path) -> std::io::Result<UnixListener> {
     match std::fs::remove_file(path) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error),
         Ok(()) | Err(_) => {}
     }
-    // Its directory is 0700: nobody else reaches it before its own mode is set.
+    // The directory is 0700: no other user reaches the socket before its own mode is set.
     let socket = UnixSocket::new_stream()?;
     socket.bind(path)?;
     let listener = socket.listen(BACKLOG)?;

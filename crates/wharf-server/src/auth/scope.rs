@@ -1,16 +1,16 @@
-//! How much of the host a caller is concerned with.
+//! The part of the host that a token covers.
 
 use std::sync::Arc;
 
 use wharf_host::{AgentToken, Descriptor, Ground};
 
-/// What a token covers (rule 10.2). What is outside is, for its holder, not there.
+/// The sessions that a token covers (rule 10.2). For its holder, no other sessions exist.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Scope {
     Host,
     /// The sessions of one workspace, by its slug.
     Workspace(Arc<str>),
-    /// One session, and those that its agent led to: for that agent.
+    /// One session and the sessions that its agent started: for that agent.
     Session(AgentToken),
 }
 
@@ -23,17 +23,17 @@ impl Scope {
         }
     }
 
-    /// Which directories may be named in this scope by those who could name `most` without one.
+    /// Returns the directories that a caller with this scope may name, who may name `most` without it.
     pub(super) fn ground(&self, most: Ground) -> Ground {
         match self {
             Self::Host => most,
             Self::Workspace(slug) => Ground::Workspace(Arc::clone(slug)),
-            // What an agent may start is where its own session is, which the host sees to.
+            // The host makes sure that an agent starts sessions in its own directory only.
             Self::Session(_) => Ground::Workspaces,
         }
     }
 
-    /// The workspace that a login of this scope's holder is for, if it is for one. The error: why there is no login.
+    /// Returns the workspace that a login with this scope is limited to, if any. The error says why there is no login.
     pub(crate) fn login_workspace(&self) -> Result<Option<&Arc<str>>, &'static str> {
         match self {
             Self::Host => Ok(None),

@@ -1,4 +1,4 @@
-//! What a token is made with, and how it is written down.
+//! The terms of a token, and its entry in the file.
 
 use std::sync::Arc;
 
@@ -13,25 +13,25 @@ use super::tokens_file::TokensFileError;
 
 /// A label is a note in a table, not a document.
 pub(super) const LONGEST_LABEL: usize = 200;
-/// Who means longer means for ever.
-const LONGEST_TTL: Millis = Millis(10 * 366 * 86_400_000);
+/// The longest lifetime. A longer one could as well be without end.
+const MAX_TTL: Millis = Millis(10 * 366 * 86_400_000);
 pub(super) const ID_PREFIX: &str = "tok_";
 
-/// What a token is to allow, and for how long.
+/// The rights and the lifetime of a new token.
 #[derive(Clone, Debug)]
 pub struct Terms {
     pub access: Access,
     pub label: Option<String>,
-    /// The slug of the one workspace that it covers. Whether that is registered is the caller's to know.
+    /// The slug of the only workspace that it covers. The caller checks that it is registered.
     pub workspace: Option<Arc<str>>,
-    /// From now on; `None`: until it is revoked.
+    /// Counted from now; `None`: until it is revoked.
     pub ttl: Option<Millis>,
-    /// For a login of the web page: who asked for it, [`Identity::HOST`] or the id of a token.
+    /// For a login of the web page: its asker, [`Identity::HOST`] or the id of a token.
     pub login_of: Option<Arc<str>>,
 }
 
 impl Terms {
-    /// The whole host, for ever.
+    /// Returns terms for the whole host, without an end.
     pub const fn new(access: Access) -> Self {
         Self { access, label: None, workspace: None, ttl: None, login_of: None }
     }
@@ -43,13 +43,13 @@ impl Terms {
         if self.workspace.is_some() && self.access == Access::Admin {
             return Err(TokensFileError::AdminOfWorkspace);
         }
-        if self.ttl.is_some_and(|ttl| ttl == Millis(0) || ttl > LONGEST_TTL) {
+        if self.ttl.is_some_and(|ttl| ttl == Millis(0) || ttl > MAX_TTL) {
             return Err(TokensFileError::Ttl);
         }
         Ok(())
     }
 
-    /// The entry of a token with this text.
+    /// Returns the entry of a token with this text.
     pub(super) fn entry(self, id: Arc<str>, text: &str) -> TokenEntry {
         let now = Now::millis();
         TokenEntry {
@@ -90,18 +90,18 @@ pub struct TokenEntry {
 }
 
 impl TokenEntry {
-    /// Has it a limit that versions before it did not know?
+    /// Returns true if the entry has a limit that version 1 of the file does not have.
     pub(super) fn is_limited(&self) -> bool {
         self.workspace.is_some() || self.expires_at.is_some() || self.login_of.is_some()
     }
 
-    /// When it ends by itself.
+    /// Returns the time at which the token expires.
     pub(super) fn ends_at(&self) -> Option<Millis> {
         // Reading the file refuses text that is no instant; an entry that has it all the same counts as expired.
         self.expires_at.as_deref().map(|at| parse_timestamp(at).unwrap_or_default())
     }
 
-    /// Has its time run out, by the clock on the wall?
+    /// Returns true if the token has expired by the wall clock.
     pub fn is_expired(&self) -> bool {
         self.ends_at().is_some_and(|at| Now::millis() >= at)
     }
@@ -111,7 +111,7 @@ impl TokenEntry {
         Identity { token: Some(Arc::clone(&self.id)), access: self.access, scope }
     }
 
-    /// What is wrong with it, as read from a file.
+    /// Returns what is wrong with an entry that was read from a file.
     pub(super) fn fault(&self) -> Option<String> {
         let Self { id, workspace, expires_at, .. } = self;
         if !id.starts_with(ID_PREFIX) {

@@ -1,4 +1,4 @@
-//! The host's own token: made at the first start and kept in a private file.
+//! The host's own token: created at the first start and kept in a private file.
 
 use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
@@ -8,9 +8,9 @@ use super::digest::Digest;
 use super::tokens_file::{TOKEN_PREFIX, TokensFileError};
 
 /// 52 characters of five bits: 260 random bits.
-const LENGTH: usize = 52;
+const TOKEN_CHARS: usize = 52;
 
-/// Only the hash stays in memory.
+/// The hash of the token. The token itself does not stay in memory.
 #[derive(Debug)]
 pub(super) struct Token(Digest);
 
@@ -25,14 +25,14 @@ pub enum TokenError {
 }
 
 impl Token {
-    /// Reads the token file, or makes it.
+    /// Reads the token file, or creates it.
     pub(super) fn load_or_make(path: &Path) -> Result<Self, TokenError> {
         let io = |source| TokenError::Io { path: path.to_owned(), source };
         match std::fs::read_to_string(path) {
             Ok(text) if text.trim().len() >= 32 => Ok(Self(Digest::of(text.trim()))),
             Ok(_) => Err(TokenError::Damaged { path: path.to_owned() }),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-                let token = format!("{TOKEN_PREFIX}{}", wharf_host::random_text(LENGTH));
+                let token = format!("{TOKEN_PREFIX}{}", wharf_host::random_text(TOKEN_CHARS));
                 let half = path.with_extension("new");
                 let mut file = std::fs::OpenOptions::new()
                     .write(true)
@@ -62,7 +62,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_token_is_made_once_and_private() {
+    fn token_is_created_once_and_private() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("token");
         Token::load_or_make(&path).unwrap();
@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn a_damaged_token_file_is_named_and_not_replaced() {
+    fn damaged_token_file_is_named_and_not_replaced() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("token");
         std::fs::write(&path, "").unwrap();

@@ -22,7 +22,7 @@ use super::tokens_file::{NewToken, TokensFile, TokensFileError};
 use known::Known;
 use limit::now;
 
-/// Checks tokens. Making and revoking them is done in the file, by whoever owns it, with or without a host.
+/// Checks tokens. They are created and revoked in the file, by any program of its owner, with or without a host.
 #[derive(Debug)]
 pub struct Tokens {
     own: Token,
@@ -32,26 +32,26 @@ pub struct Tokens {
     news: watch::Sender<News>,
 }
 
-/// How often the file was read anew, and how many of its tokens are over.
+/// The number of times that the file was read, and the number of its tokens that have ended.
 type News = (u64, usize);
 
-/// Why a token opens nothing.
+/// The reason why a token is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refused {
-    /// Never made, or revoked.
+    /// Never created, or revoked.
     Unknown,
-    /// Its time has run out, or it was a login whose token has ended.
+    /// The token has expired, or it is a login whose asker's token has ended.
     Expired,
-    /// It may be in the file, which cannot be read: a revocation could be hidden there, so nothing in it counts.
+    /// The token may be in the file, which cannot be read. The file may hold a revocation, so none of its tokens counts.
     Unreadable,
 }
 
-/// Why a token that was good is not any more.
+/// The reason why a token is no longer valid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ending {
     Revoked,
     Expired,
-    /// It was an agent's, which has ended.
+    /// The agent that the token belongs to has ended.
     AgentGone,
 }
 
@@ -66,11 +66,11 @@ impl Ending {
 }
 
 impl Tokens {
-    /// Reads both files of the state directory, and makes the host's own token if there is none.
+    /// Reads both files of the state directory, and creates the host's own token if there is none.
     pub fn open(state_dir: &Path) -> Result<Self, TokenError> {
         let (own, file) = (state_dir.join("token"), TokensFile::of(state_dir));
         if !own.exists() {
-            // What was opened with the one before is not to outlive it.
+            // Logins of the former token must not outlive it.
             file.end_logins_of(Identity::HOST)?;
         }
         let own = Token::load_or_make(&own)?;
@@ -79,7 +79,7 @@ impl Tokens {
         Ok(Self { own, file, known: Mutex::new(known), news: watch::Sender::default() })
     }
 
-    /// Whose token is this? Takes as long for a wrong one, and for each of the right ones.
+    /// Returns the identity of a token. Takes the same time for wrong tokens and for each right one.
     pub fn authenticate(&self, token: &str) -> Result<Identity, Refused> {
         let given = Digest::of(token);
         let known = self.known();
@@ -91,7 +91,7 @@ impl Tokens {
         match place {
             1 => Ok(Identity { token: Some(Identity::HOST.into()), access: Access::Admin, scope: Scope::Host }),
             _ if known.unreadable => Err(Refused::Unreadable),
-            // 0 stands for none: it wraps to a place that no entry has.
+            // 0 means no match: it wraps to an index that no entry has.
             _ => {
                 let held = known.entries.get(place.wrapping_sub(2) as usize).ok_or(Refused::Unknown)?;
                 if known.is_over(held, now()) { Err(Refused::Expired) } else { Ok(held.entry.identity()) }
@@ -99,7 +99,7 @@ impl Tokens {
         }
     }
 
-    /// Is it still good, for a connection that was let in before? A file that cannot be read revokes nobody.
+    /// Checks the token of a connection that was let in before. A file that cannot be read revokes no token.
     pub fn check(&self, identity: &Identity) -> Result<(), Ending> {
         let Some(id) = Self::can_end(identity) else { return Ok(()) };
         let known = self.known();
@@ -111,12 +111,12 @@ impl Tokens {
         }
     }
 
-    /// The token, if it is one that may be revoked or expire while its holder is connected.
+    /// Returns the token's id if the token may be revoked or expire while its holder is connected.
     pub(crate) fn can_end(identity: &Identity) -> Option<&str> {
         identity.token.as_deref().filter(|id| id.starts_with(ID_PREFIX))
     }
 
-    /// Done when the token is not good any more, as far as [`Tokens::look`] has seen.
+    /// Completes when the token is no longer valid, as far as [`Tokens::look`] has seen.
     pub(crate) async fn ended(&self, identity: &Identity) -> Ending {
         let mut news = self.news.subscribe();
         loop {
@@ -129,7 +129,7 @@ impl Tokens {
         }
     }
 
-    /// Looks whether a token was revoked or has run out, and wakes those who are concerned.
+    /// Checks whether a token was revoked or has expired, and wakes the tasks that wait for it.
     pub(crate) fn look(&self) {
         let known = self.known();
         let now = now();
@@ -138,31 +138,31 @@ impl Tokens {
         self.news.send_if_modified(|before| std::mem::replace(before, news) != news);
     }
 
-    /// Logs a page in: makes a token of these two halves, which only together are one.
+    /// Logs a page in: creates a token of these two halves, which are valid only together.
     pub(crate) fn log_in(&self, terms: Terms, halves: (&str, &str)) -> Result<NewToken, TokensFileError> {
         self.file.create_as(terms, joined(halves.0, halves.1))
     }
 
-    /// Takes a token out of the file, which the host does for pages that log out.
+    /// Removes a token from the file, for a page that logs out.
     pub(crate) fn revoke(&self, id: &str) -> Result<(), TokensFileError> {
         let done = self.file.revoke(id).map(drop);
         self.look();
         done
     }
 
-    /// How much longer the token is good, if it does not last for ever.
+    /// Returns how much longer the token is valid, if it expires.
     pub(crate) fn time_left(&self, id: &str) -> Option<Millis> {
         let known = self.known();
         let held = known.entries.iter().find(|held| &*held.entry.id == id)?;
         held.entry.ends_at().map(|at| Millis(at.0.saturating_sub(Now::millis().0)))
     }
 
-    /// Is it a page's login?
+    /// Returns true if the token is a login of the web page.
     pub(crate) fn is_login(&self, id: &str) -> bool {
         self.known().entries.iter().any(|held| &*held.entry.id == id && held.entry.login_of.is_some())
     }
 
-    /// The tokens of one workspace that are still good.
+    /// Returns the ids of the valid tokens of one workspace.
     pub(crate) fn of_workspace(&self, slug: &str) -> Vec<String> {
         let known = self.known();
         let now = now();
@@ -170,12 +170,12 @@ impl Tokens {
         good.filter(|entry| entry.workspace.as_deref() == Some(slug)).map(|entry| entry.id.to_string()).collect()
     }
 
-    /// What the file says now; a `stat` when it has not changed.
+    /// Returns the tokens of the file. If it has not changed, this costs a `stat`.
     fn known(&self) -> MutexGuard<'_, Known> {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         let was_unreadable = known.unreadable;
         match known.refresh(&self.file) {
-            // Said once: a caller without a token must not be able to fill the log.
+            // Logged once: a caller without a token must not be able to fill the log.
             Err(error) if !was_unreadable => {
                 tracing::error!(%error, "only the host's own token is taken until this is mended");
             }
@@ -186,7 +186,7 @@ impl Tokens {
     }
 }
 
-/// What a page shows: the half in its cookie and the half that it keeps.
+/// Returns the token of a page: the half in its cookie and the half in its storage.
 pub(super) fn joined(cookie: &str, page: &str) -> String {
     format!("{cookie}.{page}")
 }

@@ -1,5 +1,5 @@
-//! `tokens.json`: the hashes of the tokens made besides the host's own, and their roles. Programs change it under a lock
-//! and replace it whole; a file that cannot be understood is never overwritten.
+//! `tokens.json`: the hashes and the roles of all tokens but the host's own. Programs change it under a lock and replace it
+//! whole; a file that cannot be understood is never overwritten.
 
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{self, ErrorKind, Read, Write};
@@ -10,20 +10,20 @@ use serde::{Deserialize, Serialize};
 
 use super::terms::{ID_PREFIX, LONGEST_LABEL, Terms, TokenEntry};
 
-/// With limits that version 1 did not have: an older wharf must not take such a token for an unlimited one.
-const VERSION: u32 = 2;
-/// What is written as long as no token has such a limit.
-const WITHOUT_LIMITS: u32 = 1;
-/// Every login looks at all of them; a thousand take some 20 µs.
-const MOST_TOKENS: usize = 1_000;
-/// Pages that one asker is logged in on; the oldest goes when another comes.
-const MOST_LOGINS: usize = 20;
+/// The version with limits that version 1 does not have: an older wharf must not take such a token for an unlimited one.
+const FILE_VERSION: u32 = 2;
+/// The version that is written while no token has such a limit.
+const VERSION_WITHOUT_LIMITS: u32 = 1;
+/// Every request compares its token with all of them; a thousand take about 20 µs.
+const MAX_TOKENS: usize = 1_000;
+/// Logins of one asker; the oldest is dropped for a new one.
+const MAX_LOGINS_PER_ASKER: usize = 20;
 /// 16 characters of five bits: 80 bits, as in other ids.
-const ID_LENGTH: usize = 16;
-/// Lets people and secret scanners see what it is.
+const ID_CHARS: usize = 16;
+/// Tells people and secret scanners that a text is a token.
 pub(super) const TOKEN_PREFIX: &str = "wharf_";
 /// 52 characters of five bits: 260 random bits.
-const TOKEN_LENGTH: usize = 52;
+const TOKEN_CHARS: usize = 52;
 
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -37,7 +37,7 @@ struct Head {
     version: u32,
 }
 
-/// A token that was just made. The text is nowhere else.
+/// A token that was just created. Its text is kept nowhere else.
 pub struct NewToken {
     pub text: String,
     pub entry: TokenEntry,
@@ -55,7 +55,7 @@ pub enum TokensFileError {
     Io { verb: &'static str, path: PathBuf, source: io::Error },
     #[error("{path} is damaged: {reason}; mend it, or move it away and make new tokens", path = path.display())]
     Damaged { path: PathBuf, reason: String },
-    #[error("{path} has version {version}, and this wharf knows version {VERSION}; use the newer wharf", path = path.display())]
+    #[error("{path} has version {version}, and this wharf knows version {FILE_VERSION}; use the newer wharf", path = path.display())]
     Newer { path: PathBuf, version: u32 },
     #[error("no token has the id {id:?}; see: wharf token list")]
     Unknown { id: String },
@@ -65,11 +65,11 @@ pub enum TokensFileError {
     AdminOfWorkspace,
     #[error("a token lasts longer than no time, and ten years at most; leave the ttl out for one that does not expire")]
     Ttl,
-    #[error("there are {MOST_TOKENS} tokens already; revoke one that is not used: wharf token list")]
+    #[error("there are {MAX_TOKENS} tokens already; revoke one that is not used: wharf token list")]
     Full,
 }
 
-/// The file of one state directory. It may not be there: then no token was made.
+/// The file of one state directory. If it does not exist, no token was created.
 #[derive(Clone, Debug)]
 pub struct TokensFile {
     path: PathBuf,
@@ -88,13 +88,13 @@ impl TokensFile {
         self.open()?.map_or_else(|| Ok(Vec::new()), |mut file| self.read(&mut file))
     }
 
-    /// Makes a token and adds it.
+    /// Creates a token and adds it.
     pub fn create(&self, terms: Terms) -> Result<NewToken, TokensFileError> {
-        let text = format!("{TOKEN_PREFIX}{}", wharf_host::random_text(TOKEN_LENGTH));
+        let text = format!("{TOKEN_PREFIX}{}", wharf_host::random_text(TOKEN_CHARS));
         self.create_as(terms, text)
     }
 
-    /// The same, with a text that nobody else can know.
+    /// Creates a token with this text, which must be secret and random.
     pub(super) fn create_as(&self, terms: Terms, text: String) -> Result<NewToken, TokensFileError> {
         terms.check()?;
         let _lock = self.lock()?;
@@ -102,17 +102,17 @@ impl TokensFile {
         if let Some(asker) = &terms.login_of {
             make_room(&mut tokens, asker);
         }
-        if tokens.len() >= MOST_TOKENS {
+        if tokens.len() >= MAX_TOKENS {
             return Err(TokensFileError::Full);
         }
-        let id = format!("{ID_PREFIX}{}", wharf_host::random_text(ID_LENGTH)).into();
+        let id = format!("{ID_PREFIX}{}", wharf_host::random_text(ID_CHARS)).into();
         let entry = terms.entry(id, &text);
         tokens.push(entry.clone());
         self.replace(tokens)?;
         Ok(NewToken { text, entry })
     }
 
-    /// Takes out all tokens whose time has run out.
+    /// Removes all tokens that have expired.
     pub fn revoke_expired(&self) -> Result<Vec<TokenEntry>, TokensFileError> {
         if self.open()?.is_none() {
             return Ok(Vec::new());
@@ -125,7 +125,7 @@ impl TokensFile {
         Ok(expired)
     }
 
-    /// Takes out the logins that this token asked for.
+    /// Removes the logins that this token asked for.
     pub(super) fn end_logins_of(&self, asker: &str) -> Result<(), TokensFileError> {
         if self.open()?.is_none() {
             return Ok(());
@@ -137,10 +137,10 @@ impl TokensFile {
         if tokens.len() == before { Ok(()) } else { self.replace(tokens) }
     }
 
-    /// Takes a token out: it opens nothing from now on.
+    /// Removes a token: it is refused from now on.
     pub fn revoke(&self, id: &str) -> Result<TokenEntry, TokensFileError> {
         let unknown = || TokensFileError::Unknown { id: id.to_owned() };
-        // Without a file there is perhaps no directory to lock either, and a wrong one must not be made.
+        // Without a file there may be no directory to lock either, and it must not be created for a wrong path.
         if self.open()?.is_none() {
             return Err(unknown());
         }
@@ -165,7 +165,7 @@ impl TokensFile {
         file.read_to_end(&mut text).map_err(self.failed("read"))?;
         let head: Head = wharf_json::read_own(&text).map_err(|error| self.damaged(&error))?;
         match head.version {
-            WITHOUT_LIMITS..=VERSION => {}
+            VERSION_WITHOUT_LIMITS..=FILE_VERSION => {}
             0 => return Err(self.damaged(&"there is no version 0")),
             version => return Err(TokensFileError::Newer { path: self.path.clone(), version }),
         }
@@ -179,17 +179,19 @@ impl TokensFile {
             if !ids.insert(id) {
                 return Err(self.damaged(&format!("the id {id:?} is there twice")));
             }
-            if content.version == WITHOUT_LIMITS && entry.is_limited() {
-                return Err(self.damaged(&format!("{id} has a limit that version {WITHOUT_LIMITS} does not have")));
+            if content.version == VERSION_WITHOUT_LIMITS && entry.is_limited() {
+                return Err(
+                    self.damaged(&format!("{id} has a limit that version {VERSION_WITHOUT_LIMITS} does not have"))
+                );
             }
         }
         Ok(content.tokens)
     }
 
-    /// Whole or not at all, and on the disk: a revoked token must not come back with a power cut.
+    /// Replaces the file atomically and syncs it: a revoked token must not come back after a power cut.
     fn replace(&self, tokens: Vec<TokenEntry>) -> Result<(), TokensFileError> {
         let write = || -> io::Result<()> {
-            let version = if tokens.iter().any(TokenEntry::is_limited) { VERSION } else { WITHOUT_LIMITS };
+            let version = if tokens.iter().any(TokenEntry::is_limited) { FILE_VERSION } else { VERSION_WITHOUT_LIMITS };
             let mut text = serde_json::to_vec_pretty(&Content { version, tokens })?;
             text.push(b'\n');
             let half = self.path.with_extension("new");
@@ -202,7 +204,7 @@ impl TokensFile {
         write().map_err(self.failed("write"))
     }
 
-    /// Held until it is dropped: two programs that change the file do so one after the other.
+    /// Locks the file until the guard is dropped: programs change it one after the other.
     fn lock(&self) -> Result<File, TokensFileError> {
         let lock = || -> io::Result<File> {
             if let Some(dir) = self.path.parent() {
@@ -226,12 +228,12 @@ impl TokensFile {
     }
 }
 
-/// Takes logins out that are over, and the oldest of this asker if there are many: nobody lists those, and nobody shall
-/// fill the file with them.
+/// Removes logins that have ended, and the oldest of this asker if there are many: no person lists logins, and they must
+/// not fill the file.
 fn make_room(tokens: &mut Vec<TokenEntry>, asker: &str) {
     tokens.retain(|entry| entry.login_of.is_none() || !entry.is_expired());
     let of_asker = |entry: &TokenEntry| entry.login_of.as_deref() == Some(asker);
-    let mut over = (tokens.iter().filter(|entry| of_asker(entry)).count() + 1).saturating_sub(MOST_LOGINS);
+    let mut over = (tokens.iter().filter(|entry| of_asker(entry)).count() + 1).saturating_sub(MAX_LOGINS_PER_ASKER);
     tokens.retain(|entry| {
         let goes = over > 0 && of_asker(entry);
         over -= usize::from(goes);

@@ -1,16 +1,16 @@
-//! Room for connections among the files that this process may open.
+//! The limit of files that this process may open.
 
 use wharf_host::{Limits, raise_open_files};
 
-/// An agent's pipes, its shim's socket, its log and what its start takes for a moment.
-const OF_A_SESSION: u64 = 8;
-/// The index, the listeners, the runtime, logs that are read.
-const BESIDES: u64 = 64;
+/// The files of a session: its agent's pipes, its shim's socket, its log and those that a start opens for a moment.
+const FILES_PER_SESSION: u64 = 8;
+/// Further files: the index, the listeners, the runtime, logs that are read.
+const OTHER_FILES: u64 = 64;
 
-/// Takes what the system gives, and says so if that is less than the limits promise.
+/// Raises the limit as far as the system allows, and warns if that is less than the configured limits may need.
 pub(crate) fn make_room(limits: &Limits) {
     let Some(files) = raise_open_files() else { return };
-    let needed = limits.connections as u64 + limits.sessions as u64 * OF_A_SESSION + BESIDES;
+    let needed = limits.connections as u64 + limits.sessions as u64 * FILES_PER_SESSION + OTHER_FILES;
     if files < needed {
         tracing::warn!(
             files,

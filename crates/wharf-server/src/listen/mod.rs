@@ -1,4 +1,4 @@
-//! Accepting connections: HTTP/1.1, HTTP/2 and WebSocket, on one port (with or without TLS) and on the local socket.
+//! Accepts connections: HTTP/1.1, HTTP/2 and WebSocket, on one port (with or without TLS) and on the local socket.
 
 mod files;
 mod place;
@@ -30,43 +30,42 @@ pub(crate) use place::{Door, Place};
 pub(crate) use tls::Tls;
 pub use tls::TlsError;
 
-/// For a client that does not say who it is; a setting can make it shorter or longer.
-const SILENCE: Duration = Duration::from_secs(30);
-/// An answer to a stranger that is still under way then may take this much longer.
-const LAST_ANSWER: Duration = Duration::from_secs(60);
+/// How long a client may stay without an identity, if `limits.silence` is off.
+const DEFAULT_SILENCE_TIMEOUT: Duration = Duration::from_secs(30);
+/// How much longer an answer may take that is under way to such a client.
+const LAST_ANSWER_TIMEOUT: Duration = Duration::from_secs(60);
 /// One event stream per session and some requests besides; hyper's default of 200 would end a busy client.
-const HTTP2_STREAMS: u32 = 2_000;
+const MAX_HTTP2_STREAMS: u32 = 2_000;
 
 /// A peer that leaves a ping unanswered for as long again is gone (rule 3.13).
-const HTTP2_PING: Duration = Duration::from_secs(20);
+const HTTP2_PING_INTERVAL: Duration = Duration::from_secs(20);
 
-/// So many are told at once that there is no place; more are closed without a word.
-const TURNED_AWAY: usize = 64;
-/// They have this long to ask and to hear it.
-const TURNED_AWAY_WITHIN: Duration = Duration::from_secs(5);
-/// Out of descriptors, waiting lets others close theirs; spinning would not.
-const PAUSE: Duration = Duration::from_millis(100);
-/// How often that is said.
-const SAY_EVERY: Duration = Duration::from_secs(10);
+/// Clients that are told at once that there are too many connections; further ones are closed without an answer.
+const MAX_REJECTIONS: usize = 64;
+/// How long such a client has to send a request and read the answer.
+const REJECTION_TIMEOUT: Duration = Duration::from_secs(5);
+/// The delay after a failed accept: without descriptors, waiting lets other connections close theirs.
+const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(100);
+/// How often a failed accept is logged.
+const ACCEPT_WARNING_INTERVAL: Duration = Duration::from_secs(10);
 
-/// Those that come faster than they are accepted wait here; the system's own default of 128 would turn a crowd away.
+/// Connections that wait to be accepted; with the system's default of 128, many clients at once would be refused.
 pub(crate) const BACKLOG: u32 = 4_096;
 
-/// Takes the address.
+/// Binds the address.
 pub(crate) fn bind(address: SocketAddr) -> io::Result<TcpListener> {
     let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
-    // A port of a host that has just ended is free.
+    // The port of a host that has just ended is usable at once.
     socket.set_reuseaddr(true)?;
     socket.bind(address)?;
     socket.listen(BACKLOG)
 }
 
-/// What connections are served with.
+/// The router and the limits that all connections share.
 #[derive(Debug)]
 struct Hall {
     router: Router,
     server: Builder<TokioExecutor>,
-    /// For those who find no place.
     turned_away: CountLimit,
     limit: usize,
     silence: Duration,
@@ -96,7 +95,7 @@ struct Arrival {
     tls: Option<Arc<Tls>>,
 }
 
-/// Where connections come in.
+/// A source of connections.
 trait Listener: Send + Sync + 'static {
     fn next(&self) -> impl Future<Output = io::Result<Arrival>> + Send;
 }
@@ -122,11 +121,12 @@ impl Listener for (UnixListener, Host) {
     }
 }
 
-/// Accepts until it is aborted. The socket has places of its own: whatever comes over the network, our own user gets in.
+/// Accepts connections until it is aborted. The socket has a limit of its own: our own user gets in, however many
+/// connections come over the network.
 pub(crate) async fn serve(doors: Doors, host: Host, router: Router, mut stopping: watch::Receiver<bool>) {
     let limits = host.config().limits.clone();
-    let turned_away = CountLimit::new(TURNED_AWAY);
-    let silence = limits.silence.std().unwrap_or(SILENCE);
+    let turned_away = CountLimit::new(MAX_REJECTIONS);
+    let silence = limits.silence.std().unwrap_or(DEFAULT_SILENCE_TIMEOUT);
     let server = server(&limits, silence);
     let hall = Arc::new(Hall { router, server, turned_away, limit: limits.connections, silence });
     let Doors { tcp, tls, unix } = doors;
@@ -142,38 +142,38 @@ fn server(limits: &Limits, silence: Duration) -> Builder<TokioExecutor> {
     let mut server = Builder::new(TokioExecutor::new());
     server.http1().timer(TokioTimer::new()).header_read_timeout(silence).max_buf_size(head);
     let mut http2 = server.http2();
-    http2.timer(TokioTimer::new()).max_concurrent_streams(HTTP2_STREAMS);
+    http2.timer(TokioTimer::new()).max_concurrent_streams(MAX_HTTP2_STREAMS);
     http2.max_header_list_size(u32::try_from(head).unwrap_or(u32::MAX));
-    http2.keep_alive_interval(HTTP2_PING).keep_alive_timeout(HTTP2_PING);
+    http2.keep_alive_interval(HTTP2_PING_INTERVAL).keep_alive_timeout(HTTP2_PING_INTERVAL);
     server
 }
 
-/// One listener's connections, each in a task of its own.
+/// Serves the connections of one listener, each in a task of its own.
 async fn accept(hall: Arc<Hall>, listener: impl Listener) {
-    let places = CountLimit::new(hall.limit);
+    let connections = CountLimit::new(hall.limit);
     let mut said_at: Option<Instant> = None;
     loop {
         match listener.next().await {
             Ok(arrival) => {
                 let hall = Arc::clone(&hall);
-                let crowded = places.max() - places.in_use() < hall.limit / 2;
-                let place = places.try_acquire();
-                // Agents' processes run as our own user. They may not take the last of its places.
-                if let Some(permit) = place.filter(|_| !crowded || !arrival.peer.is_agent()) {
+                let is_half_used = connections.max() - connections.in_use() < hall.limit / 2;
+                let permit = connections.try_acquire();
+                // Processes of agents run as our own user. They may take only half of its connections.
+                if let Some(permit) = permit.filter(|_| !is_half_used || !arrival.peer.is_agent()) {
                     tokio::spawn(async move { hall.admit(arrival, Place::new(permit)).await });
                 } else if let Some(permit) = hall.turned_away.try_acquire() {
                     tokio::spawn(async move {
-                        let _ = tokio::time::timeout(TURNED_AWAY_WITHIN, hall.turn_away(arrival)).await;
+                        let _ = tokio::time::timeout(REJECTION_TIMEOUT, hall.turn_away(arrival)).await;
                         drop(permit);
                     });
                 }
             }
             Err(error) => {
-                if said_at.is_none_or(|said_at| said_at.elapsed() >= SAY_EVERY) {
+                if said_at.is_none_or(|said_at| said_at.elapsed() >= ACCEPT_WARNING_INTERVAL) {
                     tracing::warn!(%error, "cannot accept a connection");
                     said_at = Some(Instant::now());
                 }
-                tokio::time::sleep(PAUSE).await;
+                tokio::time::sleep(ACCEPT_RETRY_DELAY).await;
             }
         }
     }
@@ -234,7 +234,7 @@ impl Hall {
                 tokio::select! {
                     ended = connection.as_mut() => ended,
                     () = place.claimed() => connection.await,
-                    () = tokio::time::sleep(LAST_ANSWER) => Ok(()),
+                    () = tokio::time::sleep(LAST_ANSWER_TIMEOUT) => Ok(()),
                 }
             }
         };
@@ -243,7 +243,7 @@ impl Hall {
         }
     }
 
-    /// Answers one request with why nothing is served.
+    /// Answers one request with 503: there are too many connections.
     async fn refuse(&self, stream: BoxedStream) {
         let limit = self.limit;
         let service = hyper::service::service_fn(move |_: hyper::Request<Incoming>| async move {

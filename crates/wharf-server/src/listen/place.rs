@@ -10,15 +10,15 @@ use crate::auth::Identity;
 use crate::fault::Fault;
 use crate::limits::{ServerLimits, TokenPermit};
 
-/// The way that a request came.
+/// The local end of a connection.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Door {
     pub(crate) tls: bool,
-    /// The address of ours that it came to; `None` for the socket.
+    /// The local address; `None` for the socket.
     pub(crate) address: Option<IpAddr>,
 }
 
-/// A connection's place under the limits. One that becomes a WebSocket keeps it: it outlives its HTTP exchange.
+/// A connection's permit under the limits. A WebSocket keeps it, since it outlives its HTTP exchange.
 #[derive(Clone, Debug)]
 pub(crate) struct Place(Arc<Held>);
 
@@ -35,7 +35,7 @@ impl Place {
         Self(Arc::new(Held { _permit: permit, tokens: Mutex::default(), known: watch::Sender::new(false) }))
     }
 
-    /// Counts the connection as this caller's too, from its first request on.
+    /// Counts the connection for the caller's token, from its first request on.
     pub(crate) fn claim(&self, limits: &ServerLimits, identity: &Identity) -> Result<(), Fault> {
         let mut tokens = self.0.tokens.lock().unwrap_or_else(PoisonError::into_inner);
         if !tokens.iter().any(|permit| *permit.key() == identity.token) {
@@ -45,7 +45,7 @@ impl Place {
         Ok(())
     }
 
-    /// Done when someone has said who they are.
+    /// Completes when a caller on this connection has an identity.
     pub(super) async fn claimed(&self) {
         let _ = self.0.known.subscribe().wait_for(|known| *known).await;
     }
@@ -63,7 +63,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_connection_counts_once_for_each_token_that_is_shown_on_it() {
+    async fn connection_counts_once_for_each_token_that_is_shown_on_it() {
         let limits = ServerLimits::new(&Limits { connections_per_token: 1, ..Limits::default() });
         let place = Place::new(CountLimit::new(1).try_acquire().unwrap());
         for token in ["tok_1", "tok_1", "tok_2", "tok_1"] {

@@ -11,10 +11,10 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio_rustls::TlsAcceptor;
 use wharf_host::TlsSettings;
 
-/// How often a handshake looks whether the files have changed: a certificate is renewed every few weeks.
-const LOOK_EVERY: Duration = Duration::from_secs(5);
+/// How often a handshake checks whether the files have changed: a certificate is renewed every few weeks.
+const CHECK_INTERVAL: Duration = Duration::from_secs(5);
 
-/// Why there is no TLS.
+/// The reason why TLS cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
     #[error("TLS needs a certificate and its key: {missing} is not set; give both --tls-cert and --tls-key")]
@@ -31,7 +31,7 @@ pub enum TlsError {
     Unusable { cert: PathBuf, key: PathBuf, why: String },
 }
 
-/// The files, and what was last read of them.
+/// The files, and the configuration that was last read from them.
 #[derive(Debug)]
 pub(crate) struct Tls {
     cert: PathBuf,
@@ -47,7 +47,7 @@ struct Held {
 }
 
 impl Tls {
-    /// `None` if no certificate is set.
+    /// Returns `None` if no certificate is configured.
     pub(crate) fn open(settings: &TlsSettings) -> Result<Option<Arc<Self>>, TlsError> {
         let (cert, key) = match (&settings.cert, &settings.key) {
             (None, None) => return Ok(None),
@@ -61,10 +61,11 @@ impl Tls {
         Ok(Some(Arc::new(Self { cert, key, held })))
     }
 
-    /// For the next connection. Files that have changed and cannot be used leave what was read before in force.
+    /// Returns the acceptor for the next connection. If the files have changed and cannot be used, the old certificate stays
+    /// in force.
     pub(super) fn acceptor(&self) -> TlsAcceptor {
         let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
-        if held.looked_at.elapsed() >= LOOK_EVERY {
+        if held.looked_at.elapsed() >= CHECK_INTERVAL {
             held.looked_at = Instant::now();
             self.look(&mut held);
         }
@@ -126,7 +127,7 @@ fn private_key(path: &Path) -> Result<PrivateKeyDer<'static>, TlsError> {
         if matches!(error, pem::Error::NoItemsFound) {
             return TlsError::Missing { what: "private key", label: "PRIVATE KEY", path: path.to_owned() };
         }
-        // Its words may quote the file, and this one is secret.
+        // The error may quote the file, which is secret.
         TlsError::Damaged { path: path.to_owned(), why: "the private key is cut off or garbled".to_owned() }
     })
 }

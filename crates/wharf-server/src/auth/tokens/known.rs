@@ -1,4 +1,4 @@
-//! What was read of `tokens.json`, and whether it has changed since.
+//! The tokens that were read from `tokens.json`, and whether the file has changed since.
 
 use std::fs::{File, Metadata};
 use std::io::ErrorKind;
@@ -8,16 +8,16 @@ use super::super::terms::{ID_PREFIX, TokenEntry};
 use super::super::tokens_file::{TokensFile, TokensFileError};
 use super::limit::{Limit, Moments, now};
 
-/// What was read last.
+/// The tokens that were read last.
 #[derive(Debug, Default)]
 pub(super) struct Known {
     stamp: Option<Stamp>,
     /// Held open so that no later file can get its inode number, and with it the same stamp.
     _held: Option<File>,
-    /// Of the last time that the file could be read.
+    /// From the last time that the file could be read.
     pub(super) entries: Vec<Held>,
     pub(super) unreadable: bool,
-    /// How often something was read.
+    /// How often the file was read with tokens in it, or lost them.
     pub(super) reads: u64,
 }
 
@@ -68,7 +68,7 @@ impl Known {
             self.unreadable = false;
             return Ok(());
         };
-        // The stamp is of what is read, and older than it: a change from now on gives another one.
+        // The stamp is taken before the content is read: a later change gives another stamp.
         let stamp = Stamp::of(&held.metadata().map_err(file.failed("look at"))?);
         let read = file.read(&mut held);
         if !matches!(read, Err(TokensFileError::Io { .. })) {
@@ -80,7 +80,7 @@ impl Known {
         Ok(())
     }
 
-    /// A token that was known keeps its end: reading the file again gives nobody more time.
+    /// Replaces the tokens. A token that was known keeps its end: reading the file again gives it no more time.
     fn take(&mut self, entries: Vec<TokenEntry>) {
         let (before, now) = (std::mem::take(&mut self.entries), now());
         let limit = |entry: &TokenEntry| {

@@ -1,4 +1,4 @@
-//! How long a token lasts, whatever happens to the clock.
+//! The lifetime of a token, which does not depend on changes of the clock.
 
 use std::time::{Duration, Instant};
 
@@ -7,11 +7,11 @@ use wharf_host::{Now, parse_timestamp};
 
 use super::super::terms::TokenEntry;
 
-/// The wall's clock, which people and programs set, and one that only goes on.
+/// The wall clock, which people and programs set, and the monotonic clock.
 pub(super) type Moments = (Millis, Instant);
 
-/// The end of a token's time: on the wall's clock, and on one that is not set, counted from when the token was first
-/// seen. Either ends it, so that a clock that is set back keeps no token alive.
+/// The end of a token: by the wall clock, and by the monotonic clock counted from when the token was first seen. The
+/// earlier one counts, so that a clock that is set back keeps no token alive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Limit {
     at: Millis,
@@ -44,7 +44,7 @@ mod tests {
     const HOUR: u64 = 3_600_000;
 
     #[test]
-    fn a_token_lasts_its_time_whatever_the_clock_is_set_to() {
+    fn token_ends_in_time_whatever_the_clock_is_set_to() {
         let terms = Terms { ttl: Some(Millis(HOUR)), ..Terms::new(Access::Observer) };
         let entry = terms.entry("tok_a".into(), "text");
         let (wall, steady) = now();

@@ -1,4 +1,4 @@
-//! Making, reading, changing and revoking tokens.
+//! Creates, reads, changes and revokes tokens.
 
 use std::os::unix::fs::PermissionsExt;
 
@@ -59,7 +59,7 @@ fn only_an_observers_token_limits_the_role_in_a_session() {
 }
 
 #[test]
-fn what_was_never_made_opens_nothing() {
+fn unknown_tokens_are_refused() {
     let place = Place::new();
     let tokens = place.tokens();
     let made = place.file().create(Terms::new(Access::Admin)).unwrap();

@@ -37,7 +37,7 @@ impl Pair {
 }
 
 #[test]
-fn a_pair_of_files_is_taken_and_none_is_no_tls() {
+fn pair_of_files_is_taken_and_no_files_mean_no_tls() {
     assert!(Pair::new().open().unwrap().is_some());
     assert!(Tls::open(&TlsSettings::default()).unwrap().is_none());
 }
@@ -76,7 +76,7 @@ fn each_fault_names_the_file_and_what_is_wrong_with_it() {
 }
 
 #[test]
-fn what_is_wrong_with_a_key_is_told_without_its_bytes() {
+fn error_of_a_damaged_key_does_not_show_its_bytes() {
     let pair = Pair::new();
     let text = std::fs::read_to_string(pair.key()).unwrap();
     let body = text.lines().nth(1).unwrap().to_owned();
