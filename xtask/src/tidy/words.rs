@@ -15,7 +15,7 @@ const TEST_NAME_OPENINGS: &[&str] =
 
 /// How many findings a folder may still have. Lower a number when you have rewritten some; never raise one.
 const REMAINING: &[(&str, usize)] =
-    &[("crates/wharf-host/src", 143), ("crates/wharf-server/src", 36), ("crates/wharf/src", 23)];
+    &[("crates/wharf-host/src", 127), ("crates/wharf-server/src", 1), ("crates/wharf/src", 23)];
 
 pub(super) fn check(repo: &Repo) -> Vec<Finding> {
     let mut by_folder: BTreeMap<PathBuf, Vec<Finding>> = BTreeMap::new();
