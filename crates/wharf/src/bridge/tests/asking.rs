@@ -98,7 +98,7 @@ fn a_fresh_permission_is_shown_however_much_it_is_like_an_earlier_one() {
 }
 
 #[test]
-fn another_host_waits_for_no_answer_of_before() {
+fn requests_of_a_replaced_host_are_cancelled() {
     let mut stage = Stage::opened();
     stage.frame(&ask(1, "a", Some(1)));
     stage.lose();
@@ -107,7 +107,7 @@ fn another_host_waits_for_no_answer_of_before() {
 }
 
 #[test]
-fn what_was_put_to_this_client_alone_is_void_at_once() {
+fn requests_for_this_client_alone_are_cancelled_with_the_connection() {
     let mut stage = Stage::opened();
     let read = r#"{"jsonrpc":"2.0","id":1,"method":"fs/read_text_file","params":{"sessionId":"sess_1","path":"/a"}}"#;
     assert_eq!(stage.frame(read).client, [read]);

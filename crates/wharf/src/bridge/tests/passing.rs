@@ -75,7 +75,7 @@ fn a_prompt_gets_a_key_unless_it_has_one() {
 }
 
 #[test]
-fn with_a_session_named_a_new_one_is_that_one() {
+fn session_new_resumes_the_session_of_the_option() {
     let mut stage = Stage::with(Some(S));
     let sent =
         stage.line(r#"{"jsonrpc":"2.0","id":"n","method":"session/new","params":{"cwd":"/é","mcpServers":[{}]}}"#);
@@ -90,7 +90,7 @@ fn with_a_session_named_a_new_one_is_that_one() {
 }
 
 #[test]
-fn what_a_text_frame_cannot_carry_is_answered_here() {
+fn lines_that_a_text_frame_cannot_hold_are_answered_by_the_bridge() {
     let mut stage = Stage::opened();
     let out = seen(stage.bridge.handle_line(Bytes::from_static(b"{\"x\":\"\xff\"}")));
     assert_eq!(out.to_client(0)["error"]["code"], -32700);

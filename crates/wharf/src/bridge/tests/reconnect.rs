@@ -77,7 +77,7 @@ fn a_prompt_without_an_answer_is_sent_again_with_its_key_and_answered_once() {
 }
 
 #[test]
-fn what_was_unanswered_is_repeated_if_that_does_no_harm() {
+fn unanswered_requests_are_resent_if_they_can_be_repeated() {
     let mut stage = Stage::opened();
     for (id, method) in [(10, "session/list"), (11, "session/new"), (12, "_vendor/launch"), (13, "authenticate")] {
         stage.line(&format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"{method}","params":{{}}}}"#));
@@ -91,7 +91,7 @@ fn what_was_unanswered_is_repeated_if_that_does_no_harm() {
 }
 
 #[test]
-fn what_the_client_says_meanwhile_waits_until_the_sessions_are_attached() {
+fn lines_wait_until_the_sessions_are_attached() {
     let mut stage = Stage::opened();
     stage.prompt(2, "cut");
     stage.lose();
@@ -118,7 +118,7 @@ fn an_initialize_without_an_answer_is_said_again_and_answered() {
     assert!(stage.restart().nothing());
 }
 
-/// What the last attach asked for besides.
+/// Returns the options that the bridge sent with its last attach.
 fn asked(stage: &mut Stage) -> Value {
     let attach = stage.restart();
     let asked = attach.to_host(0)["params"]["_meta"]["wharf"].clone();
@@ -197,7 +197,7 @@ fn an_answer_says_where_to_go_on_from_and_the_client_does_not_see_it() {
 }
 
 #[test]
-fn a_load_that_was_cut_goes_on_where_it_was() {
+fn interrupted_load_continues_after_the_last_frame() {
     let mut stage = Stage::opened();
     stage.chunk("live");
     stage.line(r#"{"jsonrpc":"2.0","id":2,"method":"session/load","params":{"sessionId":"sess_1"}}"#);
@@ -230,7 +230,7 @@ fn a_session_that_does_not_come_back_is_tried_again_when_it_is_needed() {
 }
 
 #[test]
-fn a_session_that_was_forgotten_is_the_hosts_to_refuse() {
+fn forgotten_session_is_refused_by_the_host() {
     let mut stage = Stage::opened();
     stage.prompt(2, "cut");
     let attach = stage.restart();
@@ -240,7 +240,7 @@ fn a_session_that_was_forgotten_is_the_hosts_to_refuse() {
 }
 
 #[test]
-fn a_second_loss_before_all_is_well_again_loses_nothing() {
+fn second_disconnect_during_a_reconnect_loses_no_message() {
     let mut stage = Stage::opened();
     stage.chunk("a");
     let prompt = stage.prompt(2, "cut twice");
