@@ -88,7 +88,7 @@ pub(super) fn follow_shim(
     shim: RegisteredShim,
     control: UnixStream,
     records: ProcessRecords,
-    worn: Option<TokenGuard>,
+    token: Option<TokenGuard>,
 ) -> (AgentProcess, StartReport) {
     let pid = shim.0;
     let (end, ends) = mpsc::channel(1);
@@ -119,7 +119,7 @@ pub(super) fn follow_shim(
         }
         records.remove(pid);
         // Before the waiters for the end hear of it: the token is of no use any more.
-        drop(worn);
+        drop(token);
         report.send_replace(Some(how));
     });
     (AgentProcess { shim: pid, pid: 0, end, exit }, news)

@@ -24,7 +24,7 @@ const TOKEN_RANDOM_CHARS: usize = 52;
 /// and only in memory.
 #[derive(Debug, Default)]
 pub(crate) struct AgentTokens {
-    worn: Mutex<HashMap<blake3::Hash, TokenHolder>>,
+    live: Mutex<HashMap<blake3::Hash, TokenHolder>>,
     /// Told whenever one was taken off.
     revoked: watch::Sender<()>,
 }
@@ -100,30 +100,30 @@ impl AgentTokens {
     /// In whose tree is this process? In the innermost, if there are several.
     pub(crate) fn find_by_process(&self, pid: u32) -> Option<AgentToken> {
         let above = process_table::process_and_ancestors(pid);
-        let worn = self.lock_live();
+        let live = self.lock_live();
         above.iter().find_map(|pid| {
-            let (digest, tree) = worn.iter().find(|(_, tree)| tree.root == *pid)?;
+            let (digest, tree) = live.iter().find(|(_, tree)| tree.root == *pid)?;
             Some(AgentToken { session: tree.session.clone(), digest: *digest })
         })
     }
 
     /// Does its process still live?
-    pub(crate) fn is_live(&self, badge: &AgentToken) -> bool {
-        self.lock_live().contains_key(&badge.digest)
+    pub(crate) fn is_live(&self, token: &AgentToken) -> bool {
+        self.lock_live().contains_key(&token.digest)
     }
 
     /// Done when its process does not live any more.
-    pub(crate) async fn wait_for_end(&self, badge: &AgentToken) {
-        let mut taken_off = self.revoked.subscribe();
-        while self.is_live(badge) {
-            if taken_off.changed().await.is_err() {
+    pub(crate) async fn wait_for_end(&self, token: &AgentToken) {
+        let mut revoked = self.revoked.subscribe();
+        while self.is_live(token) {
+            if revoked.changed().await.is_err() {
                 return;
             }
         }
     }
 
     fn lock_live(&self) -> MutexGuard<'_, HashMap<blake3::Hash, TokenHolder>> {
-        self.worn.lock().unwrap_or_else(PoisonError::into_inner)
+        self.live.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -131,28 +131,28 @@ impl AgentTokens {
 mod tests {
     use super::*;
 
-    fn issuer() -> TokenIssuer {
+    fn new_issuer() -> TokenIssuer {
         TokenIssuer { tokens: Arc::default(), session: SessionId::new("sess_1") }
     }
 
     #[test]
     fn a_token_is_good_while_its_process_lives_and_is_kept_nowhere() {
-        let wearer = issuer();
-        let (worn, token) = wearer.issue_token();
-        let badge = wearer.tokens.find_by_token(&token).unwrap();
-        assert_eq!(badge.session().as_str(), "sess_1");
-        assert!(!format!("{:?} {badge:?} {worn:?}", wearer.tokens).contains(&token[TOKEN_PREFIX.len()..]));
-        drop(worn);
-        assert_eq!(wearer.tokens.find_by_token(&token), None);
-        assert!(!wearer.tokens.is_live(&badge));
+        let issuer = new_issuer();
+        let (guard, token) = issuer.issue_token();
+        let known = issuer.tokens.find_by_token(&token).unwrap();
+        assert_eq!(known.session().as_str(), "sess_1");
+        assert!(!format!("{:?} {known:?} {guard:?}", issuer.tokens).contains(&token[TOKEN_PREFIX.len()..]));
+        drop(guard);
+        assert_eq!(issuer.tokens.find_by_token(&token), None);
+        assert!(!issuer.tokens.is_live(&known));
     }
 
     #[tokio::test]
-    async fn who_waits_for_a_badge_hears_of_its_own_end() {
-        let wearer = issuer();
-        let ((one, token), (other, _)) = (wearer.issue_token(), wearer.issue_token());
-        let badge = wearer.tokens.find_by_token(&token).unwrap();
-        let gone = wearer.tokens.wait_for_end(&badge);
+    async fn waiting_for_a_token_ends_with_its_own_process_only() {
+        let issuer = new_issuer();
+        let ((one, token), (other, _)) = (issuer.issue_token(), issuer.issue_token());
+        let known = issuer.tokens.find_by_token(&token).unwrap();
+        let gone = issuer.tokens.wait_for_end(&known);
         tokio::pin!(gone);
         drop(other);
         let early = tokio::select! {
@@ -167,22 +167,22 @@ mod tests {
 
     #[test]
     fn every_start_has_a_token_of_its_own() {
-        let wearer = issuer();
-        let ((_one, first), (_two, second)) = (wearer.issue_token(), wearer.issue_token());
+        let issuer = new_issuer();
+        let ((_one, first), (_two, second)) = (issuer.issue_token(), issuer.issue_token());
         assert_ne!(first, second);
-        assert_ne!(wearer.tokens.find_by_token(&first), wearer.tokens.find_by_token(&second));
+        assert_ne!(issuer.tokens.find_by_token(&first), issuer.tokens.find_by_token(&second));
     }
 
     #[test]
-    fn a_process_wears_the_badge_of_the_tree_that_it_is_in() {
-        let wearer = issuer();
-        let (worn, _) = wearer.issue_token();
+    fn process_has_the_token_of_the_tree_that_it_is_in() {
+        let issuer = new_issuer();
+        let (guard, _) = issuer.issue_token();
         let own = std::process::id();
-        assert_eq!(wearer.tokens.find_by_process(own), None);
+        assert_eq!(issuer.tokens.find_by_process(own), None);
         let ancestry = process_table::process_and_ancestors(own);
-        worn.set_root(ancestry[1]);
-        assert_eq!(wearer.tokens.find_by_process(own).unwrap().session().as_str(), "sess_1");
+        guard.set_root(ancestry[1]);
+        assert_eq!(issuer.tokens.find_by_process(own).unwrap().session().as_str(), "sess_1");
         // The tests' runner may be the first process of its namespace: then there is none above it.
-        assert!(ancestry[2..].iter().all(|above| wearer.tokens.find_by_process(*above).is_none()));
+        assert!(ancestry[2..].iter().all(|above| issuer.tokens.find_by_process(*above).is_none()));
     }
 }

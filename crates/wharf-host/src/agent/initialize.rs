@@ -136,7 +136,7 @@ pub(crate) async fn launch_and_initialize(
     let blank = InitializeResponse { frame: Raw::new_checked_before(Bytes::new()), traits: AgentTraits::default() };
     let early = EarlyFrames::default();
     let (next_id, timeout) = (1, launch.timeout);
-    let mut greeted = InitializedAgent {
+    let mut agent = InitializedAgent {
         process,
         reader,
         outbox,
@@ -151,10 +151,10 @@ pub(crate) async fn launch_and_initialize(
     let params = format!(
         r#"{{"protocolVersion":1,"clientCapabilities":{capabilities},"clientInfo":{{"name":"wharf","title":"Wharf","version":"{version}"}}}}"#
     );
-    let answer = greeted.send_and_wait("initialize", rpc::request(0, "initialize", params), 0).await?;
-    greeted.initialize_response = InitializeResponse::from_frame(answer)
+    let answer = agent.send_and_wait("initialize", rpc::request(0, "initialize", params), 0).await?;
+    agent.initialize_response = InitializeResponse::from_frame(answer)
         .map_err(|error| StartFailure::new(format!("the agent's answer to `initialize` cannot be used: {error}")))?;
-    Ok(greeted)
+    Ok(agent)
 }
 
 impl InitializedAgent {

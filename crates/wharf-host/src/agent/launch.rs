@@ -59,7 +59,12 @@ impl Launch {
     /// Starts the agent. The error names the command.
     pub(crate) async fn run(&self) -> Result<LaunchedAgent, String> {
         let (process, stdin, stdout, stderr) = self.run_piped().await?;
-        Ok(LaunchedAgent { process, reader: FrameReader::new(stdout, self.frame_limit), outbox: outbox(stdin), stderr })
+        Ok(LaunchedAgent {
+            process,
+            reader: FrameReader::new(stdout, self.frame_limit),
+            outbox: Outbox::new(stdin),
+            stderr,
+        })
     }
 
     /// Starts a command and returns its pipes as they are.
@@ -94,19 +99,19 @@ impl Launch {
         self.check_cwd()?;
         let name = self.program_name();
         let (ours, theirs) = StdUnixStream::pair().map_err(|e| format!("cannot make a socket for the shim: {e}"))?;
-        let (worn, token) = self.token_issuer.as_ref().map(TokenIssuer::issue_token).unzip();
+        let (guard, token) = self.token_issuer.as_ref().map(TokenIssuer::issue_token).unzip();
         let child = self.spawn_shim(&theirs, stdio, token.as_deref());
         let mut child = child.map_err(|e| format!("cannot start the shim of `{name}`: {e}"))?;
         drop(theirs);
         let pipes = (child.stdin.take(), child.stdout.take(), child.stderr.take());
         let shim = RegisteredShim(child.id().unwrap_or_default());
-        if let Some(worn) = &worn {
-            worn.set_root(shim.0);
+        if let Some(guard) = &guard {
+            guard.set_root(shim.0);
         }
         let control = to_async_stream(ours).map_err(|e| format!("cannot watch the shim of `{name}`: {e}"))?;
         self.records.add(shim.0, &self.tag);
         // From here on the tree is followed: if this future is dropped, the tree is ended.
-        let (process, started) = follow_shim(child, shim, control, self.records.clone(), worn);
+        let (process, started) = follow_shim(child, shim, control, self.records.clone(), guard);
         match tokio::time::timeout(SHIM_START_TIMEOUT, started).await {
             Ok(Ok(Ok(pid))) => Ok((pipes, process.with_pid(pid))),
             Ok(Ok(Err(why))) => Err(format!("cannot run `{name}`: {why}; is it installed and on the PATH?")),
@@ -138,8 +143,8 @@ impl Launch {
         command.envs(open_files_limit::original_limit().map(|before| (open_files_limit::LIMIT_VARIABLE, before)));
         // Last, so that nobody else says who it is: neither a caller nor an adapter, nor an agent that our host is run by.
         command.env_remove(agent_token::SESSION_VARIABLE).env_remove(agent_token::TOKEN_VARIABLE);
-        if let (Some(wearer), Some(token)) = (&self.token_issuer, token) {
-            command.env(agent_token::SESSION_VARIABLE, wearer.session.as_str()).env(agent_token::TOKEN_VARIABLE, token);
+        if let (Some(issuer), Some(token)) = (&self.token_issuer, token) {
+            command.env(agent_token::SESSION_VARIABLE, issuer.session.as_str()).env(agent_token::TOKEN_VARIABLE, token);
         }
         command.stdin(stdin).stdout(stdout).stderr(stderr);
         // Its own group: a Ctrl-C at the terminal is for the host, which ends its agents in order.
@@ -158,10 +163,6 @@ impl Launch {
 fn to_async_stream(stream: StdUnixStream) -> io::Result<UnixStream> {
     stream.set_nonblocking(true)?;
     UnixStream::from_std(stream)
-}
-
-fn outbox(stdin: ChildStdin) -> Outbox {
-    Outbox::new(stdin)
 }
 
 /// Splits a command line as a shell would, without running one.

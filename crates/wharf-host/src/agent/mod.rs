@@ -1,4 +1,4 @@
-//! Agent processes: started under a shim, greeted, given a session, and ended with everything they started.
+//! Agent processes: started under a shim, initialized, given a session, and ended with everything that they started.
 
 mod agent_process;
 pub mod agent_token;

@@ -52,15 +52,15 @@ pub(crate) struct OpenedAgent {
 
 /// Opens the session.
 pub(crate) async fn open_session(
-    mut greeted: InitializedAgent,
+    mut agent: InitializedAgent,
     opening: &SessionOpening,
 ) -> Result<OpenedAgent, StartFailure> {
-    let id = greeted.take_id();
+    let id = agent.take_id();
     let (method, request) = build_open_request(opening, id)?;
     if opening.how != StartKind::New {
-        greeted.drop_replay();
+        agent.drop_replay();
     }
-    let answer = greeted
+    let answer = agent
         .send_and_wait(method, request, id)
         .await
         .map_err(|failure| explain_unknown_session(failure, opening.how))?;
@@ -72,19 +72,18 @@ pub(crate) async fn open_session(
         (Some(known), None) => known.clone(),
         (None, None) => return Err(StartFailure::new(format!("the agent answered `{method}` without a sessionId"))),
     };
-    if greeted.initialize_response.traits.ready {
-        greeted.send_ready(&agent_session);
+    if agent.initialize_response.traits.ready {
+        agent.send_ready(&agent_session);
     }
     if opening.how != StartKind::New {
-        greeted.early.drop_outdated_settings(&answer);
-        greeted.wait_for_replay_end(opening.quiet).await?;
+        agent.early.drop_outdated_settings(&answer);
+        agent.wait_for_replay_end(opening.quiet).await?;
     }
     // Also of a fresh session, which takes the place of another.
-    let settings = restore_settings(&mut greeted, &agent_session, &answer, opening.wanted.clone()).await?;
-    let InitializedAgent { process, reader, outbox, stderr, initialize_response: introduction, early, next_id, .. } =
-        greeted;
+    let settings = restore_settings(&mut agent, &agent_session, &answer, opening.wanted.clone()).await?;
+    let InitializedAgent { process, reader, outbox, stderr, initialize_response, early, next_id, .. } = agent;
     let answer = Raw::new_checked_before(frame::one_line(answer));
-    let traits = introduction.traits;
+    let traits = initialize_response.traits;
     Ok(OpenedAgent { process, reader, outbox, stderr, agent_session, traits, answer, settings, early, next_id })
 }
 
@@ -150,7 +149,7 @@ fn build_reopen_request(
 
 /// Sets what differs from what was in force, until nothing does, and returns the settings that the agent has then.
 async fn restore_settings(
-    greeted: &mut InitializedAgent,
+    agent: &mut InitializedAgent,
     session: &str,
     answer: &[u8],
     wanted: Vec<AgentSetting>,
@@ -160,17 +159,17 @@ async fn restore_settings(
     let mut restoration = Restoration::new(wanted);
     let mut looked_at = 0;
     loop {
-        for frame in greeted.early.frames.iter().skip(looked_at) {
+        for frame in agent.early.frames.iter().skip(looked_at) {
             if let Some(kind) = frame::scan(frame).ok().and_then(|envelope| envelope.update) {
                 // A report that cannot be read is a fault of the agent, which the session's task notes.
                 let _ = reported.take_update(kind, frame);
             }
         }
-        looked_at = greeted.early.frames.len();
+        looked_at = agent.early.frames.len();
         match restoration.next(&reported) {
             Step::Done => return Ok(reported.into_in_force()),
             Step::Set(request) => {
-                let answer = greeted.require_setting(&request, session).await?;
+                let answer = agent.require_setting(&request, session).await?;
                 let result = Json::parse(&answer).and_then(|answer| answer.at(&["result", "configOptions"]));
                 match result {
                     Ok(Some(list)) => reported.take_options(list),
