@@ -38,7 +38,7 @@ pub struct Descriptor {
     /// The agent is held because the log cannot be written (rule 10.5).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub paused: Option<PauseReason>,
-    /// What went wrong, for a person.
+    /// The reason of the failure, for a person.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
     /// The session whose agent started this one.
@@ -47,7 +47,7 @@ pub struct Descriptor {
     /// How many sessions are above it; 0 for one that a user started.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub depth: usize,
-    /// What its processes use; only while they are there and can be measured.
+    /// The memory and CPU time of its processes; only present while they run and can be measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resources: Option<Resources>,
     /// For the host alone.
@@ -56,7 +56,7 @@ pub struct Descriptor {
     /// Since when the first of the prompts has waited; for the host alone.
     #[serde(skip)]
     pub(crate) queued_since: Option<Millis>,
-    /// Those above it, the first of all first.
+    /// The ids of its ancestors, the topmost first.
     #[serde(skip)]
     pub(crate) lineage: Vec<SessionId>,
 }
@@ -66,7 +66,7 @@ const fn is_zero(depth: &usize) -> bool {
     *depth == 0
 }
 
-/// What the processes of a session use: its agent's, and all that those started.
+/// Memory and CPU time of a session's processes: the agent and everything that it started.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Resources {

@@ -1,6 +1,6 @@
 //! Secrets that look like secrets, taken out of text (rule 10.6). Conservative: what is not surely one stays.
 
-/// What stands in for a secret.
+/// The text that replaces a secret.
 const GONE: &str = "[redacted]";
 
 /// A kind of secret: how it begins, and what must follow.
@@ -79,7 +79,7 @@ impl Redactor {
         words(line)
     }
 
-    /// What came before has nothing to do with what follows.
+    /// Forgets an open key block: the lines that follow belong to another text.
     pub fn reset(&mut self) {
         self.key = 0;
     }

@@ -89,7 +89,7 @@ impl Registry {
     pub(crate) fn let_go(&self, shared: &Arc<Shared>) {
         let cold = cold(shared);
         let mut sessions = self.sessions.write().unwrap_or_else(PoisonError::into_inner);
-        // One that was forgotten stays so.
+        // A session that was deleted is not added again.
         if let Some(known) = sessions.get_mut(&shared.id) {
             *known = cold;
         }

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 /// Variables of one caller that are looked at; far more than a person's shell has.
 const MOST: usize = 1_000;
-/// What all that are passed on may have together. The system's own limit for one is 128 KiB.
+/// Bounds the bytes of all variables together that an agent gets from a caller. The system's own limit for one variable
+/// is 128 KiB.
 const BYTES: usize = 96 << 10;
 
 /// May this be a variable's name?
@@ -20,7 +21,8 @@ pub fn is_always_passed(name: &str) -> bool {
     matches!(name, "PATH" | "LANG" | "LANGUAGE") || name.starts_with("LC_")
 }
 
-/// What of `given` an agent gets whose adapter (or the configuration) names `named`.
+/// Returns the variables of `given` that are passed on to an agent: those that are always passed and those in `named`,
+/// the list of its adapter or of the configuration.
 pub(crate) fn passed(given: &BTreeMap<String, String>, named: &[String]) -> BTreeMap<String, String> {
     let wanted = |name: &str| is_always_passed(name) || named.iter().any(|known| known == name);
     let mut room = BYTES;

@@ -13,7 +13,7 @@ use super::manifest::Manifest;
 
 /// A registry over this is not one.
 const LONGEST: u64 = 16 << 20;
-/// What tells a manifest that was imported from one that a person wrote.
+/// The tag that tells an imported manifest from one that a person wrote.
 const MARK: &str = "imported";
 
 #[derive(Debug, thiserror::Error)]
@@ -26,7 +26,7 @@ pub enum ImportError {
     Unwritable { path: PathBuf, why: String },
 }
 
-/// What became of the registry's agents.
+/// The result of an import: which of the registry's agents have a manifest now.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ImportReport {
     pub imported: Vec<String>,

@@ -37,7 +37,7 @@ pub struct AdapterInfo {
     pub installed: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bin_path: Option<PathBuf>,
-    /// What the program says; only asked for when checking.
+    /// The version that the program prints; only present if the program was run for it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bin_version: Option<String>,
     /// Is that in the manifest's range?
@@ -49,7 +49,7 @@ pub struct AdapterInfo {
     pub login_hint: Option<String>,
     /// Variables of whoever starts it that it gets, besides those that every agent gets.
     pub variables: Vec<String>,
-    /// What stands in the way of a start or is odd, as sentences.
+    /// Obstacles to a start, and oddities, as sentences.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub missing: Vec<String>,
     pub modes: Vec<ModeInfo>,

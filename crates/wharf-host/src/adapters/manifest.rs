@@ -79,11 +79,11 @@ pub(crate) struct Manifest {
     /// Was it made from an ACP registry?
     pub(super) imported: bool,
     pub(super) sandbox: SandboxSettings,
-    /// What is in it and not heeded.
+    /// Parts of the manifest that Wharf ignores.
     pub(super) warnings: Vec<String>,
 }
 
-/// What the agent needs to be logged in.
+/// How a user logs in to the agent.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Auth {
     pub(super) variables: Vec<String>,
@@ -136,7 +136,7 @@ impl Manifest {
         Ok(manifest)
     }
 
-    /// What must hold between fields.
+    /// Checks the conditions that span several fields.
     fn fits(&self, root: &Node<'_>) -> Result<(), Wrong> {
         match self.protocol {
             "acp" => drop(root.need("acp")?.text()?),
@@ -193,7 +193,7 @@ impl Manifest {
     }
 }
 
-/// What stands between the first line, `---`, and the next such line.
+/// Returns the text between the first line, `---`, and the next such line.
 fn front_matter(text: &str) -> Option<&str> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let rest = text.strip_prefix("---\n").or_else(|| text.strip_prefix("---\r\n"))?;
@@ -273,7 +273,7 @@ fn once<'a>(field: &str, mut ids: impl Iterator<Item = &'a str>) -> Result<(), W
     }
 }
 
-/// What is in the manifest and changes nothing.
+/// Returns a warning for each part of the manifest that has no effect.
 fn unknown(root: &Node<'_>) -> Result<Vec<String>, Wrong> {
     let unknown = root.object()?.keys().filter(|name| !KNOWN.contains(&name.as_str()));
     Ok(unknown.map(|name| format!("the field {name:?} is not known and ignored")).collect())

@@ -98,7 +98,7 @@ impl Adapters<'_> {
         }
     }
 
-    /// What of a caller's variables the agent gets.
+    /// Returns the variables of a caller that the agent gets.
     pub fn environment(&self, agent: &Launchable, given: &BTreeMap<String, String>) -> BTreeMap<String, String> {
         environment::passed(given, &self.variables(agent))
     }
@@ -228,7 +228,8 @@ impl Adapters<'_> {
         })
     }
 
-    /// What holds for this adapter. Its own setting decides; else it is asked for by `[sandbox]` or by its manifest.
+    /// Returns the sandbox settings of this adapter. Its own setting decides; without one, `[sandbox]` or its manifest
+    /// can ask for the sandbox.
     fn sandbox(&self, slug: &str, manifest: Option<&SandboxSettings>) -> SandboxSettings {
         let general = manifest.map_or_else(|| self.config.sandbox.clone(), |stated| self.config.sandbox.with(stated));
         let Some(own) = self.config.agents.get(slug).map(|agent| &agent.sandbox) else { return general };

@@ -104,7 +104,7 @@ impl<'a> Node<'a> {
     }
 }
 
-/// What is there if the member is.
+/// Reads the member if it is present.
 pub(super) fn optional<'a, T>(
     node: &Node<'a>,
     name: &str,

@@ -5,10 +5,10 @@ use serde_json::Value;
 use super::node::{Node, Wrong, optional};
 use crate::config::{SandboxMode, SandboxSettings};
 
-/// What is heeded of a mapping. AIP-45 leaves its members to the host.
+/// The members of a `sandbox` mapping that Wharf applies. AIP-45 leaves them to the host.
 const KNOWN: &[&str] = &["mode", "writable", "hidden", "readable"];
 
-/// What is to hold, and what is stated in vain.
+/// Returns the settings that Wharf applies, and a warning that names the rest.
 pub(super) fn read(node: &Node<'_>) -> Result<(SandboxSettings, Option<String>), Wrong> {
     match node.value() {
         Value::Object(block) => {

@@ -1,4 +1,4 @@
-//! A running agent process as the host holds it: how to end it, and how it ended.
+//! The host's handle to a running agent process: it ends the process and reports its exit.
 
 use std::process::ExitStatus;
 use std::time::Duration;
@@ -71,7 +71,7 @@ impl AgentProcess {
     }
 }
 
-/// How long the last words of a shim may take to be read. They are there already.
+/// How long reading the last reports of a shim may take. They are in the socket already.
 const LAST_REPORT_TIMEOUT: Duration = Duration::from_secs(1);
 /// How long a shim may take beyond the grace period that it gives its tree. An agent can disable its own shim (stop it,
 /// take its files away), so the host ends the tree itself then.

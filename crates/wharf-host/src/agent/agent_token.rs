@@ -1,5 +1,5 @@
-//! Which session a process of ours belongs to: a badge for each tree that is started, known by a token in its
-//! environment and by the root of the tree (rule 10.1).
+//! Agent tokens: they tell to which session a process belongs. Each process tree that the host starts gets a token in
+//! its environment; the host also recognises the tree by its root (rule 10.1).
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -10,22 +10,22 @@ use wharf_core::SessionId;
 use super::process_table;
 use crate::ids::random_text;
 
-/// The session's id, for the agent and all that it starts.
+/// The environment variable with the session's id, for the agent and all that it starts.
 pub const SESSION_VARIABLE: &str = "WHARF_SESSION";
-/// The token of this very process tree.
+/// The environment variable with the token of this very process tree.
 pub const TOKEN_VARIABLE: &str = "WHARF_TOKEN";
 
-/// How an agent's token begins, so that people and redaction know one when they see it.
+/// The beginning of every agent token, by which people and the redaction of output recognise one.
 const TOKEN_PREFIX: &str = "wharf_agent_";
 /// 52 characters of five bits: 260 random bits.
 const TOKEN_RANDOM_CHARS: usize = 52;
 
-/// Every badge that is worn. The tokens themselves are nowhere but in the processes' environment: their hashes are here,
-/// and only in memory.
+/// All live agent tokens. The tokens themselves are nowhere but in the processes' environment: only their hashes are
+/// kept here, in memory.
 #[derive(Debug, Default)]
 pub(crate) struct AgentTokens {
     live: Mutex<HashMap<blake3::Hash, TokenHolder>>,
-    /// Told whenever one was taken off.
+    /// Changes whenever a token ends.
     revoked: watch::Sender<()>,
 }
 
@@ -36,7 +36,7 @@ struct TokenHolder {
     root: u32,
 }
 
-/// Says that its bearer is of the agent of a session, for as long as that agent's process lives.
+/// A recognised token: its bearer belongs to the agent of a session for as long as that agent's process lives.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct AgentToken {
     session: SessionId,
@@ -49,14 +49,14 @@ impl AgentToken {
     }
 }
 
-/// For whom badges are made: goes with whatever is started for a session.
+/// Issues tokens for the processes that are started for one session.
 #[derive(Clone, Debug)]
 pub(crate) struct TokenIssuer {
     pub(crate) tokens: Arc<AgentTokens>,
     pub(crate) session: SessionId,
 }
 
-/// A badge as the process has it. Dropping it ends the badge.
+/// Keeps a token live. Dropping it ends the token.
 #[derive(Debug)]
 pub(crate) struct TokenGuard {
     tokens: Arc<AgentTokens>,
@@ -64,7 +64,7 @@ pub(crate) struct TokenGuard {
 }
 
 impl TokenIssuer {
-    /// A new badge, and the token for the environment of its process.
+    /// Makes a token. Returns its guard, and its text for the environment of the process.
     pub(crate) fn issue_token(&self) -> (TokenGuard, String) {
         let token = format!("{TOKEN_PREFIX}{}", random_text(TOKEN_RANDOM_CHARS));
         let digest = blake3::hash(token.as_bytes());
@@ -74,7 +74,7 @@ impl TokenIssuer {
 }
 
 impl TokenGuard {
-    /// Now its process is there.
+    /// Notes the root of the token's process tree, once the shim runs.
     pub(crate) fn set_root(&self, shim: u32) {
         if let Some(tree) = self.tokens.lock_live().get_mut(&self.digest) {
             tree.root = shim;
@@ -90,14 +90,14 @@ impl Drop for TokenGuard {
 }
 
 impl AgentTokens {
-    /// Whose token is this? Looked up by its hash, about which the time that it takes can tell nothing that helps to
-    /// find a token.
+    /// Returns the live token that hashes like `token`. The lookup is by hash, so its duration reveals nothing that
+    /// helps to guess a token.
     pub(crate) fn find_by_token(&self, token: &str) -> Option<AgentToken> {
         let digest = blake3::hash(token.as_bytes());
         self.lock_live().get(&digest).map(|tree| AgentToken { session: tree.session.clone(), digest })
     }
 
-    /// In whose tree is this process? In the innermost, if there are several.
+    /// Returns the token of the innermost process tree that holds this process.
     pub(crate) fn find_by_process(&self, pid: u32) -> Option<AgentToken> {
         let above = process_table::process_and_ancestors(pid);
         let live = self.lock_live();
@@ -107,12 +107,12 @@ impl AgentTokens {
         })
     }
 
-    /// Does its process still live?
+    /// Tells whether the token's process still lives.
     pub(crate) fn is_live(&self, token: &AgentToken) -> bool {
         self.lock_live().contains_key(&token.digest)
     }
 
-    /// Done when its process does not live any more.
+    /// Waits until the token's process has ended.
     pub(crate) async fn wait_for_end(&self, token: &AgentToken) {
         let mut revoked = self.revoked.subscribe();
         while self.is_live(token) {

@@ -16,13 +16,13 @@ use super::outbox::Outbox;
 use super::stderr::StderrTail;
 use crate::frame::{self, Envelope, FrameKind, FrameLine, FrameReader};
 
-/// What may pile up before `session/new` is answered: several agents send commands and modes early, one of them half
-/// a megabyte.
+/// Bounds the frames that are kept before `session/new` is answered: several agents send commands and modes early, one
+/// of them half a megabyte.
 const MAX_EARLY_BYTES: usize = 16 << 20;
-/// How long a dead agent's shim may take to tidy up before we stop waiting for its exit code.
+/// How long a dead agent's shim may take to end its tree before the host stops waiting for the exit code.
 const EXIT_TIMEOUT: Duration = Duration::from_secs(7);
 
-/// What an agent said of itself.
+/// An agent's response to `initialize`.
 #[derive(Clone, Debug)]
 pub struct InitializeResponse {
     /// The response frame to `initialize` as it came.
@@ -36,7 +36,8 @@ impl InitializeResponse {
         Ok(Self { traits: read_traits(&answer)?, frame: Raw::new_checked_before(answer) })
     }
 
-    /// For a caller for whom no agent is started, where none has spoken yet: Wharf's own name, and nothing promised.
+    /// Returns the response for a client before any agent has answered `initialize`: Wharf's own name, and no
+    /// capabilities.
     pub fn without_agent() -> Self {
         let version = env!("CARGO_PKG_VERSION");
         let info = format!(r#"{{"name":"wharf","title":"Wharf","version":"{version}"}}"#);
@@ -57,22 +58,22 @@ pub(crate) struct InitializedAgent {
     pub(crate) early: EarlyFrames,
     pub(super) next_id: u64,
     timeout: Option<Duration>,
-    /// When it has to be up: the time is for all of a start, however many requests that takes.
+    /// The end of the time for the whole start, however many requests that takes.
     deadline: Option<Instant>,
 }
 
-/// What came while an answer was awaited.
+/// Frames and faults that arrived while an answer was awaited.
 #[derive(Debug, Default)]
 pub(crate) struct EarlyFrames {
     pub(crate) frames: Vec<Bytes>,
     pub(crate) faults: Vec<(Fault, String)>,
     bytes: usize,
-    /// Content is dropped as it comes: the agent repeats what the log has.
+    /// True while content is dropped because the agent repeats a session that the log has.
     drops_content: bool,
     dropped: usize,
 }
 
-/// Why an agent could not be brought up.
+/// The reason why an agent could not be started.
 #[derive(Clone, Debug)]
 pub struct StartFailure {
     pub message: String,
@@ -122,7 +123,7 @@ impl From<crate::adapters::AdapterError> for StartFailure {
     }
 }
 
-/// Starts an agent and greets it. `capabilities` is the JSON of `clientCapabilities`.
+/// Starts an agent and sends `initialize`. `capabilities` is the JSON of `clientCapabilities`.
 pub(crate) async fn launch_and_initialize(
     launch: &Launch,
     capabilities: &str,
@@ -186,7 +187,7 @@ impl InitializedAgent {
         }
     }
 
-    /// The time for what follows begins now.
+    /// Restarts the time limit for the requests that follow.
     pub(crate) fn restart_deadline(&mut self) {
         self.deadline = self.timeout.map(|limit| Instant::now() + limit);
     }
@@ -216,13 +217,14 @@ impl InitializedAgent {
         let _ = self.outbox.send_frame(frame);
     }
 
-    /// From here on content is dropped that an agent repeats when it loads or resumes: the log has it already. State
-    /// updates stay.
+    /// Drops, from now on, the content that an agent repeats when it loads or resumes a session: the log has it
+    /// already. State updates are kept.
     pub(super) fn drop_replay(&mut self) {
         self.early.drops_content = true;
     }
 
-    /// Some replay after their answer, so it is over only when nothing of it has come for a while (rule 2.6).
+    /// Waits for the end of a replay. Some agents replay after their answer, so a replay counts as over once nothing of
+    /// it has come for `quiet` (rule 2.6).
     pub(super) async fn wait_for_replay_end(&mut self, quiet: Duration) -> Result<(), StartFailure> {
         let mut until = Instant::now() + quiet;
         loop {
@@ -230,7 +232,7 @@ impl InitializedAgent {
                 let message = describe_timeout("come to the end of what it repeats", self.timeout);
                 return Err(StartFailure { stderr: self.stderr.text(), ..StartFailure::new(message) });
             }
-            // First what came in the same breath as the answer: no further read would tell of it.
+            // First the lines that were read together with the answer: no further read would return them.
             let before = self.early.dropped;
             while let Some(line) = self.reader.next_line() {
                 sort_line(line, None, &mut self.early, &self.outbox);
@@ -250,14 +252,14 @@ impl InitializedAgent {
         Ok(())
     }
 
-    /// Sends a client's request under an id of ours and gives the answer as it came.
+    /// Sends a client's request under an id of the host and returns the answer unchanged.
     pub(crate) async fn forward_request(&mut self, frame: &Bytes) -> Result<Bytes, StartFailure> {
         let envelope = frame::scan(frame).map_err(|error| StartFailure::new(error.to_string()))?;
         let (id, method) = (self.take_id(), envelope.method.to_string());
         self.send_and_wait(&method, frame::with_id(frame, &envelope, id.to_string().as_bytes()), id).await
     }
 
-    /// Ends the process and says why it failed.
+    /// Ends the process and returns the failure, with the agent's exit and stderr.
     async fn end_with_failure(&mut self, message: &str) -> StartFailure {
         self.process.request_end();
         let exit = tokio::time::timeout(EXIT_TIMEOUT, self.process.wait_for_exit()).await.unwrap_or_default();
@@ -266,7 +268,7 @@ impl InitializedAgent {
     }
 }
 
-/// Waits until then; `None` if that is too short.
+/// Runs `work` until the deadline. Returns `None` if it takes longer.
 async fn run_until<T>(deadline: Option<Instant>, work: impl Future<Output = T>) -> Option<T> {
     match deadline {
         Some(deadline) => tokio::time::timeout_at(deadline, work).await.ok(),
@@ -329,7 +331,7 @@ fn is_awaited_answer(found: &Salvaged, id: Option<u64>) -> bool {
     !found.has_method && found.id_numbers().any(|found| Some(found) == id)
 }
 
-/// The answer without null members, and with another name for a `_meta.wharf` of the agent's own.
+/// Returns the answer without null members, and with another name for a `_meta.wharf` of the agent's own.
 fn clean_answer(frame: &[u8], envelope: &Envelope<'_>) -> Result<Bytes, ReadError> {
     let plain = if envelope.has_null_members {
         frame::without_null_members(frame, envelope.kind)?
@@ -374,7 +376,7 @@ impl EarlyFrames {
     }
 }
 
-/// The log's word for a line that could not be read.
+/// Returns the log's entry for a line that could not be read.
 pub(crate) fn classify_fault(error: &frame::ScanError) -> (Fault, String) {
     let kind = match error {
         frame::ScanError::NotUtf8 => Fault::NotUtf8,
@@ -383,7 +385,7 @@ pub(crate) fn classify_fault(error: &frame::ScanError) -> (Fault, String) {
     (kind, error.to_string())
 }
 
-/// A request that Wharf does not serve.
+/// Returns the error response to a request that Wharf does not serve.
 pub(crate) fn refuse_request(frame: &[u8], envelope: &Envelope<'_>) -> Bytes {
     let message = format!("{} is not available here", envelope.method);
     rpc::error_response(envelope.id_text(frame), rpc::error(code::METHOD_NOT_FOUND, &message, None))
@@ -397,7 +399,7 @@ fn is_login_needed(frame: &[u8]) -> bool {
 /// How much of an agent's `error.data` is shown.
 const MAX_ERROR_DATA_CHARS: usize = 2_000;
 
-/// The agent's error in its own words, with its data.
+/// Describes the agent's error with its own message, code and data.
 fn describe_refusal(method: &str, frame: &[u8]) -> String {
     let error = Json::parse(frame).and_then(|frame| frame.member("error")).ok().flatten();
     let member = |name: &str| error.and_then(|error| error.member(name).ok()?);

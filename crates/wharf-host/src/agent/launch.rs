@@ -33,7 +33,7 @@ pub(crate) struct Launch {
     pub(crate) cwd: PathBuf,
     pub(crate) sandbox: Option<Profile>,
     pub(crate) tag: String,
-    /// Whose agent it is, if it is one's.
+    /// Issues the agent's token; `None` for a start that belongs to no session.
     pub(crate) token_issuer: Option<TokenIssuer>,
     pub(crate) records: ProcessRecords,
     pub(crate) frame_limit: usize,

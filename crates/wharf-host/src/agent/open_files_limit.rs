@@ -1,16 +1,17 @@
-//! How many files may be open: the host takes as many as the system gives it; its agents get what they would have had
-//! without it, since old programs do not bear more.
+//! The limit on open files. The host raises its own limit to the system's maximum; its agents get the original limit,
+//! since old programs fail with a higher one.
 
 use std::sync::OnceLock;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// Tells the shim what was before; the agent does not see it.
+/// The environment variable that tells the shim the original limit; the agent does not see it.
 pub(super) const LIMIT_VARIABLE: &str = "WHARF_SHIM_FILES";
 
 static ORIGINAL_LIMIT: OnceLock<u64> = OnceLock::new();
 
-/// Raises what this process may open to the most that it may ask for. The number then; `None`: there is no limit.
+/// Raises this process's limit on open files to the maximum. Returns the limit in force then; `None` if there is no
+/// limit.
 pub fn raise_open_files() -> Option<u64> {
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
     let current = current?;
@@ -27,12 +28,12 @@ pub fn raise_open_files() -> Option<u64> {
     }
 }
 
-/// For a shim's environment.
+/// Returns the original limit, for a shim's environment.
 pub(super) fn original_limit() -> Option<String> {
     ORIGINAL_LIMIT.get().map(ToString::to_string)
 }
 
-/// In the shim.
+/// Restores the original limit; called in the shim.
 pub(super) fn restore_limit() {
     let before = std::env::var(LIMIT_VARIABLE).ok().and_then(|before| before.parse().ok());
     if let Some(before) = before {

@@ -1,4 +1,5 @@
-//! Giving a greeted agent its session: `session/new`, or `session/load` and `session/resume` for one that it had.
+//! Opens a session in an initialized agent: `session/new`, or `session/load` and `session/resume` for a session that it
+//! had.
 
 use std::borrow::Cow;
 use std::time::Duration;
@@ -44,7 +45,7 @@ pub(crate) struct OpenedAgent {
     pub(crate) answer: Raw,
     /// The settings that the agent has now.
     pub(crate) settings: Vec<AgentSetting>,
-    /// What came before the answer, to be taken as if it came after it (rule 3.6).
+    /// Frames that came before the answer; they are handled as if they came after it (rule 3.6).
     pub(crate) early: EarlyFrames,
     /// The first request id that is free.
     pub(crate) next_id: u64,
@@ -79,7 +80,7 @@ pub(crate) async fn open_session(
         agent.early.drop_outdated_settings(&answer);
         agent.wait_for_replay_end(opening.quiet).await?;
     }
-    // Also of a fresh session, which takes the place of another.
+    // Also for a fresh session, which replaces another one.
     let settings = restore_settings(&mut agent, &agent_session, &answer, opening.wanted.clone()).await?;
     let InitializedAgent { process, reader, outbox, stderr, initialize_response, early, next_id, .. } = agent;
     let answer = Raw::new_checked_before(frame::one_line(answer));
@@ -131,7 +132,8 @@ fn build_open_request(opening: &SessionOpening, id: u64) -> Result<(&'static str
     }
 }
 
-/// The same parameters as at the beginning, byte for byte, with the agent's id of the session.
+/// Builds a request with the parameters of the original `session/new`, byte for byte, and the agent's id of the
+/// session.
 fn build_reopen_request(
     method: &'static str,
     frame: &[u8],
@@ -147,7 +149,8 @@ fn build_reopen_request(
     Ok((method, frame::one_line(rpc::request(id, method, params))))
 }
 
-/// Sets what differs from what was in force, until nothing does, and returns the settings that the agent has then.
+/// Sets every setting that differs from the wanted ones until none differs. Returns the settings that the agent has
+/// then.
 async fn restore_settings(
     agent: &mut InitializedAgent,
     session: &str,
@@ -193,7 +196,7 @@ impl InitializedAgent {
         self.send_and_wait("session/delete", request, id).await.map(drop)
     }
 
-    /// A request without whose success the session must not come back.
+    /// Sends a setting without which the session must not come back.
     async fn require_setting(&mut self, request: &SettingRequest, session: &str) -> Result<Bytes, StartFailure> {
         let id = self.take_id();
         self.send_and_wait(request.method(), request.frame(session, id), id).await.map_err(|failure| StartFailure {
@@ -205,7 +208,7 @@ impl InitializedAgent {
     }
 }
 
-/// Names the value, the agent's reason, and the ways on.
+/// Names the setting, the agent's reason, and the user's options.
 fn describe_refused_setting(request: &SettingRequest, reason: &str) -> String {
     format!(
         "the agent did not take back the {} that was in force, and without it might do more than it was allowed to: \

@@ -1,5 +1,6 @@
-//! What a killed shim leaves behind becomes the host's, which is a subreaper too (Linux). So it stays below the host,
-//! where it is known for an agent's, and is ended and reaped here, whatever it did to its environment.
+//! Orphans: processes that a killed shim leaves behind. The host is a subreaper too (Linux), so they become its
+//! children and stay recognisable as an agent's, whatever they did to their environment. This module ends and reaps
+//! them.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,20 +11,20 @@ use rustix::process::{Pid, Signal, WaitOptions};
 
 use super::process_table::{child_pids, descendant_pids, send_signal};
 
-/// A process that forks while it is being killed is met again in the next look.
+/// The time between two rounds. A process that forks while it is being killed is found in the next round.
 const KILL_INTERVAL: Duration = Duration::from_millis(50);
-/// Five seconds of them. What is still there then cannot be killed, and other sessions must not wait for it; the next
-/// call meets it again.
+/// Five seconds of rounds. A process that is still there then cannot be killed, and other sessions must not wait for
+/// it; the next call finds it again.
 const MAX_KILL_ROUNDS: usize = 100;
 
 static ADOPTS_ORPHANS: AtomicBool = AtomicBool::new(false);
-/// Our children that are as they should be. Held while one is forked, so that none is unknown.
+/// The pids of the shims. The lock is held while a shim is forked, so that every child is known.
 static RUNNING_SHIMS: Mutex<BTreeSet<u32>> = Mutex::new(BTreeSet::new());
 
-/// From now on what loses its parent below us becomes ours, and not the system's. For a program that is a host and
+/// Makes this process the parent of every descendant that loses its own parent. For a program that is a host and
 /// nothing else: all its later children are shims.
 pub fn adopt_orphans() {
-    // Whoever started us may have left us children of its own.
+    // The program that started the host may have left it children of its own.
     lock_shims().extend(child_pids(std::process::id()));
     #[cfg(target_os = "linux")]
     if let Err(error) = rustix::process::set_child_subreaper(Some(rustix::process::getpid())) {
@@ -37,7 +38,7 @@ pub(super) fn lock_shims() -> MutexGuard<'static, BTreeSet<u32>> {
     RUNNING_SHIMS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A shim, for as long as it is to be left alone.
+/// Registers a shim, so that it does not count as an orphan. Dropping it removes the shim.
 #[derive(Debug)]
 pub(super) struct RegisteredShim(pub(super) u32);
 
@@ -47,7 +48,7 @@ impl Drop for RegisteredShim {
     }
 }
 
-/// Ends what has become ours.
+/// Kills all orphans, and reaps them.
 pub(super) async fn end_orphans() {
     if !ADOPTS_ORPHANS.load(Ordering::Relaxed) {
         return;
@@ -61,7 +62,7 @@ pub(super) async fn end_orphans() {
     tracing::error!("what an agent left behind cannot be ended");
 }
 
-/// How many there were.
+/// Kills every orphan once. Returns how many there were.
 fn kill_orphans() -> usize {
     let shims = lock_shims();
     let strangers: Vec<u32> = child_pids(std::process::id()).into_iter().filter(|pid| !shims.contains(pid)).collect();
@@ -71,7 +72,7 @@ fn kill_orphans() -> usize {
         }
         send_signal(*pid, Signal::KILL);
         let _ = i32::try_from(*pid).ok().and_then(Pid::from_raw).map(|pid| {
-            // Nobody else waits for it.
+            // No other code waits for an orphan.
             rustix::process::waitpid(Some(pid), WaitOptions::NOHANG)
         });
     }

@@ -1,4 +1,4 @@
-//! Messages on their way to an agent's stdin. An agent that does not read must not make the host wait.
+//! The queue of frames to an agent's stdin. An agent that does not read must not make the host wait.
 
 use bytes::Bytes;
 use tokio::io::{AsyncWrite, AsyncWriteExt};

@@ -1,4 +1,5 @@
-//! Finding processes that are ours, by descent, by record and by a tag in their environment; never by name.
+//! Finds the processes of agents by descent, by record and by a tag in their environment, never by name; signals and
+//! kills them.
 
 use std::collections::{HashMap, HashSet};
 use std::fs;
@@ -30,7 +31,7 @@ impl Process {
         Self { pid, started: started_at(pid).unwrap_or_default() }
     }
 
-    /// Whether it still runs. One that has ended and is not reaped yet does not.
+    /// Tells whether it still runs. A process that has ended and is not reaped yet does not.
     pub(crate) fn is_alive(self) -> bool {
         read_stat(self.pid).is_some_and(|stat| stat.started == self.started && stat.runs)
     }
@@ -74,12 +75,12 @@ pub(super) fn end_tree(root: u32) {
     send_signal(root, Signal::KILL);
 }
 
-/// The processes whose parent it is.
+/// Returns the children of a process.
 pub(super) fn child_pids(parent: u32) -> Vec<u32> {
     list_pids().into_iter().filter(|pid| read_stat(*pid).is_some_and(|stat| stat.parent == parent)).collect()
 }
 
-/// Every process that descends from `root`, without it. Empty where there is no `/proc`.
+/// Returns every process that descends from `root`, without `root`. Empty where there is no `/proc`.
 pub fn descendant_pids(root: u32) -> Vec<u32> {
     ProcessTable::read().descendants_of(&HashSet::from([root])).map(|process| process.pid).collect()
 }
@@ -137,12 +138,12 @@ pub(super) fn find_tagged(tag: &str, table: &ProcessTable) -> impl Iterator<Item
     })
 }
 
-/// Is `pid` the process `ancestor` or below it?
+/// Tells whether `pid` is the process `ancestor` or one of its descendants.
 pub fn is_below(pid: u32, ancestor: u32) -> bool {
     process_and_ancestors(pid).contains(&ancestor)
 }
 
-/// The process, its parent, and so on up to the first of all. The process alone where there is no `/proc`.
+/// Returns the process, its parent, and so on up to the first of all; the process alone where there is no `/proc`.
 pub(crate) fn process_and_ancestors(pid: u32) -> Vec<u32> {
     // In a container the host itself may be process 1; nothing has the parent 0 but the first of all.
     let parent = |pid: &u32| read_stat(*pid).map(|stat| stat.parent).filter(|parent| *parent > 0);
@@ -150,12 +151,13 @@ pub(crate) fn process_and_ancestors(pid: u32) -> Vec<u32> {
     std::iter::successors(Some(pid), parent).take(1_000).collect()
 }
 
-/// Can it no longer be told where a process belongs? Never where there is no `/proc`.
+/// Tells whether a process has ended, so that its tree cannot be found any more. Always false where there is no
+/// `/proc`.
 pub fn is_gone(pid: u32) -> bool {
     cfg!(target_os = "linux") && read_stat(pid).is_none()
 }
 
-/// When a process began, in the kernel's ticks: with the pid it names a process for good.
+/// Returns the start time of a process in the kernel's ticks. Together with the pid it names a process for good.
 pub(crate) fn started_at(pid: u32) -> Option<u64> {
     read_stat(pid).map(|stat| stat.started)
 }

@@ -1,4 +1,4 @@
-//! The life-line: a tiny parent of the agent that ends the whole tree when told to, or when the host is gone.
+//! The shim: a tiny parent process of the agent that ends the whole tree when told to, or when the host is gone.
 //!
 //! It runs as `wharf __shim FD -- COMMAND…`, one per agent, with no runtime and three threads. `FD` is a socket to the
 //! host. As long as the host lives it holds the other end; `kill -9` of the host closes it. On Linux the shim is a
@@ -25,12 +25,12 @@ pub(super) const LEFTOVER_GRACE: Duration = Duration::from_secs(1);
 /// How often SIGKILL is repeated: a process may fork while it is being killed.
 const KILL_INTERVAL: Duration = Duration::from_millis(20);
 
-/// What the host is told, one line each.
+/// First words of the lines that the shim sends to the host.
 pub(crate) const STARTED_WORD: &str = "started";
 pub(crate) const FAILED_WORD: &str = "failed";
 pub(crate) const EXITED_WORD: &str = "exited";
 pub(crate) const SIGNALLED_WORD: &str = "signalled";
-/// What the host may say: end the tree.
+/// The only line that the host sends: end the tree.
 pub(crate) const END_COMMAND: &[u8] = b"end\n";
 
 enum ShimEvent {

@@ -1,4 +1,4 @@
-//! The last words of an agent: what it wrote to stderr, kept in a small ring.
+//! The end of an agent's stderr, kept in a small ring buffer.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -8,14 +8,14 @@ use tokio::process::ChildStderr;
 
 use crate::redact::redact;
 
-/// Enough for a stack trace.
+/// Bounds the kept part of stderr; enough for a stack trace.
 const MAX_STDERR_BYTES: usize = 8 * 1024;
 
 #[derive(Clone, Debug)]
 pub(crate) struct StderrTail(Arc<Mutex<VecDeque<u8>>>);
 
 impl StderrTail {
-    /// Reads until the end, so that the agent never blocks on a full pipe.
+    /// Reads stderr until its end, so that the agent never blocks on a full pipe.
     pub(super) fn follow_stderr(mut stderr: ChildStderr) -> Self {
         let tail = Self(Arc::default());
         let ring = Arc::clone(&tail.0);
@@ -31,7 +31,7 @@ impl StderrTail {
         tail
     }
 
-    /// The last lines as text, without colours and secrets: they end up in messages and logs.
+    /// Returns the last lines as text, without colours and secrets: they end up in messages and logs.
     pub(crate) fn text(&self) -> String {
         let ring = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let bytes: Vec<u8> = ring.iter().copied().collect();

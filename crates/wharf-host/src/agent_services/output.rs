@@ -34,7 +34,7 @@ impl Output {
             part = &part[..part.len() - unfinished(part)];
         }
         let mut text = String::from_utf8_lossy(part).into_owned();
-        // What was no UTF-8 has grown.
+        // Replacement characters are longer than the invalid bytes that they stand for.
         let over = text.len().saturating_sub(self.limit);
         let cut = (over..=text.len()).find(|at| text.is_char_boundary(*at)).unwrap_or_default();
         text.drain(..cut);

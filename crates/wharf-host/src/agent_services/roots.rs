@@ -41,7 +41,7 @@ struct Root {
     real: PathBuf,
 }
 
-/// What a path came to: a name in an open directory. The name is no symlink, or nothing yet.
+/// The place that a path leads to: a name in an open directory. The name is not a symlink; it may not exist yet.
 #[derive(Debug)]
 pub(super) struct Place {
     pub(super) dir: OwnedFd,
@@ -194,7 +194,7 @@ impl Walk<'_> {
 }
 
 impl Place {
-    /// What is there, without following anything.
+    /// Returns the metadata of the entry itself; a symlink is not followed.
     pub(super) fn stat(&self) -> Result<Stat, Errno> {
         rustix::fs::statat(&self.dir, &self.name, rustix::fs::AtFlags::SYMLINK_NOFOLLOW)
     }

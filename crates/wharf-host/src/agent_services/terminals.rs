@@ -27,7 +27,7 @@ const MOST_OUTPUT: usize = 4 << 20;
 const CHUNK: usize = 16 << 10;
 const LAST_READS: usize = (1 << 20) / CHUNK;
 
-/// What to run.
+/// The command of a new terminal.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct TerminalSpec {
     pub(crate) command: String,
@@ -103,7 +103,7 @@ impl Terminals {
         Ok(id)
     }
 
-    /// What was written so far, and how it ended if it has.
+    /// Returns the output so far, and the exit if the command has ended.
     pub(crate) fn output(&self, id: &str) -> Result<TerminalOutput, ToolError> {
         self.with(id, |terminal| {
             // The exit first: once it is known, the output is complete.

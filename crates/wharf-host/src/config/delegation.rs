@@ -27,7 +27,7 @@ pub enum Allowed {
     These(Vec<String>),
 }
 
-/// What becomes of the children when a user ends their parent.
+/// Decides about the child sessions when a user ends their parent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Children {

@@ -99,7 +99,7 @@ pub struct AgentCommand {
     pub sandbox: SandboxSettings,
 }
 
-/// Who holds the prompts that wait (rule 7.1).
+/// The side that keeps the queue of waiting prompts (rule 7.1).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum QueueBy {
@@ -109,7 +109,7 @@ pub enum QueueBy {
     Agent,
 }
 
-/// What a connection over TCP must show (rules 10.1, 10.3).
+/// The proof of identity that a connection over TCP needs (rules 10.1, 10.3).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Auth {
@@ -136,7 +136,7 @@ impl std::str::FromStr for Auth {
 #[serde(rename_all = "lowercase")]
 pub enum ResumeOnStart {
     None,
-    /// Those with prompts that wait.
+    /// Sessions with waiting prompts.
     #[default]
     Queued,
     All,
@@ -224,7 +224,7 @@ pub struct Limits {
     pub reserve: Size,
 }
 
-/// What HTTP itself needs of a head; less is refused by the library that reads it.
+/// The smallest head limit that the HTTP library accepts.
 const SMALLEST_HEAD: usize = 8 << 10;
 
 impl Limits {
@@ -376,7 +376,7 @@ impl Config {
         only.try_for_each(|(name, _)| self.adapters().find(name, None, &BTreeMap::new()).map(drop))
     }
 
-    /// What the core needs of all this.
+    /// Returns the settings that the core needs.
     pub fn core_settings(&self) -> Settings {
         Settings {
             cancel_timeout: self.cancel_timeout.core(),

@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 
-/// What is set in one place; [`SandboxSettings::with`] puts several together.
+/// The settings of one source; [`SandboxSettings::with`] combines several.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct SandboxSettings {
@@ -11,9 +11,9 @@ pub struct SandboxSettings {
     /// Where the agent may write, besides its session's directories and the one for temporary files. `~/` and a variable
     /// may stand first; one that ends with `/` is a directory that is made if it is missing.
     pub writable: Vec<String>,
-    /// What it may not even read, besides the host's own files.
+    /// Paths that the agent may not even read, besides the host's own files.
     pub hidden: Vec<String>,
-    /// What it may read although it is inside of something hidden.
+    /// Paths that the agent may read although they are inside of a hidden path.
     pub readable: Vec<String>,
 }
 

@@ -1,4 +1,4 @@
-//! What a person writes into `config.toml`.
+//! Tests of `config.toml` as a person writes it.
 
 use super::*;
 

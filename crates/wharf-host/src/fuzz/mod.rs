@@ -1,5 +1,5 @@
-//! What must hold of any bytes that a peer, a disk or a person hands to a parser: one function per target of `fuzz/`,
-//! called by `cargo fuzz` and by a test alike. A function panics if it does not hold.
+//! Properties of the parsers that read bytes from a peer, a disk or a person: one function per target of `fuzz/`,
+//! called by `cargo fuzz` and by a test alike. A function panics if its property does not hold.
 
 #[cfg(test)]
 mod tests;

@@ -9,7 +9,7 @@ use wharf_testkit::random::TestRandom;
 
 /// Inputs are small; what takes more is another question.
 const LONGEST: usize = 16 << 10;
-/// What formats are made of.
+/// Pieces of the formats, from which random inputs are made.
 const PIECES: &[&str] = &[
     "\"",
     "\\",

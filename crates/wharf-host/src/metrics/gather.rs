@@ -17,7 +17,7 @@ use crate::usage::own_usage;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Insight {
     pub asks: u64,
-    /// Those who follow it.
+    /// Clients that follow the session.
     pub readers: u64,
     /// By how many events the slowest of them is behind.
     pub lag_events: u64,
@@ -28,7 +28,7 @@ pub struct Insight {
     pub idle_millis: Option<u64>,
 }
 
-/// What is summed up over all sessions.
+/// Sums over all sessions.
 #[derive(Default)]
 struct Sums {
     log_bytes: u64,
@@ -40,7 +40,7 @@ struct Sums {
 }
 
 impl Host {
-    /// What it counts, for those who have something to count besides.
+    /// Returns the host's counters, to which the server adds its own.
     pub fn metrics(&self) -> &Metrics {
         &self.inner().metrics
     }

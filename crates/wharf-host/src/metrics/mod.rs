@@ -1,4 +1,4 @@
-//! What the host counts. Numbers only: no id, no name of a user, nothing of what was said.
+//! The host's metrics. They hold numbers only: no id, no name of a user, no content of a session.
 
 mod family;
 mod gather;
@@ -50,13 +50,13 @@ pub struct Metrics {
     pub(crate) agent_exits: Counter,
     pub(crate) slept_for_memory: Counter,
     pub(crate) slept_when_idle: Counter,
-    /// What looking at the process table takes.
+    /// The duration of one sample of the process table.
     pub(crate) look: Histogram,
     agents: Mutex<BTreeMap<String, AgentUse>>,
     started: SystemTime,
 }
 
-/// What the agents of one adapter use.
+/// Memory, CPU time and processes of the agents of one adapter.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct AgentUse {
     pub(crate) memory: u64,
@@ -103,7 +103,8 @@ impl Metrics {
         self.agent_starts[how as usize].add(1);
     }
 
-    /// What agents use now; the CPU time is that since the last time. Those that are not named use nothing.
+    /// Sets the current usage by adapter; the CPU time is that since the last call. An adapter that is not named uses
+    /// nothing.
     pub(crate) fn note_agents(&self, now: BTreeMap<String, AgentUse>) {
         let mut agents = self.agents();
         agents.values_mut().for_each(|used| (used.memory, used.processes) = (0, 0));

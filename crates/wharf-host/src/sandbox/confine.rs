@@ -16,7 +16,7 @@ pub(crate) const CARRIED: &str = "WHARF_CONFINED_";
 const CANNOT: u8 = 126;
 const NOT_FOUND: u8 = 127;
 
-/// What this system can do.
+/// The system's support for sandboxes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Support {
     Landlock {
@@ -66,7 +66,7 @@ fn become_command(program: &OsString, args: &[OsString]) -> (String, u8) {
     (format!("cannot run `{}`: {error}; is it installed and on the PATH?", program.display()), code)
 }
 
-/// What this system can do, asked once.
+/// Returns the system's support for sandboxes. The kernel is asked once.
 pub fn support() -> Support {
     static SUPPORT: std::sync::OnceLock<Support> = std::sync::OnceLock::new();
     let ask = || match judge(system::abi(), std::env::var_os("WHARF_WITHOUT_LANDLOCK").is_some()) {
@@ -109,7 +109,7 @@ mod system {
     use super::Profile;
 
     pub(super) const NONE: &str = "this kernel has no Landlock, or it is not enabled (it is a part of `lsm=`)";
-    /// What later versions add (devices, signals) is used where it is.
+    /// The version that must be there. Additions of later versions (devices, signals) are used if the kernel has them.
     const LEAST: ABI = ABI::V3;
     const BEST: ABI = ABI::V6;
 

@@ -21,14 +21,14 @@ pub(crate) use paths::real;
 pub(crate) use places::{Places, is_place};
 pub(crate) use plan::{Plan, Root};
 
-/// What a confined process may do with files. Every path is free of links.
+/// The files that a confined process may read and write. Every path is free of links.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Profile {
     /// Where it may write, with everything beneath.
     pub(crate) write: Vec<PathBuf>,
-    /// What it may not even read: everything else it may.
+    /// Paths that it may not even read; it may read everything else.
     pub(crate) hidden: Vec<PathBuf>,
-    /// What it may read although it is inside of something hidden.
+    /// Paths that it may read although they are inside of a hidden path.
     pub(crate) read: Vec<PathBuf>,
 }
 

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use super::paths::{real, stations};
 use super::{Profile, SandboxError, Support};
 
-/// What every program expects to write to. Of the rest of `/dev` it may read.
+/// Devices that every program expects to write to. The rest of `/dev` may only be read.
 const DEVICES: &[&str] = &[
     "/dev/null",
     "/dev/zero",
@@ -23,12 +23,12 @@ const DEVICES: &[&str] = &[
 pub(crate) struct Root {
     /// As its client wrote it.
     pub(crate) given: PathBuf,
-    /// What that was without links when the session was made. An agent may write beside it, and a link in its place
-    /// must not be a way out.
+    /// The same path without links, as of the session's creation. An agent may write beside the directory, and a link
+    /// in its place must not be a way out.
     pub(crate) was: Option<PathBuf>,
 }
 
-/// What an agent is to have and what it is not.
+/// The paths that an agent is to have, and the paths that are to be kept from it.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Plan {
     pub(crate) roots: Vec<Root>,
@@ -37,7 +37,7 @@ pub(crate) struct Plan {
     pub(crate) own: Vec<PathBuf>,
     /// The host's own: neither read nor written.
     pub(crate) kept: Vec<PathBuf>,
-    /// What the user keeps from it besides; what is in there may be given back by name.
+    /// Further paths that the user keeps from the agent; `readable` can give back parts of them.
     pub(crate) hidden: Vec<PathBuf>,
     pub(crate) readable: Vec<PathBuf>,
     /// Not written: whoever writes there decides what runs without a sandbox.
@@ -54,7 +54,7 @@ impl Plan {
         }
         let mut write = Vec::new();
         for root in &self.roots {
-            // One that is missing cannot be opened to anybody; the start of an agent says so of its cwd.
+            // A missing directory needs no rule; the start of an agent refuses a missing cwd.
             let Ok(now) = root.given.canonicalize() else { continue };
             match &root.was {
                 Some(was) if *was != now => {
@@ -67,8 +67,8 @@ impl Plan {
         own.sort_by_key(|path| path.components().count());
         let devices = DEVICES.iter().map(Path::new);
         for path in std::iter::once(self.temporary.as_path()).chain(own).chain(devices) {
-            // What stands inside of a place that is open already needs no leave, and a link there is not followed: the
-            // agent itself may have put it there.
+            // A path inside of a writable directory needs no rule of its own, and a link there is not followed: the
+            // agent itself may have made it.
             let inside =
                 stations(path).any(|station| write.iter().any(|open| station != *open && station.starts_with(open)));
             match path.canonicalize() {

@@ -1,4 +1,4 @@
-//! What a profile is made of and when it cannot be; that the kernel enforces it is shown end to end, with real agents.
+//! Tests of the making of profiles. The end-to-end tests show with real agents that the kernel enforces them.
 
 use std::collections::BTreeMap;
 use std::os::unix::fs::symlink;
@@ -76,7 +76,7 @@ fn a_place_to_write_that_holds_what_is_kept_is_refused_and_so_is_one_inside_it()
             other => panic!("{cwd}: {other:?}"),
         }
     }
-    // Whoever writes its own settings has no sandbox, even if these are not there yet.
+    // An agent that could write its own settings would have no sandbox, even if the file does not exist yet.
     let sealed = vec![root.join("home/project/config.toml")];
     let refused = Plan { sealed, ..plan(&root) }.profile(&HERE);
     assert!(matches!(refused, Err(SandboxError::Overlap { .. })), "{refused:?}");
@@ -135,7 +135,7 @@ fn what_is_hidden_can_be_given_back_by_name_and_the_hosts_own_cannot() {
             Plan { hidden: hidden.clone(), readable: vec![root.join(readable)], ..plan(&root) }.profile(&HERE);
         assert!(matches!(refused, Err(SandboxError::Readable { .. })), "{refused:?}");
     }
-    // What the session works in cannot be hidden in part.
+    // A part of the session's own directory cannot be hidden.
     let hidden = vec![root.join("home/project/secret")];
     assert!(Plan { hidden, ..plan(&root) }.profile(&HERE).is_err());
 }

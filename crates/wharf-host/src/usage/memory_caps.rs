@@ -1,15 +1,16 @@
-//! Who is put to sleep when memory runs short. A plain function: the sampler gives the figures, the core has the last word.
+//! The choice of the sessions that are put to sleep when memory runs short: a pure function of the sampled figures. The
+//! core still decides whether a chosen session can sleep.
 
 use std::time::Duration;
 
-/// A session that has just become idle may be wanted again at once: it is left alone for so long.
+/// The time that a session must have been idle before it is put to sleep for memory: it may be wanted again at once.
 pub(super) const MIN_IDLE_TIME: Duration = Duration::from_secs(3);
 
-/// A session as far as this is concerned.
+/// The figures of one session that decide whether it is put to sleep.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct SessionUsage {
     pub(super) memory: u64,
-    /// How long it has had nothing to do; `None` while it has.
+    /// The time that it has been idle; `None` while it works.
     pub(super) idle_for: Option<Duration>,
     pub(super) comes_back: bool,
     /// How long its agent's manifest lets it be idle.
@@ -51,7 +52,7 @@ impl SessionUsage {
     }
 }
 
-/// The places in `standings` of those to put to sleep.
+/// Returns the indices of the sessions to put to sleep, with the cause.
 pub(super) fn choose_sleepers(standings: &[SessionUsage], caps: MemoryCaps) -> Vec<(usize, SleepCause)> {
     let mut chosen: Vec<(usize, SleepCause)> = Vec::new();
     for (place, standing) in standings.iter().enumerate() {
@@ -74,7 +75,7 @@ pub(super) fn choose_sleepers(standings: &[SessionUsage], caps: MemoryCaps) -> V
         .enumerate()
         .filter(|(place, standing)| standing.can_sleep() && !chosen.iter().any(|(other, _)| other == place))
         .collect();
-    // The one that has been idle for longest first.
+    // The session that has been idle for longest goes first.
     idle.sort_by_key(|(_, standing)| std::cmp::Reverse(standing.idle_for));
     for (place, standing) in idle {
         if left <= cap {
@@ -87,7 +88,7 @@ pub(super) fn choose_sleepers(standings: &[SessionUsage], caps: MemoryCaps) -> V
 }
 
 impl SleepCause {
-    /// For a person, and for the log.
+    /// Describes the cause for a person and for the log.
     pub(super) fn describe_cause(self) -> String {
         match self {
             Self::Idle { limit } => format!("put to sleep: idle for {} s, as its manifest says", limit.as_secs()),

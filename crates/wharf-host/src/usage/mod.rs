@@ -1,8 +1,7 @@
-//! The use of memory and CPU by sessions: one look at the process table for all of them every two seconds, more often after an agent has
-//! started, and the caps on memory.
+//! Memory and CPU time of sessions, and the caps on memory. One sample of the process table serves all sessions; it is
+//! taken every two seconds, and more often after an agent has started.
 //!
-//! Nobody is ended for it while at work: a session that is over its cap and busy, or that could not come back, is
-//! reported and left alone.
+//! A session that is over its cap but busy, or that could not come back, is reported and not put to sleep.
 
 mod memory_caps;
 mod process_snapshot;
@@ -23,16 +22,17 @@ use memory_caps::{MemoryCaps, SessionUsage, SleepCause};
 pub(crate) use process_snapshot::own_usage;
 use process_snapshot::{ProcessSnapshot, TreeUsage};
 
-/// How often it is measured while agents run.
+/// The time between two samples while agents run.
 const SAMPLE_INTERVAL: Duration = Duration::from_secs(2);
-/// A look costs some microseconds per process of the machine. On a very full one it is taken less often, so that it
-/// never takes more than this part of a processor.
+/// The pause after a sample, as a multiple of the sample's duration. A sample costs some microseconds per process of
+/// the machine; on a very full machine samples are taken less often, so that they use at most a fiftieth of a
+/// processor.
 const MIN_PAUSE_PER_SAMPLE: u32 = 50;
-/// The first look is taken when an agent starts, the second after this time, and then each after twice the time of the
-/// one before: a process that was never seen cannot be found again if host and shim are killed together.
+/// The first sample is taken when an agent starts, the second after this time, and each further one after twice the
+/// time of the one before: a process that was never seen cannot be found again if host and shim are killed together.
 const SECOND_SAMPLE_DELAY: Duration = Duration::from_millis(100);
 
-/// What is remembered between two looks.
+/// The state that is kept between two samples.
 #[derive(Debug, Default)]
 struct UsageTracker {
     sessions: HashMap<SessionId, SessionCpu>,
@@ -45,12 +45,12 @@ struct UsageTracker {
 struct SessionCpu {
     /// The agent's own tree: with another one, counting begins anew.
     agent: u32,
-    /// The CPU time of each tree as of the last look.
+    /// The CPU time of each tree as of the last sample.
     roots: BTreeMap<u32, u64>,
     cpu_millis: u64,
 }
 
-/// The figures of one look.
+/// The figures of one sample.
 struct UsageSample {
     trees: Vec<(SessionHandle, Vec<(u32, TreeUsage)>)>,
     /// How many shims there are, those of agents without a session included.
@@ -58,7 +58,7 @@ struct UsageSample {
     took: Duration,
 }
 
-/// Keeps accounts for as long as the host lives. While no agent runs it costs nothing.
+/// Takes samples for as long as the host lives. While no agent runs it costs nothing.
 pub(crate) fn track_usage(host: &Arc<Inner>) {
     let (weak, mut changes) = (Arc::downgrade(host), host.registry.changes());
     let mut shims = host.agents.records().watch_count();
@@ -96,8 +96,8 @@ pub(crate) fn track_usage(host: &Arc<Inner>) {
     });
 }
 
-/// Waits for the next look: for `wait`, or until a shim comes or goes, and at least for `rest`. Returns how long to wait
-/// after that look; `None` when the host is gone.
+/// Waits for the next sample: for `wait`, or until a shim starts or ends, and at least for `rest`. Returns how long to
+/// wait after that sample; `None` when the host is gone.
 async fn wait_for_next_sample(wait: Duration, rest: Duration, shims: &mut watch::Receiver<usize>) -> Option<Duration> {
     let began = tokio::time::Instant::now();
     tokio::select! {
@@ -150,7 +150,7 @@ async fn take_sample(host: &Weak<Inner>) -> Option<UsageSample> {
 }
 
 impl UsageTracker {
-    /// Enters the figures, and does what the caps ask for.
+    /// Publishes the figures, and puts sessions to sleep that exceed the caps.
     fn apply_sample(&mut self, host: &Weak<Inner>, look: UsageSample) {
         let Some(inner) = host.upgrade() else { return };
         let limits = &inner.config.limits;
@@ -181,7 +181,7 @@ impl UsageTracker {
         }
     }
 
-    /// One session's part. True if somebody who watches would see a difference.
+    /// Publishes the figures of one session. Returns true if a client that watches would see a difference.
     fn apply_session(
         &mut self,
         handle: &SessionHandle,
@@ -193,7 +193,7 @@ impl UsageTracker {
         let cpu_millis = account.add_trees(trees);
         let memory = trees.iter().map(|(_, tree)| tree.memory).sum();
         let standing = session_usage(handle, memory, trees.len());
-        // Where nothing can be seen, nothing is claimed.
+        // Without a visible process there are no figures.
         if trees.is_empty() {
             handle.shared.set_resources(None);
             return (standing, false);
@@ -212,7 +212,7 @@ impl UsageTracker {
         (standing, before.is_none_or(|before| !before.is_near(&now)))
     }
 
-    /// Says once when a session, or all together, come to be over a cap.
+    /// Logs a warning once when a session, or all together, come to be over a cap.
     fn report_excess(&mut self, handles: &[SessionHandle], standings: &[SessionUsage], caps: MemoryCaps) {
         for (handle, standing) in handles.iter().zip(standings) {
             if !standing.is_over(caps) {
@@ -237,7 +237,7 @@ impl UsageTracker {
 }
 
 impl SessionCpu {
-    /// Returns the CPU time since the last look.
+    /// Returns the CPU time since the last sample.
     fn add_trees(&mut self, trees: &[(u32, TreeUsage)]) -> u64 {
         // The agent's own is always the first.
         let agent = trees.first().map_or(0, |(root, _)| *root);
@@ -255,7 +255,7 @@ impl SessionCpu {
     }
 }
 
-/// One that has terminals open is not idle, whatever its agent does.
+/// Returns the session's usage. A session with open terminals is not idle, whatever its agent does.
 fn session_usage(handle: &SessionHandle, memory: u64, trees: usize) -> SessionUsage {
     let (rest, now) = (handle.shared.rest(), Now::millis());
     let idle_for = rest.since.filter(|_| trees <= 1).map(|since| Duration::from_millis(now.0.saturating_sub(since.0)));
@@ -282,7 +282,7 @@ async fn put_to_sleep(handle: SessionHandle, why: SleepCause, host: Weak<Inner>)
         Err(CallError::Refused(refusal)) => {
             tracing::debug!(session = %handle.id(), ?refusal, "a session was not put to sleep");
         }
-        // The disk is full, say: it is tried again at every look, and said elsewhere.
+        // For example the disk is full: every sample tries again, and the storage pause is logged elsewhere.
         Err(error) => tracing::debug!(session = %handle.id(), %error, "a session could not be put to sleep"),
     }
 }

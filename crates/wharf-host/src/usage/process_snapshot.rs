@@ -1,4 +1,4 @@
-//! One look at the process table: what each tree of processes uses. Linux; elsewhere there is nothing to see.
+//! One sample of the process table: memory and CPU time of each tree of processes. Linux only; elsewhere it is empty.
 
 use std::collections::{BTreeSet, HashMap};
 use std::fs::{self, File};
@@ -9,7 +9,7 @@ use crate::agent::process_table::Process;
 /// The kernel counts CPU time for programs in hundredths of a second on every Linux that Rust supports.
 const TICK_MILLIS: u64 = 10;
 
-/// What a tree of processes uses.
+/// Memory, CPU time and number of the processes of one tree.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct TreeUsage {
     pub(super) memory: u64,
@@ -43,8 +43,8 @@ impl ProcessSnapshot {
         seen
     }
 
-    /// The child `root` of `parent` and all below it. `None` if it is gone, even if another process has its number now.
-    /// What has lost its own parent is below the shim, which adopts it.
+    /// Measures the child `root` of `parent` and all its descendants. Returns `None` if it is gone, even if another
+    /// process has its number now. A process that lost its own parent is below the shim, which adopts it.
     pub(super) fn measure_tree(&self, parent: u32, root: u32) -> Option<TreeUsage> {
         let mut tree = TreeUsage::default();
         let mut buffer = [0; 4096];
@@ -56,7 +56,7 @@ impl ProcessSnapshot {
         Some(tree)
     }
 
-    /// The processes below the child `root` of `parent`, without it. `None` if it is gone.
+    /// Returns the descendants of the child `root` of `parent`, without `root`; `None` if it is gone.
     pub(super) fn descendants_of(&self, parent: u32, root: u32) -> Option<BTreeSet<Process>> {
         let below = self.tree_pids(parent, root)?.into_iter().skip(1);
         Some(below.filter_map(|pid| Some(Process { pid, started: *self.started.get(&pid)? })).collect())
@@ -77,7 +77,8 @@ impl ProcessSnapshot {
     }
 }
 
-/// Memory that goes when the process goes: without pages of files, which others share or the kernel can drop.
+/// Returns the memory that the process frees when it ends: without pages of files, which others share or the kernel can
+/// drop.
 fn own_memory(pid: u32, buffer: &mut [u8]) -> u64 {
     let status = read_proc_file(&format!("/proc/{pid}/status"), buffer).unwrap_or_default();
     let kib = |name: &str| {
@@ -87,7 +88,7 @@ fn own_memory(pid: u32, buffer: &mut [u8]) -> u64 {
     (kib("RssAnon:").unwrap_or_default() + kib("RssShmem:").unwrap_or_default()) * 1024
 }
 
-/// This program's own resident memory and CPU time, for its metrics.
+/// Returns this program's own resident memory and CPU time, for its metrics.
 pub(crate) fn own_usage() -> Option<(u64, u64)> {
     let mut buffer = [0; 4096];
     let status = read_proc_file("/proc/self/status", &mut buffer)?;
@@ -100,7 +101,7 @@ pub(crate) fn own_usage() -> Option<(u64, u64)> {
 fn read_proc_file<'a>(path: &str, buffer: &'a mut [u8]) -> Option<&'a str> {
     let length = File::open(path).ok()?.read(buffer).ok()?;
     let text = buffer.get_mut(..length)?;
-    // A command may hold anything; what counts is plain ASCII.
+    // The name of a command may hold any bytes; the fields that are read are plain ASCII.
     text.iter_mut().filter(|byte| !byte.is_ascii()).for_each(|byte| *byte = b'?');
     std::str::from_utf8(text).ok()
 }

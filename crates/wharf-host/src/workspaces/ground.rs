@@ -9,10 +9,11 @@ use super::{Place, WorkspaceError, WorkspaceList, Workspaces, innermost, unknown
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Ground {
     Anywhere,
-    /// Those inside registered workspaces.
+    /// Directories inside of registered workspaces.
     #[default]
     Workspaces,
-    /// Those inside this workspace, the only one that the caller knows of. Its sessions are kept under its slug.
+    /// Directories inside of this workspace, the only one that the caller knows of. Its sessions are kept under its
+    /// slug.
     Workspace(Arc<str>),
 }
 

@@ -31,7 +31,7 @@ impl FromStr for Slug {
         let fits = text.len() <= LENGTH
             && text.bytes().next().is_some_and(plain)
             && text.bytes().all(|byte| plain(byte) || matches!(byte, b'-' | b'_'));
-        // What is quoted in an error is bounded too.
+        // The quotation in the error is bounded too.
         if fits { Ok(Self(text.into())) } else { Err(BadSlug(text.chars().take(LENGTH + 1).collect())) }
     }
 }

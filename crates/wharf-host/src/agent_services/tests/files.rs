@@ -53,7 +53,7 @@ impl Tree {
 }
 
 impl Drop for Tree {
-    /// Whatever a test did, next door nothing has changed.
+    /// Checks that the test changed nothing outside of the session's directories.
     fn drop(&mut self) {
         if !std::thread::panicking() {
             let names: Vec<_> = fs::read_dir(&self.outside).unwrap().map(|entry| entry.unwrap().file_name()).collect();
