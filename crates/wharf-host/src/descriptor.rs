@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use wharf_core::{EndReason, Millis, PauseReason, Session, SessionId, SpawnKey, Status, TurnState};
 
-use crate::timestamp::timestamp;
+use crate::timestamp::format_timestamp;
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -108,7 +108,7 @@ pub enum TurnWord {
 }
 
 impl Descriptor {
-    pub(crate) fn of(session: &Session) -> Self {
+    pub(crate) fn of_session(session: &Session) -> Self {
         let state = session.state();
         let text = |text: &Option<std::sync::Arc<str>>| text.as_ref().map(ToString::to_string);
         Self {
@@ -117,9 +117,9 @@ impl Descriptor {
             workspace_slug: state.origin.workspace.to_string(),
             cwd: state.origin.cwd.to_string(),
             status: state.status,
-            started_at: timestamp(state.created_at),
-            ended_at: state.ended_at.map(timestamp),
-            last_output_at: state.last_output_at.map(timestamp),
+            started_at: format_timestamp(state.created_at),
+            ended_at: state.ended_at.map(format_timestamp),
+            last_output_at: state.last_output_at.map(format_timestamp),
             exit_code: state.ending.as_ref().and_then(|ending| ending.exit_code),
             label: text(&state.origin.label),
             name: text(&state.origin.name),
@@ -160,7 +160,7 @@ impl Descriptor {
     }
 
     /// As the index keeps it: with what is the host's alone.
-    pub(crate) fn summary(&self) -> Option<Vec<u8>> {
+    pub(crate) fn to_summary(&self) -> Option<Vec<u8>> {
         #[derive(Serialize)]
         struct Summary<'a> {
             #[serde(flatten)]
@@ -190,12 +190,12 @@ impl Descriptor {
     }
 
     /// The host has lost it, for this reason.
-    pub(crate) fn fail(&mut self, message: &str, resumable: bool) {
+    pub(crate) fn mark_failed(&mut self, message: &str, resumable: bool) {
         (self.status, self.turn, self.clients, self.paused) = (Status::Error, TurnWord::Idle, 0, None);
         (self.message, self.resumable) = (Some(message.to_owned()), resumable);
     }
 
     pub(crate) fn set_last_output(&mut self, at: Millis) {
-        self.last_output_at = Some(timestamp(at));
+        self.last_output_at = Some(format_timestamp(at));
     }
 }

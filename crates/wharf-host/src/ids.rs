@@ -57,7 +57,7 @@ fn not_before(now: u64) -> u64 {
 }
 
 /// From now on ids sort after this one, which an earlier run has given.
-pub(crate) fn outlast(id: &SessionId) {
+pub(crate) fn sort_ids_after(id: &SessionId) {
     let ulid = id.as_str().strip_prefix("sess_").and_then(|text| Ulid::from_string(text).ok());
     let time = ulid.map(|ulid| ulid.timestamp_ms());
     // A time after the year 2109 comes from no clock.
@@ -92,9 +92,9 @@ mod tests {
         let ulid = Ulid::from_parts(ahead, 0).to_string().to_ascii_lowercase();
         let time = &ulid[..10];
         let earlier = SessionId::new(format!("sess_{ulid}"));
-        outlast(&SessionId::new("sess_zzzzzzzzzzzzzzzzzzzzzzzzzz"));
-        outlast(&SessionId::new("no id of ours"));
-        outlast(&earlier);
+        sort_ids_after(&SessionId::new("sess_zzzzzzzzzzzzzzzzzzzzzzzzzz"));
+        sort_ids_after(&SessionId::new("no id of ours"));
+        sort_ids_after(&earlier);
         let (next, last) = (new_session_id(), new_session_id());
         assert!(next > earlier && next.as_str()[5..15] == *time && next != last, "{earlier} {next} {last}");
     }

@@ -18,7 +18,7 @@ const BEAT_FAILING: Duration = Duration::from_secs(2);
 const ROWS: usize = 1024;
 
 #[derive(Debug)]
-pub(crate) struct Row {
+pub(crate) struct SessionRow {
     pub(crate) id: LogId,
     pub(crate) seq: u64,
     pub(crate) bytes: u64,
@@ -27,8 +27,8 @@ pub(crate) struct Row {
 }
 
 enum Order {
-    Put(Row),
-    PutAll(Vec<Row>),
+    Put(SessionRow),
+    PutAll(Vec<SessionRow>),
     Remove(LogId),
 }
 
@@ -58,12 +58,12 @@ impl IndexWriter {
         Self { orders: Mutex::new(Some(orders)), thread: Mutex::new(thread.ok()) }
     }
 
-    pub(crate) fn put(&self, row: Row) {
+    pub(crate) fn put(&self, row: SessionRow) {
         self.order(Order::Put(row));
     }
 
     /// All those that a start has read anew.
-    pub(crate) fn put_all(&self, rows: Vec<Row>) {
+    pub(crate) fn put_all(&self, rows: Vec<SessionRow>) {
         self.order(Order::PutAll(rows));
     }
 
@@ -89,7 +89,7 @@ impl IndexWriter {
 }
 
 fn write(index: &Arc<dyn Index>, inbox: &Receiver<Order>) {
-    let (mut rows, mut failing): (HashMap<LogId, Row>, bool) = (HashMap::new(), false);
+    let (mut rows, mut failing): (HashMap<LogId, SessionRow>, bool) = (HashMap::new(), false);
     loop {
         match if rows.is_empty() {
             inbox.recv().map_err(|_| RecvTimeoutError::Disconnected)
@@ -119,14 +119,14 @@ fn write(index: &Arc<dyn Index>, inbox: &Receiver<Order>) {
     }
 }
 
-fn flush(index: &Arc<dyn Index>, waiting: &mut HashMap<LogId, Row>, failing: &mut bool) {
+fn flush(index: &Arc<dyn Index>, waiting: &mut HashMap<LogId, SessionRow>, failing: &mut bool) {
     if waiting.is_empty() {
         return;
     }
     let rows: Vec<IndexRow> = waiting
         .values()
         .filter_map(|row| {
-            let summary = row.descriptor.summary()?.into();
+            let summary = row.descriptor.to_summary()?.into();
             Some(IndexRow { id: row.id.clone(), seq: row.seq, bytes: row.bytes, snapshot: row.snapshot, summary })
         })
         .collect();

@@ -29,16 +29,17 @@ mod usage;
 mod workspaces;
 
 pub use adapters::{
-    AdapterError, AdapterInfo, Adapters, ImportError, ImportReport, Launchable, ManifestError, ModeInfo, OptionInfo,
-    Source, import_registry, is_always_passed,
+    AdapterError, AdapterInfo, AdapterSource, Adapters, ImportError, ImportReport, Launchable, ManifestError, ModeInfo,
+    OptionInfo, import_registry, is_always_passed,
 };
 pub use agent::agent_token::{AgentToken, SESSION_VARIABLE, TOKEN_VARIABLE};
 pub use agent::initialize::{InitializeResponse, StartFailure};
 pub use agent::{SplitError, adopt_orphans, raise_open_files, shim, split_command};
 pub use agent_services::outside as outside_files;
 pub use config::{
-    AgentCommand, Allowed, AmuxSettings, Auth, Cap, Children, Config, ConfigError, Delegation, Duration, Limits,
-    LogFormat, QueueBy, ReplayTurns, ResumeOnStart, SandboxMode, SandboxSettings, ServeTools, Size, TlsSettings,
+    AgentCommand, AllowedAdapters, AmuxSettings, Auth, Cap, Children, Config, ConfigError, Delegation, Duration,
+    Limits, LogFormat, QueueBy, ReplayTurns, ResumeOnStart, SandboxMode, SandboxSettings, ServeTools, Size,
+    TlsSettings,
 };
 pub use descriptor::{Descriptor, Resources, TurnWord};
 pub use host::{
@@ -59,6 +60,8 @@ pub use session::handle::{
     SessionHandle, Taken,
 };
 pub use settings::{ReturnTerms, SettingSources, current_settings};
-pub use timestamp::{parse_timestamp, timestamp, timestamp_in_seconds};
+pub use timestamp::{format_timestamp, format_timestamp_in_seconds, parse_timestamp};
 pub use wharf_core as core;
-pub use workspaces::{BadSlug, Ground, Place, Slug, Workspace, WorkspaceError, WorkspaceList, Workspaces};
+pub use workspaces::{
+    BadSlug, DirectoryScope, Slug, SpawnLocation, Workspace, WorkspaceError, WorkspaceList, Workspaces,
+};

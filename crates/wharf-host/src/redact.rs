@@ -43,12 +43,12 @@ const PATTERNS: [Pattern; 21] = [
 ];
 
 /// A key block that goes on for longer is none. Also how far back a reader must look to know whether it is in one.
-pub const KEY_LINES: usize = 100;
+pub const MAX_KEY_LINES: usize = 100;
 
 /// Text of several lines without its secrets.
 pub fn redact(text: &str) -> String {
     let mut redactor = Redactor::default();
-    let lines: Vec<String> = text.split('\n').map(|line| redactor.line(line.to_owned())).collect();
+    let lines: Vec<String> = text.split('\n').map(|line| redactor.redact_line(line.to_owned())).collect();
     lines.join("\n")
 }
 
@@ -61,9 +61,9 @@ pub struct Redactor {
 
 impl Redactor {
     /// The line without its secrets.
-    pub fn line(&mut self, line: String) -> String {
+    pub fn redact_line(&mut self, line: String) -> String {
         if let Some(begin) = key_begins(&line) {
-            self.key = KEY_LINES;
+            self.key = MAX_KEY_LINES;
             let end = key_ends(&line[begin..]).map(|end| begin + end);
             if end.is_some() {
                 self.key = 0;
@@ -146,7 +146,7 @@ mod tests {
     use super::*;
 
     fn one(line: &str) -> String {
-        Redactor::default().line(line.to_owned())
+        Redactor::default().redact_line(line.to_owned())
     }
 
     #[test]
@@ -192,7 +192,7 @@ mod tests {
     fn a_private_key_goes_with_all_its_lines() {
         let mut redactor = Redactor::default();
         let lines = ["a -----BEGIN RSA PRIVATE KEY-----", "MIIEow", "", "-----END RSA PRIVATE KEY----- b", "after"];
-        let redacted: Vec<String> = lines.iter().map(|line| redactor.line((*line).to_owned())).collect();
+        let redacted: Vec<String> = lines.iter().map(|line| redactor.redact_line((*line).to_owned())).collect();
         assert_eq!(redacted, ["a [redacted]", "[redacted]", "[redacted]", "[redacted] b", "after"]);
         assert_eq!(one(r"x -----BEGIN PRIVATE KEY-----\nMII\n-----END PRIVATE KEY----- y"), "x [redacted] y");
     }
@@ -200,8 +200,8 @@ mod tests {
     #[test]
     fn a_key_block_that_never_ends_does_not_hide_everything() {
         let mut redactor = Redactor::default();
-        redactor.line("-----BEGIN PRIVATE KEY-----".to_owned());
-        let hidden = (0..1_000).filter(|_| redactor.line("text".to_owned()) == GONE).count();
-        assert_eq!(hidden, KEY_LINES);
+        redactor.redact_line("-----BEGIN PRIVATE KEY-----".to_owned());
+        let hidden = (0..1_000).filter(|_| redactor.redact_line("text".to_owned()) == GONE).count();
+        assert_eq!(hidden, MAX_KEY_LINES);
     }
 }

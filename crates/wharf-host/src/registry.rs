@@ -13,19 +13,19 @@ use crate::session::handle::SessionHandle;
 
 #[derive(Debug, Default)]
 pub(crate) struct Registry {
-    sessions: RwLock<HashMap<SessionId, Known>>,
+    sessions: RwLock<HashMap<SessionId, KnownSession>>,
     changes: watch::Sender<u64>,
 }
 
 #[derive(Clone, Debug)]
-pub(crate) enum Known {
+pub(crate) enum KnownSession {
     /// A task owns it.
     Live(SessionHandle),
     /// Only its log is there; `snapshot` is where a restore can begin, `bytes` how long it is.
     Cold { log_id: LogId, descriptor: Arc<Descriptor>, snapshot: Option<u64>, bytes: u64 },
 }
 
-impl Known {
+impl KnownSession {
     pub(crate) fn descriptor(&self) -> Arc<Descriptor> {
         match self {
             Self::Live(handle) => handle.descriptor(),
@@ -34,7 +34,7 @@ impl Known {
     }
 }
 
-impl Known {
+impl KnownSession {
     pub(crate) fn log_id(&self) -> &LogId {
         match self {
             Self::Live(handle) => &handle.shared.log_id,
@@ -44,11 +44,11 @@ impl Known {
 }
 
 impl Registry {
-    pub(crate) fn get(&self, id: &SessionId) -> Option<Known> {
+    pub(crate) fn get(&self, id: &SessionId) -> Option<KnownSession> {
         self.sessions.read().unwrap_or_else(PoisonError::into_inner).get(id).cloned()
     }
 
-    pub(crate) fn put(&self, id: SessionId, known: Known) {
+    pub(crate) fn put(&self, id: SessionId, known: KnownSession) {
         self.sessions.write().unwrap_or_else(PoisonError::into_inner).insert(id, known);
         self.note_change();
     }
@@ -63,30 +63,30 @@ impl Registry {
         self.changes.send_modify(|count| *count += 1);
     }
 
-    pub(crate) fn changes(&self) -> watch::Receiver<u64> {
+    pub(crate) fn watch_changes(&self) -> watch::Receiver<u64> {
         self.changes.subscribe()
     }
 
-    pub(crate) fn descriptors(&self) -> Vec<Arc<Descriptor>> {
+    pub(crate) fn list_descriptors(&self) -> Vec<Arc<Descriptor>> {
         let sessions = self.sessions.read().unwrap_or_else(PoisonError::into_inner);
-        sessions.values().map(Known::descriptor).collect()
+        sessions.values().map(KnownSession::descriptor).collect()
     }
 
     /// Looks at every session.
-    pub(crate) fn each(&self, look: impl FnMut(&Known)) {
+    pub(crate) fn for_each_session(&self, look: impl FnMut(&KnownSession)) {
         self.sessions.read().unwrap_or_else(PoisonError::into_inner).values().for_each(look);
     }
 
-    pub(crate) fn live(&self) -> Vec<SessionHandle> {
+    pub(crate) fn live_sessions(&self) -> Vec<SessionHandle> {
         let sessions = self.sessions.read().unwrap_or_else(PoisonError::into_inner);
         sessions
             .values()
-            .filter_map(|known| if let Known::Live(handle) = known { Some(handle.clone()) } else { None })
+            .filter_map(|known| if let KnownSession::Live(handle) = known { Some(handle.clone()) } else { None })
             .collect()
     }
 
     /// Forgets the task of a session, which has ended by itself; the log is read anew when it is wanted.
-    pub(crate) fn let_go(&self, shared: &Arc<Shared>) {
+    pub(crate) fn release_task(&self, shared: &Arc<Shared>) {
         let cold = cold(shared);
         let mut sessions = self.sessions.write().unwrap_or_else(PoisonError::into_inner);
         // A session that was deleted is not added again.
@@ -99,7 +99,7 @@ impl Registry {
 
     /// Lets a session's task go if nobody else holds the session. Handles are only given out under the lock, so what
     /// is seen here stays true.
-    pub(crate) fn retire(&self, shared: &Arc<Shared>) -> bool {
+    pub(crate) fn retire_if_unused(&self, shared: &Arc<Shared>) -> bool {
         let mut sessions = self.sessions.write().unwrap_or_else(PoisonError::into_inner);
         // Ours (the task's) and the registry's own.
         if Arc::strong_count(shared) > 2 {
@@ -111,7 +111,7 @@ impl Registry {
 }
 
 /// The session without its task.
-fn cold(shared: &Shared) -> Known {
+fn cold(shared: &Shared) -> KnownSession {
     let (log_id, bytes) = (shared.log_id.clone(), shared.log.head().bytes);
-    Known::Cold { log_id, descriptor: shared.descriptor(), snapshot: None, bytes }
+    KnownSession::Cold { log_id, descriptor: shared.descriptor(), snapshot: None, bytes }
 }

@@ -4,12 +4,12 @@ use chrono::{DateTime, SecondsFormat, Utc};
 use wharf_core::Millis;
 
 /// Returns `2026-11-15T20:34:00.123Z`.
-pub fn timestamp(at: Millis) -> String {
+pub fn format_timestamp(at: Millis) -> String {
     format_instant(at, SecondsFormat::Millis)
 }
 
 /// Returns `2026-11-15T20:34:00Z`.
-pub fn timestamp_in_seconds(at: Millis) -> String {
+pub fn format_timestamp_in_seconds(at: Millis) -> String {
     format_instant(at, SecondsFormat::Secs)
 }
 
@@ -40,7 +40,7 @@ mod tests {
             (4_107_542_400_000, "2100-03-01T00:00:00.000Z", "2100-03-01T00:00:00Z"),
         ] {
             assert_eq!(
-                (timestamp(Millis(millis)).as_str(), timestamp_in_seconds(Millis(millis)).as_str()),
+                (format_timestamp(Millis(millis)).as_str(), format_timestamp_in_seconds(Millis(millis)).as_str()),
                 (text, in_seconds)
             );
             assert_eq!(parse_timestamp(text), Some(Millis(millis)));

@@ -47,7 +47,7 @@ impl From<BudgetFull> for NoBody {
 
 impl Intake {
     pub(crate) fn new(limits: &Limits, buffers: &Arc<ByteBudget>) -> Self {
-        let stalled = limits.silence.std().unwrap_or(DEFAULT_STALL_TIMEOUT);
+        let stalled = limits.silence.to_std().unwrap_or(DEFAULT_STALL_TIMEOUT);
         let limit = limits.body.0.min(limits.frame.0);
         Self { limit, buffers: Arc::clone(buffers), stalled, whole: BODY_TIMEOUT }
     }

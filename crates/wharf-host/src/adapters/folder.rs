@@ -12,13 +12,13 @@ const MOST: usize = 1_000;
 
 /// A manifest, or the folder whose manifest cannot be used.
 #[derive(Clone, Debug)]
-pub(super) enum Found {
+pub(super) enum FoundManifest {
     Good(Box<Manifest>),
     Bad { folder: String, error: ManifestError },
 }
 
 /// All manifests of a directory, by the name of their folder. No directory, no manifests.
-pub(super) fn read(dir: &Path) -> Vec<Found> {
+pub(super) fn read(dir: &Path) -> Vec<FoundManifest> {
     let Ok(entries) = std::fs::read_dir(dir) else { return Vec::new() };
     let mut folders: Vec<String> = entries.flatten().filter_map(|entry| entry.file_name().into_string().ok()).collect();
     folders.sort();
@@ -26,7 +26,7 @@ pub(super) fn read(dir: &Path) -> Vec<Found> {
     folders.into_iter().filter_map(|folder| one(dir, folder)).collect()
 }
 
-fn one(dir: &Path, folder: String) -> Option<Found> {
+fn one(dir: &Path, folder: String) -> Option<FoundManifest> {
     let path = dir.join(&folder).join(FILE);
     let size = path.metadata().ok()?.len();
     let bad = |why: String| ManifestError { path: path.clone(), field: "file".to_owned(), why };
@@ -37,7 +37,7 @@ fn one(dir: &Path, folder: String) -> Option<Found> {
         text.and_then(|text| Manifest::parse(&text, &path))
     };
     Some(match read {
-        Ok(manifest) => Found::Good(Box::new(manifest)),
-        Err(error) => Found::Bad { folder, error },
+        Ok(manifest) => FoundManifest::Good(Box::new(manifest)),
+        Err(error) => FoundManifest::Bad { folder, error },
     })
 }

@@ -9,7 +9,7 @@ use serde_json::Value;
 /// Where an adapter comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Source {
+pub enum AdapterSource {
     /// `[agents.NAME]` in the configuration, or a flag.
     Config,
     /// An `AGENT-CLI.md` of the user.
@@ -28,7 +28,7 @@ pub struct AdapterInfo {
     pub description: String,
     /// Of the manifest; empty where there is none.
     pub version: String,
-    pub source: Source,
+    pub source: AdapterSource,
     /// The manifest's file.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub path: Option<PathBuf>,

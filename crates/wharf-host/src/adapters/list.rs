@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use super::info::{AdapterInfo, Source};
-use super::manifest::{Auth, Manifest};
+use super::info::{AdapterInfo, AdapterSource};
+use super::manifest::{Manifest, ManifestAuth};
 use super::{Adapters, DEMO, Entry, VersionCheck, program, search_path};
 
 impl Adapters<'_> {
@@ -32,7 +32,7 @@ impl Adapters<'_> {
             slug,
             description: String::new(),
             version: String::new(),
-            source: Source::Config,
+            source: AdapterSource::Config,
             path: None,
             command: Vec::new(),
             protocol: "acp".to_owned(),
@@ -54,15 +54,15 @@ impl Adapters<'_> {
                 let is_demo =
                     blank.slug == DEMO && self.config.agents.get(DEMO).is_none_or(|own| own.command.is_empty());
                 let (source, description) = if is_demo {
-                    (Source::BuiltIn, "The demo agent that comes with Wharf: no model, no network.".to_owned())
+                    (AdapterSource::BuiltIn, "The demo agent that comes with Wharf: no model, no network.".to_owned())
                 } else {
-                    (Source::Config, String::new())
+                    (AdapterSource::Config, String::new())
                 };
                 found(AdapterInfo { source, description, command: agent.command, ..blank }, &agent.env)
             }
             Entry::Manifest(manifest, source) => described(&manifest, AdapterInfo { source, ..blank }),
             Entry::Bad(error) => AdapterInfo {
-                source: Source::Manifest,
+                source: AdapterSource::Manifest,
                 path: Some(error.path.clone()),
                 protocol: String::new(),
                 missing: vec![format!("its manifest cannot be used: {}: {}", error.field, error.why)],
@@ -80,7 +80,7 @@ fn described(manifest: &Manifest, blank: AdapterInfo) -> AdapterInfo {
             name: manifest.name.clone(),
             description: manifest.description.clone(),
             version: manifest.version.clone(),
-            path: (blank.source != Source::BuiltIn).then(|| manifest.path.clone()),
+            path: (blank.source != AdapterSource::BuiltIn).then(|| manifest.path.clone()),
             command,
             protocol: manifest.protocol.to_owned(),
             install_hint: manifest.install_hint(),
@@ -115,7 +115,7 @@ fn found(mut info: AdapterInfo, env: &BTreeMap<String, String>) -> AdapterInfo {
     info
 }
 
-impl Auth {
+impl ManifestAuth {
     /// Is there anything that looks like a login? A manifest that names nothing wants none.
     fn seems_done(&self) -> bool {
         let home = std::env::var_os("HOME").map(PathBuf::from).unwrap_or_default();

@@ -63,7 +63,7 @@ pub(crate) struct Manifest {
     pub(super) bin_args: Vec<String>,
     pub(super) install: Vec<Install>,
     pub(super) version_check: VersionCheck,
-    pub(super) auth: Auth,
+    pub(super) auth: ManifestAuth,
     pub(super) protocol: &'static str,
     /// As stated, if it is.
     session_mode: Option<&'static str>,
@@ -85,7 +85,7 @@ pub(crate) struct Manifest {
 
 /// How a user logs in to the agent.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Auth {
+pub(super) struct ManifestAuth {
     pub(super) variables: Vec<String>,
     pub(super) paths: Vec<String>,
     pub(super) login: Option<String>,
@@ -230,12 +230,12 @@ fn install(node: &Node<'_>) -> Result<Vec<Install>, Wrong> {
     if methods.is_empty() { Err(node.wrong("must name at least one way")) } else { Ok(methods) }
 }
 
-fn auth(node: &Node<'_>) -> Result<Auth, Wrong> {
+fn auth(node: &Node<'_>) -> Result<ManifestAuth, Wrong> {
     let state = node.get("state")?;
     let listed = |name| state.as_ref().map_or(Ok(None), |state| optional(state, name, Node::texts));
     let login = node.get("login")?.map(|login| login.need("cmd")?.text()).transpose()?;
     let variables = listed("env")?.unwrap_or_default();
-    Ok(Auth { variables, paths: listed("paths")?.unwrap_or_default(), login })
+    Ok(ManifestAuth { variables, paths: listed("paths")?.unwrap_or_default(), login })
 }
 
 fn session_mode(node: &Node<'_>) -> Result<Option<&'static str>, Wrong> {

@@ -30,13 +30,13 @@ pub use environment::is_always_passed;
 pub(crate) use environment::is_name;
 pub use error::{AdapterError, ManifestError};
 pub use import::{ImportError, ImportReport, import_registry};
-pub use info::{AdapterInfo, ModeInfo, OptionInfo, Source};
+pub use info::{AdapterInfo, AdapterSource, ModeInfo, OptionInfo};
 #[cfg(any(test, fuzzing))]
 pub(crate) use manifest::Manifest as AnyManifest;
 pub(crate) use version::VersionCheck;
 
-use crate::config::{AgentCommand, Config, QueueBy, SandboxSettings, nearest};
-use folder::Found;
+use crate::config::{AgentCommand, Config, QueueBy, SandboxSettings, find_nearest};
+use folder::FoundManifest;
 use manifest::Manifest;
 
 /// Longer than any agent that was seen took between its answer and its replay.
@@ -71,7 +71,7 @@ pub struct Adapters<'a> {
 /// Where an adapter was found.
 enum Entry {
     Command(AgentCommand),
-    Manifest(Box<Manifest>, Source),
+    Manifest(Box<Manifest>, AdapterSource),
     Bad(ManifestError),
 }
 
@@ -99,12 +99,12 @@ impl Adapters<'_> {
     }
 
     /// Returns the variables of a caller that the agent gets.
-    pub fn environment(&self, agent: &Launchable, given: &BTreeMap<String, String>) -> BTreeMap<String, String> {
-        environment::passed(given, &self.variables(agent))
+    pub fn passed_environment(&self, agent: &Launchable, given: &BTreeMap<String, String>) -> BTreeMap<String, String> {
+        environment::passed(given, &self.variable_names(agent))
     }
 
     /// The names of variables that callers are to send for this agent, besides those that every agent gets.
-    pub fn variables(&self, agent: &Launchable) -> Vec<String> {
+    pub fn variable_names(&self, agent: &Launchable) -> Vec<String> {
         agent.variables.iter().chain(&self.config.env_passthrough).cloned().collect()
     }
 
@@ -112,18 +112,18 @@ impl Adapters<'_> {
         if let Some(agent) = self.command(slug) {
             return Some(Entry::Command(agent));
         }
-        for dir in self.dirs() {
+        for dir in self.manifest_dirs() {
             for found in folder::read(&dir) {
                 match found {
-                    Found::Good(manifest) if manifest.id == slug => return Some(manifest_entry(manifest)),
+                    FoundManifest::Good(manifest) if manifest.id == slug => return Some(manifest_entry(manifest)),
                     // Not silently another one of that name.
-                    Found::Bad { folder, error } if folder == slug => return Some(Entry::Bad(error)),
-                    Found::Good(_) | Found::Bad { .. } => {}
+                    FoundManifest::Bad { folder, error } if folder == slug => return Some(Entry::Bad(error)),
+                    FoundManifest::Good(_) | FoundManifest::Bad { .. } => {}
                 }
             }
         }
         let built_in = built_in::all().iter().find(|manifest| manifest.id == slug)?;
-        Some(Entry::Manifest(Box::new(built_in.clone()), Source::BuiltIn))
+        Some(Entry::Manifest(Box::new(built_in.clone()), AdapterSource::BuiltIn))
     }
 
     /// Every adapter, each name once, sorted.
@@ -134,18 +134,18 @@ impl Adapters<'_> {
                 entries.insert(name.to_owned(), Entry::Command(agent));
             }
         }
-        for found in self.dirs().iter().flat_map(|dir| folder::read(dir)) {
+        for found in self.manifest_dirs().iter().flat_map(|dir| folder::read(dir)) {
             match found {
-                Found::Good(manifest) => {
+                FoundManifest::Good(manifest) => {
                     entries.entry(manifest.id.clone()).or_insert_with(|| manifest_entry(manifest));
                 }
-                Found::Bad { folder, error } => {
+                FoundManifest::Bad { folder, error } => {
                     entries.entry(folder).or_insert(Entry::Bad(error));
                 }
             }
         }
         for manifest in built_in::all() {
-            let built_in = || Entry::Manifest(Box::new(manifest.clone()), Source::BuiltIn);
+            let built_in = || Entry::Manifest(Box::new(manifest.clone()), AdapterSource::BuiltIn);
             entries.entry(manifest.id.clone()).or_insert_with(built_in);
         }
         entries
@@ -169,7 +169,7 @@ impl Adapters<'_> {
     }
 
     /// The directories of the user's manifests.
-    pub(crate) fn dirs(&self) -> Vec<PathBuf> {
+    pub(crate) fn manifest_dirs(&self) -> Vec<PathBuf> {
         let own = self.config.config_dir.as_ref().map(|dir| dir.join("adapters"));
         own.into_iter().chain(self.config.adapters.clone()).collect()
     }
@@ -194,7 +194,7 @@ impl Adapters<'_> {
             command: agent.command,
             env: agent.env,
             queue: agent.queue,
-            replay_quiet: agent.replay_quiet.and_then(crate::config::Duration::std).unwrap_or(REPLAY_QUIET),
+            replay_quiet: agent.replay_quiet.and_then(crate::config::Duration::to_std).unwrap_or(REPLAY_QUIET),
             variables: Vec::new(),
             comes_back: None,
             idle_limit: None,
@@ -239,20 +239,20 @@ impl Adapters<'_> {
     fn unknown(&self, slug: &str) -> AdapterError {
         let entries = self.entries();
         let known: Vec<&str> = entries.keys().map(String::as_str).collect();
-        let hint = nearest(slug, &known).map(|near| format!("; did you mean {near:?}?")).unwrap_or_default();
+        let hint = find_nearest(slug, &known).map(|near| format!("; did you mean {near:?}?")).unwrap_or_default();
         let name = slug.chars().take(100).collect();
         AdapterError::Unknown { name, hint, known: known.join(", ") }
     }
 }
 
 fn manifest_entry(manifest: Box<Manifest>) -> Entry {
-    let source = if manifest.imported { Source::Registry } else { Source::Manifest };
+    let source = if manifest.imported { AdapterSource::Registry } else { AdapterSource::Manifest };
     Entry::Manifest(manifest, source)
 }
 
 impl Launchable {
     /// The program that would be run. `env` is what the agent gets of its caller: it may bring a PATH of its own.
-    pub fn program(&self, env: &BTreeMap<String, String>) -> Result<PathBuf, AdapterError> {
+    pub fn find_program(&self, env: &BTreeMap<String, String>) -> Result<PathBuf, AdapterError> {
         let bin = self.command.first().map(String::as_str).unwrap_or_default();
         // Such a path is meant from the session's directory.
         if bin.contains('/') && !bin.starts_with('/') {

@@ -247,8 +247,8 @@ fn the_configuration_wins_then_the_users_manifests_then_the_built_in_ones() {
     let listed = config.adapters().list();
     let sources =
         |slug: &str| listed.iter().filter(|known| known.slug == slug).map(|known| known.source).collect::<Vec<_>>();
-    assert_eq!((sources("claude"), sources("goose")), (vec![Source::Config], vec![Source::Manifest]));
-    assert_eq!((sources("demo"), sources("qwen")), (vec![Source::BuiltIn], vec![Source::BuiltIn]));
+    assert_eq!((sources("claude"), sources("goose")), (vec![AdapterSource::Config], vec![AdapterSource::Manifest]));
+    assert_eq!((sources("demo"), sources("qwen")), (vec![AdapterSource::BuiltIn], vec![AdapterSource::BuiltIn]));
     drop(dir);
 }
 
@@ -291,14 +291,14 @@ fn install_hint_is_the_first_way_that_suits_the_system() {
 fn a_program_that_is_not_there_is_named_with_the_way_to_install_it() {
     let (dir, config) = with_manifests(&[("mine", GOOD)]);
     let found = find(&config, "mine").unwrap();
-    let message = found.program(&BTreeMap::new()).unwrap_err().to_string();
+    let message = found.find_program(&BTreeMap::new()).unwrap_err().to_string();
     let expected = "agent \"mine\" is not installed: there is no `mine-agent` on the PATH; install it with: npm install -g @me/mine";
     assert_eq!(message, expected);
     let bin = dir.path().join("mine-agent");
     std::fs::write(&bin, "").unwrap();
     std::fs::set_permissions(&bin, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
     let path = BTreeMap::from([("PATH".to_owned(), dir.path().display().to_string())]);
-    assert_eq!(found.program(&path), Ok(bin));
+    assert_eq!(found.find_program(&path), Ok(bin));
 }
 
 fn imported(dir: &Path, agents: &Value) -> ImportReport {
@@ -341,7 +341,7 @@ fn an_acp_registry_becomes_manifests() {
     assert_eq!(bin.command, ["tool", "acp"]);
     assert!(bin.install.unwrap().contains("https://x/y.tgz"));
     let listed = config.adapters().list();
-    assert_eq!(listed.iter().find(|known| known.slug == "py-one").unwrap().source, Source::Registry);
+    assert_eq!(listed.iter().find(|known| known.slug == "py-one").unwrap().source, AdapterSource::Registry);
     // Again: what was imported is renewed.
     let agents = json!([agent("py-one", json!({ "uvx": { "package": "c==3" } }))]);
     assert_eq!(imported(dir.path(), &agents).imported, ["py-one"]);

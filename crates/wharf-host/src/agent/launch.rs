@@ -21,7 +21,7 @@ use super::process_table::TAG_VARIABLE;
 use super::stderr::StderrTail;
 use super::{open_files_limit, outbox::Outbox};
 use crate::frame::FrameReader;
-use crate::sandbox::{CARRIED, Profile};
+use crate::sandbox::{CARRIED, SandboxProfile};
 
 /// All that is needed to start an agent.
 #[derive(Clone, Debug)]
@@ -31,7 +31,7 @@ pub(crate) struct Launch {
     pub(crate) command: Vec<String>,
     pub(crate) env: BTreeMap<String, String>,
     pub(crate) cwd: PathBuf,
-    pub(crate) sandbox: Option<Profile>,
+    pub(crate) sandbox: Option<SandboxProfile>,
     pub(crate) tag: String,
     /// Issues the agent's token; `None` for a start that belongs to no session.
     pub(crate) token_issuer: Option<TokenIssuer>,

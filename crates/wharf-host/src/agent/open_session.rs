@@ -16,7 +16,7 @@ use super::initialize::{EarlyFrames, InitializedAgent, StartFailure};
 use super::outbox::Outbox;
 use super::stderr::StderrTail;
 use crate::frame::{self, FrameReader};
-use crate::settings::{Restoration, SettingRequest, Settings, Step};
+use crate::settings::{AgentSettings, Restoration, RestoreStep, SettingRequest};
 
 /// How the session is to be opened.
 #[derive(Clone, Debug)]
@@ -157,7 +157,7 @@ async fn restore_settings(
     answer: &[u8],
     wanted: Vec<AgentSetting>,
 ) -> Result<Vec<AgentSetting>, StartFailure> {
-    let mut reported = Settings::default();
+    let mut reported = AgentSettings::default();
     reported.take_answer(answer);
     let mut restoration = Restoration::new(wanted);
     let mut looked_at = 0;
@@ -170,8 +170,8 @@ async fn restore_settings(
         }
         looked_at = agent.early.frames.len();
         match restoration.next(&reported) {
-            Step::Done => return Ok(reported.into_in_force()),
-            Step::Set(request) => {
+            RestoreStep::Done => return Ok(reported.into_in_force()),
+            RestoreStep::Set(request) => {
                 let answer = agent.require_setting(&request, session).await?;
                 let result = Json::parse(&answer).and_then(|answer| answer.at(&["result", "configOptions"]));
                 match result {
@@ -179,7 +179,7 @@ async fn restore_settings(
                     Ok(None) | Err(_) => reported.take_set(&request),
                 }
             }
-            Step::NotKept(request) => {
+            RestoreStep::NotKept(request) => {
                 let message =
                     describe_refused_setting(&request, "the agent agreed to it and then reported another value");
                 return Err(StartFailure { cause: StartFault::SettingRefused, ..StartFailure::new(message) });

@@ -8,7 +8,7 @@ use wharf_json::rpc::code;
 
 /// A refusal or a failure; the text names the path and the reason.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum ToolError {
+pub(crate) enum ServiceError {
     #[error("no method {0} here")]
     Method(String),
     #[error("bad parameters: {0}")]
@@ -32,7 +32,7 @@ pub(crate) enum ToolError {
     Outsiders { code: i32, message: String, data: Option<Value> },
 }
 
-impl ToolError {
+impl ServiceError {
     pub(super) fn unfit(path: &Path, why: impl Into<String>) -> Self {
         Self::Unfit { path: path.to_owned(), why: why.into() }
     }

@@ -7,8 +7,8 @@ use std::path::Path;
 use rustix::fs::{FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
 
-use super::ToolError;
-use super::roots::{Place, Roots};
+use super::ServiceError;
+use super::roots::{FileLocation, Roots};
 
 /// How many times the size of an answer is read at most to get to its first line.
 const SCAN: usize = 64;
@@ -23,10 +23,10 @@ pub(crate) fn read(
     line: Option<u32>,
     limit: Option<u32>,
     max_bytes: usize,
-) -> Result<String, ToolError> {
+) -> Result<String, ServiceError> {
     let place = roots.find(path, false)?;
-    regular(path, &place.stat().map_err(|error| ToolError::io("read", path, error))?)?;
-    let (file, stat) = open(&place, OFlags::RDONLY).map_err(|error| ToolError::io("read", path, error))?;
+    regular(path, &place.stat().map_err(|error| ServiceError::io("read", path, error))?)?;
+    let (file, stat) = open(&place, OFlags::RDONLY).map_err(|error| ServiceError::io("read", path, error))?;
     regular(path, &stat)?;
     let whole = line.unwrap_or(1) <= 1 && limit.is_none();
     if whole && u64::try_from(stat.st_size).unwrap_or(0) > max_bytes as u64 {
@@ -34,15 +34,15 @@ pub(crate) fn read(
     }
     let skip = line.unwrap_or(1).saturating_sub(1);
     let bytes = lines(BufReader::with_capacity(64 << 10, file), skip, limit, max_bytes)
-        .map_err(|error| ToolError::io("read", path, error))?
+        .map_err(|error| ServiceError::io("read", path, error))?
         .ok_or_else(|| too_large(path, max_bytes))?;
-    String::from_utf8(bytes).map_err(|_| ToolError::unfit(path, "is not UTF-8 text"))
+    String::from_utf8(bytes).map_err(|_| ServiceError::unfit(path, "is not UTF-8 text"))
 }
 
 /// Writes a text file as a whole: readers see the old content or the new, unless nothing may be created beside the file,
 /// which is then written in place. Missing directories are made, the mode of an existing file is kept.
-pub(crate) fn write(roots: &Roots, path: &Path, content: &str) -> Result<(), ToolError> {
-    let failed = |error: std::io::Error| ToolError::io("write", path, error);
+pub(crate) fn write(roots: &Roots, path: &Path, content: &str) -> Result<(), ServiceError> {
+    let failed = |error: std::io::Error| ServiceError::io("write", path, error);
     let place = roots.find(path, true)?;
     let existing = match place.stat() {
         Ok(stat) => {
@@ -85,20 +85,20 @@ fn fill(mut file: File, content: &str, mode: Option<Mode>) -> std::io::Result<()
     Ok(())
 }
 
-fn open(place: &Place, access: OFlags) -> Result<(File, Stat), Errno> {
+fn open(place: &FileLocation, access: OFlags) -> Result<(File, Stat), Errno> {
     let file = rustix::fs::openat(&place.dir, &place.name, OPEN | access, Mode::empty())?;
     let stat = rustix::fs::fstat(&file)?;
     Ok((file.into(), stat))
 }
 
-fn regular(path: &Path, stat: &Stat) -> Result<(), ToolError> {
+fn regular(path: &Path, stat: &Stat) -> Result<(), ServiceError> {
     let kind = FileType::from_raw_mode(stat.st_mode);
     let why = if kind.is_dir() { "is a directory" } else { "is not a regular file" };
-    kind.is_file().then_some(()).ok_or_else(|| ToolError::unfit(path, why))
+    kind.is_file().then_some(()).ok_or_else(|| ServiceError::unfit(path, why))
 }
 
-fn too_large(path: &Path, max_bytes: usize) -> ToolError {
-    ToolError::unfit(path, format!("is larger than {max_bytes} bytes; read a part of it with line and limit"))
+fn too_large(path: &Path, max_bytes: usize) -> ServiceError {
+    ServiceError::unfit(path, format!("is larger than {max_bytes} bytes; read a part of it with line and limit"))
 }
 
 /// The lines after the first `skip`, line breaks included; `None` if they are more than `max` bytes, or too far off.

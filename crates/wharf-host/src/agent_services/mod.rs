@@ -16,7 +16,7 @@ use std::sync::Arc;
 use serde::de::{Deserialize, DeserializeOwned, Deserializer};
 use serde_json::{Value, json};
 
-pub(crate) use error::ToolError;
+pub(crate) use error::ServiceError;
 use outside::OutsideFiles;
 use request_limits::ServiceLimits;
 pub(crate) use roots::Roots;
@@ -26,7 +26,7 @@ use crate::agent::{AgentExit, Launch};
 
 /// The files and terminals of one agent start. [`Tools::close`] ends the terminals, and so does the last drop.
 #[derive(Clone, Debug)]
-pub(crate) struct Tools {
+pub(crate) struct FilesAndTerminals {
     pub(crate) roots: Arc<Roots>,
     pub(crate) terminals: Arc<Terminals>,
     /// The largest text that is read at once.
@@ -35,7 +35,7 @@ pub(crate) struct Tools {
     outside: Arc<OutsideFiles>,
 }
 
-impl Tools {
+impl FilesAndTerminals {
     /// `launch` is the one that the agent was started with, `agent` the pid that it got.
     pub(crate) fn new(roots: Roots, launch: Launch, agent: u32) -> Self {
         let roots = Arc::new(roots);
@@ -52,18 +52,18 @@ impl Tools {
     }
 
     /// Reads or writes a file: inside of the session's directories here, outside of them as the agent's process would.
-    async fn serve_file(&self, method: &str, frame: &[u8]) -> Result<String, ToolError> {
+    async fn serve_file(&self, method: &str, frame: &[u8]) -> Result<String, ServiceError> {
         let request = FileRequest::parse(method, frame)?;
         let (roots, max_bytes) = (Arc::clone(&self.roots), self.max_bytes);
         match blocking(move || request.carry_out(&roots, max_bytes)).await {
-            Err(ToolError::Outside { .. }) => self.outside.serve(method, frame).await,
+            Err(ServiceError::Outside { .. }) => self.outside.serve(method, frame).await,
             served => served,
         }
     }
 }
 
 /// Is this a method that [`answer`] knows?
-pub(crate) fn knows(method: &str) -> bool {
+pub(crate) fn is_served(method: &str) -> bool {
     matches!(
         method,
         "fs/read_text_file"
@@ -78,7 +78,11 @@ pub(crate) fn knows(method: &str) -> bool {
 
 /// Carries out one request of the agent; `frame` is the JSON-RPC message as it came. May take as long as a terminal
 /// runs.
-pub(crate) async fn answer(tools: &Tools, method: &str, frame: &[u8]) -> Result<Value, ToolError> {
+pub(crate) async fn answer_request(
+    tools: &FilesAndTerminals,
+    method: &str,
+    frame: &[u8],
+) -> Result<Value, ServiceError> {
     let terminals = &tools.terminals;
     match method {
         "fs/read_text_file" => Ok(json!({ "content": tools.serve_file(method, frame).await? })),
@@ -95,14 +99,14 @@ pub(crate) async fn answer(tools: &Tools, method: &str, frame: &[u8]) -> Result<
         "terminal/wait_for_exit" => Ok(status(&terminals.wait_for_exit(&terminal(frame)?).await?)),
         "terminal/kill" => terminals.kill(&terminal(frame)?).map(|()| json!({})),
         "terminal/release" => terminals.release(&terminal(frame)?).map(|()| json!({})),
-        other => Err(ToolError::Method(other.to_owned())),
+        other => Err(ServiceError::Method(other.to_owned())),
     }
 }
 
 async fn blocking<T: Send + 'static>(
-    run: impl FnOnce() -> Result<T, ToolError> + Send + 'static,
-) -> Result<T, ToolError> {
-    tokio::task::spawn_blocking(run).await.unwrap_or_else(|error| Err(ToolError::Failed(error.to_string())))
+    run: impl FnOnce() -> Result<T, ServiceError> + Send + 'static,
+) -> Result<T, ServiceError> {
+    tokio::task::spawn_blocking(run).await.unwrap_or_else(|error| Err(ServiceError::Failed(error.to_string())))
 }
 
 #[derive(serde::Deserialize)]
@@ -117,16 +121,16 @@ enum FileRequest {
 }
 
 impl FileRequest {
-    fn parse(method: &str, frame: &[u8]) -> Result<Self, ToolError> {
+    fn parse(method: &str, frame: &[u8]) -> Result<Self, ServiceError> {
         match method {
             "fs/read_text_file" => params(frame).map(Self::Read),
             "fs/write_text_file" => params(frame).map(Self::Write),
-            other => Err(ToolError::Method(other.to_owned())),
+            other => Err(ServiceError::Method(other.to_owned())),
         }
     }
 
     /// Returns the text that was read; of a write the empty text.
-    fn carry_out(self, roots: &Roots, max_bytes: usize) -> Result<String, ToolError> {
+    fn carry_out(self, roots: &Roots, max_bytes: usize) -> Result<String, ServiceError> {
         match self {
             Self::Read(Read { path, line, limit }) => files::read(roots, &path, line, limit, max_bytes),
             Self::Write(Write { path, content }) => files::write(roots, &path, &content).map(|()| String::new()),
@@ -182,12 +186,12 @@ impl From<Create> for TerminalSpec {
     }
 }
 
-fn params<P: DeserializeOwned>(frame: &[u8]) -> Result<P, ToolError> {
+fn params<P: DeserializeOwned>(frame: &[u8]) -> Result<P, ServiceError> {
     let request = crate::frame::peek::<Request<P>>(frame);
-    request.map(|request| request.params).map_err(|error| ToolError::Params(error.to_string()))
+    request.map(|request| request.params).map_err(|error| ServiceError::Params(error.to_string()))
 }
 
-fn terminal(frame: &[u8]) -> Result<String, ToolError> {
+fn terminal(frame: &[u8]) -> Result<String, ServiceError> {
     params::<Terminal>(frame).map(|terminal| terminal.terminal_id)
 }
 

@@ -3,13 +3,13 @@
 use std::collections::VecDeque;
 
 #[derive(Debug)]
-pub(super) struct Output {
+pub(super) struct TerminalBuffer {
     limit: usize,
     kept: VecDeque<u8>,
     truncated: bool,
 }
 
-impl Output {
+impl TerminalBuffer {
     pub(super) fn new(limit: usize) -> Self {
         Self { limit, kept: VecDeque::new(), truncated: false }
     }
@@ -55,10 +55,10 @@ fn unfinished(bytes: &[u8]) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use super::Output;
+    use super::TerminalBuffer;
 
     fn text(limit: usize, pushes: &[&[u8]], ended: bool) -> (String, bool) {
-        let mut output = Output::new(limit);
+        let mut output = TerminalBuffer::new(limit);
         pushes.iter().for_each(|bytes| output.push(bytes));
         output.text(ended)
     }

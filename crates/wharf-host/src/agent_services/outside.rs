@@ -16,7 +16,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::sync::watch;
 use wharf_core::FailureText;
 
-use super::{FileRequest, Roots, ToolError};
+use super::{FileRequest, Roots, ServiceError};
 use crate::agent::Launch;
 
 const VERB: &str = "__files";
@@ -58,22 +58,22 @@ impl OutsideFiles {
     }
 
     /// Carries out a request for a file; returns the text that was read.
-    pub(super) async fn serve(&self, method: &str, frame: &[u8]) -> Result<String, ToolError> {
+    pub(super) async fn serve(&self, method: &str, frame: &[u8]) -> Result<String, ServiceError> {
         let mut closed = self.closed.subscribe();
         let answer = tokio::select! {
             answer = tokio::time::timeout(ANSWER_TIMEOUT, self.ask(method, frame)) => answer,
             _ = closed.wait_for(|closed| *closed) => {
-                return Err(ToolError::Failed("the agent is ending; no file is read or written".to_owned()));
+                return Err(ServiceError::Failed("the agent is ending; no file is read or written".to_owned()));
             }
         };
         let limit = ANSWER_TIMEOUT.as_secs();
         let answer =
-            answer.map_err(|_| ToolError::Failed(format!("the file was not read or written within {limit} s")))?;
+            answer.map_err(|_| ServiceError::Failed(format!("the file was not read or written within {limit} s")))?;
         self.read_answer(answer?)
     }
 
     /// Starts a process, hands it the request and waits for its answer. Dropping this ends the process.
-    async fn ask(&self, method: &str, frame: &[u8]) -> Result<Vec<u8>, ToolError> {
+    async fn ask(&self, method: &str, frame: &[u8]) -> Result<Vec<u8>, ServiceError> {
         let mut launch = self.launch.clone();
         let program = launch.program.to_string_lossy().into_owned();
         launch.command = [&program, VERB, &self.agent.to_string(), method, &self.max_bytes.to_string()]
@@ -81,10 +81,10 @@ impl OutsideFiles {
             .to_vec();
         // A tag that begins with the agent's: a sweep after the agent finds this process too.
         launch.tag = format!("{}.file_{}", launch.tag, crate::ids::random_text(8));
-        let (_process, mut stdin, stdout, stderr) = launch.run_piped().await.map_err(ToolError::Failed)?;
+        let (_process, mut stdin, stdout, stderr) = launch.run_piped().await.map_err(ServiceError::Failed)?;
         let failed = |error: std::io::Error| {
             let message = format!("the process that serves files outside of the session's directories failed: {error}");
-            ToolError::Failed(FailureText { reason: &message, stderr: &stderr.text() }.to_string())
+            ServiceError::Failed(FailureText { reason: &message, stderr: &stderr.text() }.to_string())
         };
         stdin.write_all(frame).await.map_err(failed)?;
         drop(stdin);
@@ -97,14 +97,14 @@ impl OutsideFiles {
         Ok(answer)
     }
 
-    fn read_answer(&self, mut answer: Vec<u8>) -> Result<String, ToolError> {
+    fn read_answer(&self, mut answer: Vec<u8>) -> Result<String, ServiceError> {
         let done = answer.remove(0) == DONE;
-        let odd = || ToolError::Failed("the process that serves files answered in an unknown way".to_owned());
+        let odd = || ServiceError::Failed("the process that serves files answered in an unknown way".to_owned());
         if done {
             return String::from_utf8(answer).map_err(|_| odd());
         }
         let Failure { code, message, data } = wharf_json::read_own(&answer).map_err(|_| odd())?;
-        Err(ToolError::Outsiders { code, message, data })
+        Err(ServiceError::Outsiders { code, message, data })
     }
 }
 
@@ -130,10 +130,10 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     }
 }
 
-fn serve_request(agent: u32, method: &str, max_bytes: usize) -> Result<String, ToolError> {
+fn serve_request(agent: u32, method: &str, max_bytes: usize) -> Result<String, ServiceError> {
     let mut frame = Vec::new();
     std::io::stdin()
         .read_to_end(&mut frame)
-        .map_err(|error| ToolError::Failed(format!("the request cannot be read: {error}")))?;
-    FileRequest::parse(method, &frame)?.carry_out(&Roots::everywhere(agent), max_bytes)
+        .map_err(|error| ServiceError::Failed(format!("the request cannot be read: {error}")))?;
+    FileRequest::parse(method, &frame)?.carry_out(&Roots::whole_file_system(agent), max_bytes)
 }

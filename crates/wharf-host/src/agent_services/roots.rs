@@ -12,8 +12,8 @@ use std::path::{Component, Path, PathBuf};
 use rustix::fs::{CWD, Mode, OFlags, Stat};
 use rustix::io::Errno;
 
-use super::ToolError;
-use crate::sandbox::Profile;
+use super::ServiceError;
+use crate::sandbox::SandboxProfile;
 
 /// As many links as Linux follows in one path.
 const MOST_LINKS: usize = 40;
@@ -28,7 +28,7 @@ const STAND: OFlags = OFlags::DIRECTORY.union(OFlags::NOFOLLOW).union(OFlags::CL
 #[derive(Debug)]
 pub(crate) struct Roots {
     all: Vec<Root>,
-    sandbox: Option<Profile>,
+    sandbox: Option<SandboxProfile>,
     /// The process that `/proc/self` stands for, if it is not the one that walks.
     process: Option<u32>,
 }
@@ -43,7 +43,7 @@ struct Root {
 
 /// The place that a path leads to: a name in an open directory. The name is not a symlink; it may not exist yet.
 #[derive(Debug)]
-pub(super) struct Place {
+pub(super) struct FileLocation {
     pub(super) dir: OwnedFd,
     /// `.` when the path is a root.
     pub(super) name: OsString,
@@ -69,12 +69,12 @@ impl Roots {
     }
 
     /// The whole file system as the process `agent` sees it: `/proc/self` is its own.
-    pub(crate) fn everywhere(agent: u32) -> Self {
+    pub(crate) fn whole_file_system(agent: u32) -> Self {
         Self { process: Some(agent), ..Self::new(PathBuf::from("/"), Vec::new()) }
     }
 
     /// The same, and nothing that the agent's sandbox keeps from it (rule 3.8).
-    pub(crate) fn within(self, sandbox: Option<Profile>) -> Self {
+    pub(crate) fn with_sandbox(self, sandbox: Option<SandboxProfile>) -> Self {
         Self { sandbox, ..self }
     }
 
@@ -83,22 +83,23 @@ impl Roots {
     }
 
     /// The way to a file that is read, or that is written: then missing directories on the way are made.
-    pub(super) fn find(&self, path: &Path, write: bool) -> Result<Place, ToolError> {
+    pub(super) fn find(&self, path: &Path, write: bool) -> Result<FileLocation, ServiceError> {
         if !path.is_absolute() {
-            return Err(ToolError::unfit(path, "is not an absolute path"));
+            return Err(ServiceError::unfit(path, "is not an absolute path"));
         }
         let place = self.walk(path, write)?;
         self.allow(path, &place.path, write)?;
         Ok(place)
     }
 
-    fn allow(&self, path: &Path, real: &Path, write: bool) -> Result<(), ToolError> {
-        let allows = |sandbox: &Profile| if write { sandbox.allows_write(real) } else { sandbox.allows_read(real) };
+    fn allow(&self, path: &Path, real: &Path, write: bool) -> Result<(), ServiceError> {
+        let allows =
+            |sandbox: &SandboxProfile| if write { sandbox.allows_write(real) } else { sandbox.allows_read(real) };
         let allowed = self.sandbox.as_ref().is_none_or(allows);
-        allowed.then_some(()).ok_or_else(|| ToolError::Confined(path.to_owned()))
+        allowed.then_some(()).ok_or_else(|| ServiceError::Confined(path.to_owned()))
     }
 
-    fn walk(&self, path: &Path, write: bool) -> Result<Place, ToolError> {
+    fn walk(&self, path: &Path, write: bool) -> Result<FileLocation, ServiceError> {
         let mut walk = self.enter(path, path, write)?;
         let mut links = 0;
         while let Some(name) = walk.ahead.pop_front() {
@@ -113,7 +114,7 @@ impl Roots {
                 Ok(target) => {
                     links += 1;
                     if links > MOST_LINKS {
-                        return Err(ToolError::unfit(path, "goes through too many symlinks"));
+                        return Err(ServiceError::unfit(path, "goes through too many symlinks"));
                     }
                     let target = PathBuf::from(OsString::from_vec(target.into_bytes()));
                     let target = self.own_process(&walk, &name).unwrap_or(target);
@@ -128,11 +129,11 @@ impl Roots {
                 Err(Errno::NOENT) if write => {
                     match rustix::fs::mkdirat(walk.dir(), &name, Mode::from_raw_mode(0o777)) {
                         Ok(()) | Err(Errno::EXIST) => walk.step(path, name)?,
-                        Err(error) => return Err(ToolError::io("make the directories of", path, error)),
+                        Err(error) => return Err(ServiceError::io("make the directories of", path, error)),
                     }
                 }
                 Err(Errno::INVAL) => walk.step(path, name)?,
-                Err(error) => return Err(ToolError::io("reach", path, error)),
+                Err(error) => return Err(ServiceError::io("reach", path, error)),
             }
         }
         Ok(walk.arrive(".".into()))
@@ -150,19 +151,19 @@ impl Roots {
     }
 
     /// Stands on the root that holds `to`, the innermost if several do.
-    fn enter(&self, path: &Path, to: &Path, write: bool) -> Result<Walk<'_>, ToolError> {
+    fn enter(&self, path: &Path, to: &Path, write: bool) -> Result<Walk<'_>, ServiceError> {
         let to = without_dots(to);
         let spellings = self.all.iter().flat_map(|root| [(root, &root.given), (root, &root.real)]);
         let held = spellings.filter_map(|(root, spelling)| Some((root, to.strip_prefix(spelling).ok()?)));
         let Some((root, rest)) = held.min_by_key(|(_, rest)| rest.components().count()) else {
-            return Err(ToolError::Outside { path: path.to_owned(), to });
+            return Err(ServiceError::Outside { path: path.to_owned(), to });
         };
         self.allow(path, &root.real, write)?;
         let mut start = rustix::fs::openat(CWD, "/", STAND, Mode::empty());
         for name in names(&root.real) {
             start = start.and_then(|dir| rustix::fs::openat(&dir, name, STAND, Mode::empty()));
         }
-        let start = start.map_err(|error| ToolError::io("enter", &root.given, error))?;
+        let start = start.map_err(|error| ServiceError::io("enter", &root.given, error))?;
         Ok(Walk { root, start, entered: Vec::new(), ahead: names(rest).map(OsStr::to_owned).collect() })
     }
 }
@@ -176,24 +177,24 @@ impl Walk<'_> {
         self.ahead.iter().collect()
     }
 
-    fn step(&mut self, path: &Path, name: OsString) -> Result<(), ToolError> {
+    fn step(&mut self, path: &Path, name: OsString) -> Result<(), ServiceError> {
         let dir = rustix::fs::openat(self.dir(), &name, STAND, Mode::empty());
-        self.entered.push((name, dir.map_err(|error| ToolError::io("reach", path, error))?));
+        self.entered.push((name, dir.map_err(|error| ServiceError::io("reach", path, error))?));
         Ok(())
     }
 
-    fn arrive(mut self, name: OsString) -> Place {
+    fn arrive(mut self, name: OsString) -> FileLocation {
         let mut real = self.root.real.clone();
         real.extend(self.entered.iter().map(|(name, _)| name));
         if name != "." {
             real.push(&name);
         }
         let dir = self.entered.pop().map_or(self.start, |(_, dir)| dir);
-        Place { dir, name, path: real }
+        FileLocation { dir, name, path: real }
     }
 }
 
-impl Place {
+impl FileLocation {
     /// Returns the metadata of the entry itself; a symlink is not followed.
     pub(super) fn stat(&self) -> Result<Stat, Errno> {
         rustix::fs::statat(&self.dir, &self.name, rustix::fs::AtFlags::SYMLINK_NOFOLLOW)

@@ -12,15 +12,15 @@ use tokio::io::AsyncReadExt;
 use tokio::net::unix::pipe;
 use tokio::sync::{mpsc, watch};
 
-use super::output::Output;
-use super::{Roots, ToolError};
+use super::output::TerminalBuffer;
+use super::{Roots, ServiceError};
 use crate::agent::{AgentExit, AgentProcess, Launch};
 use crate::limits::{CountLimit, CountPermit};
 
 /// Terminals of one session, released ones that are still ending included: many more than agents use, few enough to
 /// hold all their output.
 const MAX_TERMINALS: usize = 64;
-/// Output kept if the agent does not say, and the most it may ask for: escaped as JSON it still fits a frame.
+/// TerminalBuffer kept if the agent does not say, and the most it may ask for: escaped as JSON it still fits a frame.
 const OUTPUT: usize = 1 << 20;
 const MOST_OUTPUT: usize = 4 << 20;
 /// One read; and how often a pipe is read after the end. A pipe holds 1 MiB at most.
@@ -63,7 +63,7 @@ struct Terminal {
     /// A word, or its drop, ends the command.
     end: mpsc::Sender<()>,
     exit: watch::Receiver<Option<AgentExit>>,
-    output: Arc<Mutex<Output>>,
+    output: Arc<Mutex<TerminalBuffer>>,
     /// Held here and by the task that follows the command: it is free when the terminal neither runs nor is kept.
     _permit: Arc<CountPermit>,
 }
@@ -72,23 +72,23 @@ impl Terminals {
     /// `launch` is the agent's: terminals have its sandbox, environment and tag. `agent` is its pid.
     pub(crate) fn new(launch: Launch, roots: Arc<Roots>, agent: u32) -> Self {
         let limit = CountLimit::new(MAX_TERMINALS);
-        let everywhere = Roots::everywhere(agent).within(launch.sandbox.clone());
+        let everywhere = Roots::whole_file_system(agent).with_sandbox(launch.sandbox.clone());
         Self { launch, roots, everywhere, limit, open: Mutex::new(Some(HashMap::new())) }
     }
 
     /// Starts a command and returns the terminal's id.
-    pub(crate) async fn create(&self, spec: TerminalSpec) -> Result<String, ToolError> {
-        let permit = Arc::new(self.limit.try_acquire().ok_or(ToolError::Full(MAX_TERMINALS))?);
+    pub(crate) async fn create(&self, spec: TerminalSpec) -> Result<String, ServiceError> {
+        let permit = Arc::new(self.limit.try_acquire().ok_or(ServiceError::Full(MAX_TERMINALS))?);
         let id = format!("term_{}", crate::ids::random_text(16));
         let limit = spec.output_limit.map_or(OUTPUT, |limit| usize::try_from(limit).unwrap_or(MOST_OUTPUT));
         let launch = self.launch(&id, spec)?;
         let (pipe, write) = std::io::pipe()
             .and_then(|(read, write)| Ok((pipe::Receiver::from_owned_fd(read.into())?, write)))
-            .map_err(|error| ToolError::Failed(format!("cannot make a pipe for the terminal: {error}")))?;
-        let process = launch.run_into(write.into()).await.map_err(ToolError::Failed)?;
+            .map_err(|error| ServiceError::Failed(format!("cannot make a pipe for the terminal: {error}")))?;
+        let process = launch.run_into(write.into()).await.map_err(ServiceError::Failed)?;
         let (end, ends) = mpsc::channel(1);
         let (report, exit) = watch::channel(None);
-        let output = Arc::new(Mutex::new(Output::new(limit.min(MOST_OUTPUT))));
+        let output = Arc::new(Mutex::new(TerminalBuffer::new(limit.min(MOST_OUTPUT))));
         let terminal =
             Terminal { shim: process.shim_pid(), end, exit, output: Arc::clone(&output), _permit: Arc::clone(&permit) };
         tokio::spawn(async move {
@@ -98,13 +98,13 @@ impl Terminals {
         });
         match &mut *lock(&self.open) {
             Some(open) => open.insert(id.clone(), terminal),
-            None => return Err(ToolError::Failed("the agent is ending; no terminal is started".to_owned())),
+            None => return Err(ServiceError::Failed("the agent is ending; no terminal is started".to_owned())),
         };
         Ok(id)
     }
 
     /// Returns the output so far, and the exit if the command has ended.
-    pub(crate) fn output(&self, id: &str) -> Result<TerminalOutput, ToolError> {
+    pub(crate) fn output(&self, id: &str) -> Result<TerminalOutput, ServiceError> {
         self.with(id, |terminal| {
             // The exit first: once it is known, the output is complete.
             let exit = terminal.exit.borrow().clone();
@@ -114,19 +114,19 @@ impl Terminals {
     }
 
     /// The output alone, for those who cannot show a terminal.
-    pub(crate) fn text(&self, id: &str) -> Option<String> {
+    pub(crate) fn output_text(&self, id: &str) -> Option<String> {
         self.output(id).ok().map(|shown| shown.output)
     }
 
     /// Waits until the command and all it started are gone. Whoever waits is answered even if the terminal is released.
-    pub(crate) async fn wait_for_exit(&self, id: &str) -> Result<AgentExit, ToolError> {
+    pub(crate) async fn wait_for_exit(&self, id: &str) -> Result<AgentExit, ServiceError> {
         let mut exit = self.with(id, |terminal| terminal.exit.clone())?;
         let exit = exit.wait_for(Option::is_some).await.map(|exit| exit.clone());
         Ok(exit.ok().flatten().unwrap_or_default())
     }
 
     /// Ends the command; its output stays. Returns at once.
-    pub(crate) fn kill(&self, id: &str) -> Result<(), ToolError> {
+    pub(crate) fn kill(&self, id: &str) -> Result<(), ServiceError> {
         self.with(id, |terminal| {
             // Full: it was asked before.
             let _ = terminal.end.try_send(());
@@ -134,9 +134,9 @@ impl Terminals {
     }
 
     /// Ends the command and forgets the terminal. Returns at once.
-    pub(crate) fn release(&self, id: &str) -> Result<(), ToolError> {
+    pub(crate) fn release(&self, id: &str) -> Result<(), ServiceError> {
         let gone = lock(&self.open).as_mut().and_then(|open| open.remove(id));
-        gone.map(drop).ok_or_else(|| ToolError::NoTerminal(id.to_owned()))
+        gone.map(drop).ok_or_else(|| ServiceError::NoTerminal(id.to_owned()))
     }
 
     /// Ends all, for good: calls that are still under way may hold on to this value.
@@ -145,23 +145,23 @@ impl Terminals {
     }
 
     /// The roots of the process trees.
-    pub(crate) fn shims(&self) -> Vec<u32> {
+    pub(crate) fn shim_pids(&self) -> Vec<u32> {
         lock(&self.open).iter().flat_map(HashMap::values).map(|terminal| terminal.shim).collect()
     }
 
-    fn with<T>(&self, id: &str, then: impl FnOnce(&Terminal) -> T) -> Result<T, ToolError> {
+    fn with<T>(&self, id: &str, then: impl FnOnce(&Terminal) -> T) -> Result<T, ServiceError> {
         let open = lock(&self.open);
         let terminal = open.as_ref().and_then(|open| open.get(id));
-        terminal.map(then).ok_or_else(|| ToolError::NoTerminal(id.to_owned()))
+        terminal.map(then).ok_or_else(|| ServiceError::NoTerminal(id.to_owned()))
     }
 
-    fn launch(&self, id: &str, spec: TerminalSpec) -> Result<Launch, ToolError> {
+    fn launch(&self, id: &str, spec: TerminalSpec) -> Result<Launch, ServiceError> {
         if spec.command.is_empty() {
-            return Err(ToolError::Params("the command is empty".to_owned()));
+            return Err(ServiceError::Params("the command is empty".to_owned()));
         }
         let bad = |(name, _): &&(String, String)| name.is_empty() || name.contains(['=', '\0']);
         if let Some((name, _)) = spec.env.iter().find(bad) {
-            return Err(ToolError::Params(format!("{name:?} cannot be the name of a variable")));
+            return Err(ServiceError::Params(format!("{name:?} cannot be the name of a variable")));
         }
         let mut launch = self.launch.clone();
         launch.cwd = self.directory(spec.cwd.as_deref().unwrap_or(self.roots.cwd()))?;
@@ -172,15 +172,15 @@ impl Terminals {
         Ok(launch)
     }
 
-    fn directory(&self, path: &Path) -> Result<PathBuf, ToolError> {
+    fn directory(&self, path: &Path) -> Result<PathBuf, ServiceError> {
         // A command outside of the session's directories can do there what its sandbox lets it, as the agent could.
         let place = match self.roots.find(path, false) {
-            Err(ToolError::Outside { .. }) => self.everywhere.find(path, false)?,
+            Err(ServiceError::Outside { .. }) => self.everywhere.find(path, false)?,
             found => found?,
         };
-        let stat = place.stat().map_err(|error| ToolError::io("enter", path, error))?;
+        let stat = place.stat().map_err(|error| ServiceError::io("enter", path, error))?;
         let is_dir = FileType::from_raw_mode(stat.st_mode).is_dir();
-        is_dir.then_some(place.path).ok_or_else(|| ToolError::unfit(path, "is not a directory"))
+        is_dir.then_some(place.path).ok_or_else(|| ServiceError::unfit(path, "is not a directory"))
     }
 }
 
@@ -199,7 +199,7 @@ fn command(cwd: &Path, command: String, args: Vec<String>) -> Vec<String> {
 async fn follow(
     mut process: AgentProcess,
     mut pipe: pipe::Receiver,
-    output: &Mutex<Output>,
+    output: &Mutex<TerminalBuffer>,
     mut ends: mpsc::Receiver<()>,
 ) -> AgentExit {
     let mut chunk = vec![0_u8; CHUNK];

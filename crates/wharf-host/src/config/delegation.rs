@@ -9,7 +9,7 @@ use serde::Deserialize;
 #[serde(default)]
 pub struct Delegation {
     /// By the adapter of the one that starts: the adapters that it may start.
-    pub allow: BTreeMap<String, Allowed>,
+    pub allow: BTreeMap<String, AllowedAdapters>,
     /// How deep a child may be; a session that a user started has depth 0.
     pub max_depth: usize,
     /// Children of one session that are alive at once.
@@ -22,7 +22,7 @@ pub struct Delegation {
 /// `"*"` for all, or names.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "Written")]
-pub enum Allowed {
+pub enum AllowedAdapters {
     All,
     These(Vec<String>),
 }
@@ -45,7 +45,7 @@ enum Written {
     Names(Vec<String>),
 }
 
-impl TryFrom<Written> for Allowed {
+impl TryFrom<Written> for AllowedAdapters {
     type Error = String;
 
     fn try_from(written: Written) -> Result<Self, String> {
@@ -69,8 +69,8 @@ impl Delegation {
     /// May an agent of this adapter start any other?
     pub fn lets_start(&self, adapter: &str) -> bool {
         match self.allow.get(adapter) {
-            Some(Allowed::All) => true,
-            Some(Allowed::These(names)) => !names.is_empty(),
+            Some(AllowedAdapters::All) => true,
+            Some(AllowedAdapters::These(names)) => !names.is_empty(),
             None => false,
         }
     }
@@ -78,8 +78,8 @@ impl Delegation {
     /// May an agent of the adapter `parent` start one of `child`?
     pub fn allows(&self, parent: &str, child: &str) -> bool {
         match self.allow.get(parent) {
-            Some(Allowed::All) => true,
-            Some(Allowed::These(names)) => names.iter().any(|name| name == child),
+            Some(AllowedAdapters::All) => true,
+            Some(AllowedAdapters::These(names)) => names.iter().any(|name| name == child),
             None => false,
         }
     }

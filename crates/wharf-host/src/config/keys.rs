@@ -74,7 +74,7 @@ fn walk(table: &toml::Table, above: &str) -> Result<(), String> {
     for (key, value) in table {
         let path = if above.is_empty() { key.clone() } else { format!("{above}.{key}") };
         if !KNOWN.iter().any(|known| leads_to(known, &path)) {
-            let hint = nearest(&path, KNOWN).map(|near| format!("; did you mean {near:?}?")).unwrap_or_default();
+            let hint = find_nearest(&path, KNOWN).map(|near| format!("; did you mean {near:?}?")).unwrap_or_default();
             return Err(format!("unknown key {path:?}{hint}"));
         }
         if let toml::Value::Table(inner) = value {
@@ -91,7 +91,7 @@ fn leads_to(known: &str, path: &str) -> bool {
 }
 
 /// Returns the candidate that takes the fewest edits to reach, if at most a third of the word must change.
-pub(crate) fn nearest<'a>(word: &str, candidates: &[&'a str]) -> Option<&'a str> {
+pub(crate) fn find_nearest<'a>(word: &str, candidates: &[&'a str]) -> Option<&'a str> {
     let best = candidates.iter().min_by_key(|candidate| strsim::levenshtein(word, candidate))?;
     (strsim::levenshtein(word, best) <= word.len().max(3) / 3).then_some(best)
 }

@@ -3,8 +3,8 @@
 mod amux;
 mod delegation;
 mod keys;
+mod log_format;
 mod sandbox;
-mod telling;
 mod tls;
 mod tools;
 mod units;
@@ -16,10 +16,10 @@ use serde::Deserialize;
 use wharf_core::{OnRestart, Settings};
 
 pub use amux::{AmuxSettings, ReplayTurns};
-pub use delegation::{Allowed, Children, Delegation};
-pub(crate) use keys::nearest;
+pub use delegation::{AllowedAdapters, Children, Delegation};
+pub(crate) use keys::find_nearest;
+pub use log_format::LogFormat;
 pub use sandbox::{SandboxMode, SandboxSettings};
-pub use telling::LogFormat;
 pub use tls::TlsSettings;
 pub use tools::ServeTools;
 pub(crate) use tools::with_tools;
@@ -379,16 +379,16 @@ impl Config {
     /// Returns the settings that the core needs.
     pub fn core_settings(&self) -> Settings {
         Settings {
-            cancel_timeout: self.cancel_timeout.core(),
-            ask_timeout: self.ask_timeout.core(),
-            idle_ttl: self.session.idle_ttl.core(),
-            turn_deadline: self.turn.deadline.core(),
-            no_progress: self.turn.no_progress.core(),
+            cancel_timeout: self.cancel_timeout.to_millis(),
+            ask_timeout: self.ask_timeout.to_millis(),
+            idle_ttl: self.session.idle_ttl.to_millis(),
+            turn_deadline: self.turn.deadline.to_millis(),
+            no_progress: self.turn.no_progress.to_millis(),
             on_restart: match self.on_restart {
                 OnRestartWord::Mark => OnRestart::Mark,
                 OnRestartWord::Requeue => OnRestart::Requeue,
             },
-            start_retries: self.start_retries.iter().filter_map(|wait| wait.core()).collect(),
+            start_retries: self.start_retries.iter().filter_map(|wait| wait.to_millis()).collect(),
             max_queue: self.limits.queue,
             max_asks: self.limits.asks,
             ..Settings::default()

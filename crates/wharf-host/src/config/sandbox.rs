@@ -41,7 +41,7 @@ impl SandboxSettings {
     /// The first path that is none.
     pub(crate) fn misplaced(&self) -> Option<&str> {
         let mut all = [&self.writable, &self.hidden, &self.readable].into_iter().flatten();
-        all.find(|path| !crate::sandbox::is_place(path)).map(String::as_str)
+        all.find(|path| !crate::sandbox::is_path_template(path)).map(String::as_str)
     }
 
     pub(crate) fn is_on(&self) -> bool {

@@ -15,11 +15,11 @@ impl Duration {
     }
 
     /// `None`: never.
-    pub fn std(self) -> Option<std::time::Duration> {
+    pub fn to_std(self) -> Option<std::time::Duration> {
         self.0.map(std::time::Duration::from_millis)
     }
 
-    pub fn core(self) -> Option<Millis> {
+    pub fn to_millis(self) -> Option<Millis> {
         self.0.map(Millis)
     }
 }

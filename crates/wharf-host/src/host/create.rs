@@ -22,7 +22,7 @@ use crate::limits::CountPermit;
 use crate::sandbox::SandboxError;
 use crate::session::handle::{CallError, SessionHandle};
 use crate::session::{FirstStart, Shared};
-use crate::workspaces::{Ground, LABEL, WorkspaceError};
+use crate::workspaces::{DirectoryScope, MAX_LABEL_BYTES, WorkspaceError};
 
 #[derive(Debug)]
 pub struct NewSessionRequest {
@@ -49,7 +49,7 @@ pub struct NewSessionRequest {
     /// Variables of the caller; the agent gets those that the adapter or the configuration names.
     pub env: BTreeMap<String, String>,
     /// Which directories the caller may name.
-    pub ground: Ground,
+    pub directory_scope: DirectoryScope,
     pub key: Option<SpawnKey>,
     /// The sessions whose agents led to this one; see [`Host::spawn`].
     pub lineage: Vec<SessionId>,
@@ -132,27 +132,28 @@ impl Host {
     pub(super) fn begin_session(&self, mut request: NewSessionRequest) -> Result<Begun, CreateError> {
         let inner = &self.inner;
         let agent = inner.agent(&request.adapter, request.mode.as_deref(), &request.options)?;
-        request.env = inner.config.adapters().environment(&agent, &request.env);
-        agent.program(&request.env)?;
+        request.env = inner.config.adapters().passed_environment(&agent, &request.env);
+        agent.find_program(&request.env)?;
         let bytes = request.label.as_ref().map_or(0, String::len);
-        if bytes > LABEL {
+        if bytes > MAX_LABEL_BYTES {
             return Err(CreateError::Label { bytes });
         }
         // As text: so it is logged and sent.
         if !request.cwd.is_absolute() || !request.cwd.is_dir() || request.cwd.to_str().is_none() {
             return Err(CreateError::Cwd { path: request.cwd });
         }
-        let more = sandbox_profile::named(&agent, request.frame.bytes(), request.ground != Ground::Anywhere)?;
-        if request.ground != Ground::Anywhere {
-            inner.allow(&request.ground, std::slice::from_ref(&request.cwd))?;
-            inner.allow(&request.ground, &more)?;
+        let more =
+            sandbox_profile::named(&agent, request.frame.bytes(), request.directory_scope != DirectoryScope::Anywhere)?;
+        if request.directory_scope != DirectoryScope::Anywhere {
+            inner.allow(&request.directory_scope, std::slice::from_ref(&request.cwd))?;
+            inner.allow(&request.directory_scope, &more)?;
         }
         let real = sandbox_profile::reals(&request.cwd, &more);
         let sandbox = inner.config.profile(&agent, sandbox_profile::roots(&request.cwd, more, &real))?;
         // An agent that waits was given its rights when it was started.
         request.spare = request.spare.filter(|spare| spare.sandbox == sandbox);
         // Else a workspace inside of it would have the session, out of its starter's sight.
-        request.bucket = request.ground.only().map(ToOwned::to_owned).or(request.bucket);
+        request.bucket = request.directory_scope.only_workspace().map(ToOwned::to_owned).or(request.bucket);
         let limits = &inner.config.limits;
         let permit = inner.start_limits.take_session().ok_or(CreateError::TooMany { limit: limits.sessions })?;
         let token = request.sender.as_ref().and_then(|sender| sender.token.clone());
@@ -203,7 +204,7 @@ impl Host {
         };
         let (session, step) =
             Session::create(NewSession { origin, settings: inner.config.core_settings() }, Now::millis());
-        let descriptor = Descriptor::of(&session);
+        let descriptor = Descriptor::of_session(&session);
         let shared = Shared::new(id, log_id, log, Arc::clone(&inner.budget), Seq::ZERO, descriptor);
         let ((started_tx, started), (created_tx, created)) = (oneshot::channel(), oneshot::channel());
         let first = FirstStart {
@@ -220,10 +221,10 @@ impl Host {
 
 impl Inner {
     /// May these be named by a caller with this ground?
-    pub(super) fn allow(&self, ground: &Ground, directories: &[PathBuf]) -> Result<(), CreateError> {
+    pub(super) fn allow(&self, ground: &DirectoryScope, directories: &[PathBuf]) -> Result<(), CreateError> {
         // One that cannot be read covers nothing, and says so itself.
-        self.workspaces.known_on(ground)?;
-        match directories.iter().find(|path| !path.is_absolute() || !self.workspaces.allows(ground, path)) {
+        self.workspaces.list_in_scope(ground)?;
+        match directories.iter().find(|path| !path.is_absolute() || !self.workspaces.allows_path(ground, path)) {
             Some(path) => Err(CreateError::CwdNotAllowed { path: path.clone() }),
             None => Ok(()),
         }

@@ -9,7 +9,7 @@ use super::{CreateError, Host, Inner, SpawnRequest};
 use crate::config::Children;
 use crate::descriptor::Descriptor;
 use crate::session::handle::{CallError, SessionHandle};
-use crate::workspaces::Place;
+use crate::workspaces::SpawnLocation;
 
 /// Why an agent may not have this child. Nothing was made.
 #[derive(Debug, thiserror::Error)]
@@ -44,7 +44,7 @@ impl DelegationError {
 
 /// Where a child runs and what it descends from.
 pub(super) struct Child {
-    pub(super) place: Place,
+    pub(super) place: SpawnLocation,
     pub(super) directories: Vec<PathBuf>,
     pub(super) lineage: Vec<SessionId>,
 }
@@ -89,7 +89,7 @@ impl Inner {
     /// Is there room for one more child, besides this one that there may be already?
     fn room_for(&self, parent: &SessionId, besides: Option<&SessionId>) -> Result<(), DelegationError> {
         let limit = self.config.delegation.max_children;
-        let all = self.registry.descriptors();
+        let all = self.registry.list_descriptors();
         let mut alive: Vec<&Arc<Descriptor>> = all.iter().filter(|known| known.status.is_alive()).collect();
         alive.retain(|known| known.parent_session_id.as_deref() == Some(parent.as_str()));
         alive.retain(|known| besides.is_none_or(|besides| known.id != besides.as_str()));
@@ -105,7 +105,7 @@ impl Inner {
         tokio::spawn(async move {
             // While this lock is held, every child that is starting is registered and no new child can start.
             let _one = inner.locks.delegating.lock().await;
-            let mut below = inner.registry.descriptors();
+            let mut below = inner.registry.list_descriptors();
             // A child whose prompts wait would be brought back for them.
             below.retain(|known| known.descends_from(&of) && (known.status.is_alive() || known.queued > 0));
             let host = Host { inner: Arc::clone(&inner) };
@@ -151,13 +151,13 @@ fn plain(wanted: &SpawnRequest) -> Result<(), DelegationError> {
 }
 
 /// The parent's directory, or one inside; always the parent's workspace.
-fn place(above: &Descriptor, root: &Path, wanted: &SpawnRequest) -> Result<Place, CreateError> {
+fn place(above: &Descriptor, root: &Path, wanted: &SpawnRequest) -> Result<SpawnLocation, CreateError> {
     if let Some(slug) = wanted.workspace.as_ref().filter(|slug| **slug != above.workspace_slug) {
         let path = wanted.cwd.clone().unwrap_or_else(|| format!("the workspace {slug:?}").into());
         return Err(DelegationError::Outside { path, parent: PathBuf::from(&above.cwd) }.into());
     }
     let cwd = wanted.cwd.as_deref().unwrap_or(root);
-    Ok(Place { cwd: inside(root, cwd)?, bucket: above.workspace_slug.clone(), warnings: Vec::new() })
+    Ok(SpawnLocation { cwd: inside(root, cwd)?, bucket: above.workspace_slug.clone(), warnings: Vec::new() })
 }
 
 /// The directory itself, links resolved: what a name leads to later does not count.

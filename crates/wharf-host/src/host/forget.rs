@@ -9,9 +9,9 @@ use wharf_store::LogId;
 use super::storage::UnreadableLog;
 use super::{CreateError, Host, Inner, OpenError, StartInputs, StartPriority};
 use crate::agent::initialize::{StartFailure, launch_and_initialize};
-use crate::registry::Known;
+use crate::registry::KnownSession;
 use crate::session::AgentDelete;
-use crate::workspaces::Ground;
+use crate::workspaces::DirectoryScope;
 
 /// What a client that brings a session back sends anew.
 #[derive(Clone, Debug)]
@@ -21,7 +21,7 @@ pub struct Renewal<'a> {
     /// Its environment, of which the agent gets what the adapter names.
     pub env: &'a BTreeMap<String, String>,
     /// Which directories it may name.
-    pub ground: Ground,
+    pub directory_scope: DirectoryScope,
 }
 
 impl Host {
@@ -58,7 +58,7 @@ impl Host {
         let _one = self.inner.locks.opening.lock().await;
         let log_id = match self.inner.registry.get(id) {
             None => self.inner.storage.unreadable().remove(id)?.log_id,
-            Some(Known::Live(handle)) if !handle.is_gone() => return None,
+            Some(KnownSession::Live(handle)) if !handle.is_gone() => return None,
             Some(known) => known.log_id().clone(),
         };
         self.inner.registry.remove(id);
@@ -70,16 +70,17 @@ impl Host {
     /// name these directories.
     pub fn renew(&self, id: &SessionId, renewal: &Renewal<'_>) -> Result<(), CreateError> {
         let (log_id, known) = match self.inner.registry.get(id) {
-            Some(Known::Live(handle)) if handle.descriptor().status.is_alive() => return Ok(()),
-            Some(Known::Live(handle)) => (handle.shared.log_id.clone(), handle.descriptor()),
-            Some(Known::Cold { log_id, descriptor, .. }) => (log_id, descriptor),
+            Some(KnownSession::Live(handle)) if handle.descriptor().status.is_alive() => return Ok(()),
+            Some(KnownSession::Live(handle)) => (handle.shared.log_id.clone(), handle.descriptor()),
+            Some(KnownSession::Cold { log_id, descriptor, .. }) => (log_id, descriptor),
             None => return Ok(()),
         };
-        if renewal.ground != Ground::Anywhere {
-            self.inner.allow(&renewal.ground, &StartInputs::directories(renewal.frame)?)?;
+        if renewal.directory_scope != DirectoryScope::Anywhere {
+            self.inner.allow(&renewal.directory_scope, &StartInputs::directories(renewal.frame)?)?;
         }
         let agent = self.inner.agent(&known.adapter_slug, None, &BTreeMap::new());
-        let env = agent.map(|agent| self.inner.config.adapters().environment(&agent, renewal.env)).unwrap_or_default();
+        let env =
+            agent.map(|agent| self.inner.config.adapters().passed_environment(&agent, renewal.env)).unwrap_or_default();
         if let Err(error) = self.inner.renew_start_inputs(&log_id, renewal.frame, env) {
             tracing::warn!(session = %id, error, "the start parameters cannot be renewed");
         }
@@ -88,7 +89,7 @@ impl Host {
 
     /// Live sessions of an adapter.
     pub fn running(&self, adapter: &str) -> Vec<crate::SessionHandle> {
-        let live = self.inner.registry.live().into_iter();
+        let live = self.inner.registry.live_sessions().into_iter();
         live.filter(|handle| handle.descriptor().adapter_slug == adapter).collect()
     }
 }
@@ -102,7 +103,7 @@ impl Inner {
     pub(crate) async fn delete_agent_copy(&self, log_id: &LogId, state: &State) -> AgentDelete {
         let Some(agent_session) = &state.agent_session else { return AgentDelete::NotNeeded };
         let work = async {
-            for handle in self.registry.live() {
+            for handle in self.registry.live_sessions() {
                 let known = handle.descriptor();
                 let fits = known.status == Status::Running && known.adapter_slug == *state.origin.adapter;
                 if fits && let Some(outcome) = handle.delete_other(Arc::clone(agent_session)).await {
@@ -125,7 +126,7 @@ impl Inner {
         }
         let inputs = self.start_inputs(log_id)?;
         let agent = self.agent(&origin.adapter, inputs.mode.as_deref(), &inputs.options)?;
-        agent.program(&inputs.env)?;
+        agent.find_program(&inputs.env)?;
         let launch = self.launch_of(&agent, origin, &inputs)?;
         let _start = self.start_limits.acquire_start(StartPriority::Client).await;
         let mut greeted = launch_and_initialize(&launch, &inputs.capabilities).await?;

@@ -94,7 +94,7 @@ impl InitializeCache {
         capabilities: &str,
         cwd: Option<&Path>,
     ) -> Option<CacheKey> {
-        let program = agent.program(env).ok()?;
+        let program = agent.find_program(env).ok()?;
         let (script, unchecked) = script_of(&agent.command, cwd);
         let mut hash = blake3::Hasher::new();
         let files = [Some(in_directory(&program, cwd)), script].into_iter().flatten();

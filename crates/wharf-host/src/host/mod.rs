@@ -47,7 +47,7 @@ use crate::ids::Now;
 use crate::index::IndexWriter;
 use crate::limits::ByteBudget;
 use crate::metrics::Metrics;
-use crate::registry::{Known, Registry};
+use crate::registry::{KnownSession, Registry};
 use crate::session::handle::SessionHandle;
 use crate::session::{FirstStart, RestoreError, SessionTask, Shared, TailBudget, restore};
 use crate::workspaces::Workspaces;
@@ -109,7 +109,7 @@ impl Host {
 
     /// Every session in short.
     pub fn descriptors(&self) -> Vec<Arc<Descriptor>> {
-        self.inner.registry.descriptors()
+        self.inner.registry.list_descriptors()
     }
 
     /// One session in short, without waking it.
@@ -120,7 +120,7 @@ impl Host {
     /// Changes whenever a session comes, goes or changes in a way that its descriptor shows; what an agent says alone
     /// does not count.
     pub fn changes(&self) -> watch::Receiver<u64> {
-        self.inner.registry.changes()
+        self.inner.registry.watch_changes()
     }
 
     /// The session that an amux client means by this name (rule 9.1): the newest of that name, unless it is over for
@@ -136,14 +136,14 @@ impl Host {
 
     /// The session's handle; a cold one's log is read first, its agent is not started.
     pub async fn open(&self, id: &SessionId) -> Result<SessionHandle, OpenError> {
-        if let Some(Known::Live(handle)) = self.inner.registry.get(id) {
+        if let Some(KnownSession::Live(handle)) = self.inner.registry.get(id) {
             return Ok(handle);
         }
         let _one = self.inner.locks.opening.lock().await;
         match self.inner.registry.get(id) {
             None => Err(self.why_not_open(id, |_| true)),
-            Some(Known::Live(handle)) => Ok(handle),
-            Some(Known::Cold { log_id, snapshot, .. }) => {
+            Some(KnownSession::Live(handle)) => Ok(handle),
+            Some(KnownSession::Cold { log_id, snapshot, .. }) => {
                 let inner = Arc::clone(&self.inner);
                 let read = tokio::task::spawn_blocking(move || inner.load_from_log(&log_id, snapshot));
                 let thawed = read.await.map_err(|e| e.to_string()).and_then(|thawed| thawed.map_err(|e| e.to_string()));
@@ -163,8 +163,8 @@ impl Host {
     /// connection. Nobody is attached to a session that is not loaded, or whose task is gone.
     pub async fn is_observer(&self, id: &SessionId, caller: Sender) -> bool {
         match self.inner.registry.get(id) {
-            Some(Known::Live(handle)) => handle.is_observed_by(caller).await.unwrap_or(false),
-            Some(Known::Cold { .. }) | None => false,
+            Some(KnownSession::Live(handle)) => handle.is_observed_by(caller).await.unwrap_or(false),
+            Some(KnownSession::Cold { .. }) | None => false,
         }
     }
 
@@ -189,8 +189,8 @@ impl Host {
         env: &BTreeMap<String, String>,
     ) -> Result<(InitializeResponse, Option<PrestartedAgent>), StartFailure> {
         let agent = self.inner.agent(adapter, None, &BTreeMap::new())?;
-        let passed = self.inner.config.adapters().environment(&agent, env);
-        agent.program(&passed)?;
+        let passed = self.inner.config.adapters().passed_environment(&agent, env);
+        agent.find_program(&passed)?;
         let told = self.inner.config.serve_tools.advertise(capabilities, None);
         let cache = self.inner.agents.initialize_cache();
         if let Some(known) = cache.key(&agent, &passed, &told, cwd).and_then(|key| cache.find(&key)) {
@@ -209,8 +209,8 @@ impl Host {
     /// The roots of the process trees of a session: its agent's, and its terminals'.
     pub fn processes_of(&self, id: &SessionId) -> Vec<u32> {
         match self.inner.registry.get(id) {
-            Some(Known::Live(handle)) => handle.shared.shims(),
-            Some(Known::Cold { .. }) | None => Vec::new(),
+            Some(KnownSession::Live(handle)) => handle.shared.shims(),
+            Some(KnownSession::Cold { .. }) | None => Vec::new(),
         }
     }
 
@@ -219,7 +219,7 @@ impl Host {
         let waits: Vec<_> = self
             .inner
             .registry
-            .live()
+            .live_sessions()
             .into_iter()
             .map(|handle| tokio::spawn(async move { handle.shut_down().await }))
             .collect();
@@ -275,7 +275,7 @@ impl Inner {
             tag: self.agents.new_tag(),
             records: self.agents.records().clone(),
             frame_limit: self.config.limits.frame.0,
-            timeout: self.config.start_timeout.std(),
+            timeout: self.config.start_timeout.to_std(),
         }
     }
 
@@ -295,7 +295,7 @@ impl Inner {
         if id.as_str() != log_id.name() {
             return Err(RestoreError::OtherSession { found: id });
         }
-        let descriptor = Descriptor::of(&session);
+        let descriptor = Descriptor::of_session(&session);
         let budget = Arc::clone(&self.budget);
         let shared = Shared::new(id, log_id.clone(), log, budget, session.head(), descriptor);
         Ok((session, Arc::new(shared)))
@@ -311,7 +311,7 @@ impl Inner {
     ) -> SessionHandle {
         let commands = SessionTask::spawn(session, Arc::clone(self), Arc::clone(&shared), step, first);
         let handle = SessionHandle { shared, commands };
-        self.registry.put(handle.id().clone(), Known::Live(handle.clone()));
+        self.registry.put(handle.id().clone(), KnownSession::Live(handle.clone()));
         handle
     }
 }

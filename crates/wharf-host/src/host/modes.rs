@@ -52,7 +52,7 @@ pub(super) fn repair_at_start(root: &Path) -> io::Result<()> {
 pub(super) fn watch(host: &Arc<Inner>) {
     let root = host.config.state_dir.canonicalize().unwrap_or_else(|_| host.config.state_dir.clone());
     let keeper = Keeper { host: Arc::downgrade(host), root, told: HashMap::new() };
-    let changes = host.registry.changes();
+    let changes = host.registry.watch_changes();
     tokio::spawn(async move {
         #[cfg(target_os = "linux")]
         let keeper = match linux::Watch::new() {
@@ -80,7 +80,7 @@ impl Keeper {
     /// The directories to look into: those that last, and those of sessions that are up. `None` when the host is gone.
     fn directories(&self) -> Option<HashSet<PathBuf>> {
         let host = self.host.upgrade()?;
-        let live = host.registry.live().into_iter().map(|handle| host.session_dir(&handle.shared.log_id));
+        let live = host.registry.live_sessions().into_iter().map(|handle| host.session_dir(&handle.shared.log_id));
         let live = live.flat_map(|dir| [dir.join("log"), dir]);
         Some(lasting_directories(&self.root).into_iter().chain(live).collect())
     }
@@ -111,7 +111,7 @@ impl Keeper {
             return;
         }
         self.told.insert(path.clone(), Instant::now());
-        let live = self.host.upgrade().map(|host| host.registry.live()).unwrap_or_default();
+        let live = self.host.upgrade().map(|host| host.registry.live_sessions()).unwrap_or_default();
         let running = live.into_iter().filter(|handle| !handle.shared.shims().is_empty());
         let sessions: Vec<String> = running.map(|handle| handle.id().to_string()).collect();
         let (path, was, sessions) = (path.display(), format!("{was:o}"), sessions.join(" "));

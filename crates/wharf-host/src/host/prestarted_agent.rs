@@ -13,7 +13,7 @@ use crate::agent::Launch;
 use crate::agent::initialize::{InitializedAgent, StartFailure, launch_and_initialize};
 use crate::ids::new_session_id;
 use crate::limits::CountPermit;
-use crate::sandbox::{Profile, Root, SandboxError};
+use crate::sandbox::{SandboxError, SandboxProfile, SessionRoot};
 
 /// An agent that answered `initialize` and waits for its session; ended if dropped.
 #[derive(Debug)]
@@ -24,7 +24,7 @@ pub struct PrestartedAgent {
     /// Where it was started.
     cwd: PathBuf,
     /// What it may do with files.
-    pub(super) sandbox: Option<Profile>,
+    pub(super) sandbox: Option<SandboxProfile>,
     /// It has done something for its client, which another agent would not know of.
     asked: bool,
     /// Its permit among the agents without a session: there are as many as for sessions.
@@ -60,8 +60,8 @@ impl Host {
         let known = cwd.filter(|cwd| cwd.is_absolute() && cwd.is_dir()).map(Path::to_owned);
         let cwd = known.clone().or_else(|| std::env::current_dir().ok()).unwrap_or_else(|| "/".into());
         let agent = self.inner.agent(adapter, None, &BTreeMap::new())?;
-        let env = self.inner.config.adapters().environment(&agent, env);
-        agent.program(&env)?;
+        let env = self.inner.config.adapters().passed_environment(&agent, env);
+        agent.find_program(&env)?;
         let permit = self.inner.start_limits.take_spare().ok_or_else(|| {
             let limit = self.inner.config.limits.sessions;
             StartFailure::new(format!("{limit} agents wait for their first session (limits.sessions); try again later"))
@@ -84,8 +84,8 @@ impl Host {
 impl Inner {
     /// Its rights: those of a session in `cwd`, so that it can be used for one; where nobody named that, or the sandbox
     /// cannot open it, none of a session's.
-    fn spare_profile(&self, agent: &Launchable, cwd: Option<&Path>) -> Result<Option<Profile>, SandboxError> {
-        let root = cwd.map(|cwd| Root { given: cwd.to_owned(), was: None });
+    fn spare_profile(&self, agent: &Launchable, cwd: Option<&Path>) -> Result<Option<SandboxProfile>, SandboxError> {
+        let root = cwd.map(|cwd| SessionRoot { given: cwd.to_owned(), was: None });
         match self.config.profile(agent, root.into_iter().collect()) {
             Err(SandboxError::Overlap { .. }) if cwd.is_some() => self.config.profile(agent, Vec::new()),
             profile => profile,

@@ -12,12 +12,18 @@ use crate::adapters::Launchable;
 use crate::agent::Launch;
 use crate::agent::initialize::StartFailure;
 use crate::config::Config;
-use crate::sandbox::{Places, Plan, Profile, Root, SandboxError, real, support};
+use crate::sandbox::{
+    PathVariables, SandboxError, SandboxPlan, SandboxProfile, SessionRoot, detect_support, resolve_links,
+};
 
 impl Config {
     /// The profile of an adapter's processes; `None` without a sandbox. Directories of the agent's own that are missing
     /// are made: it could not do that itself.
-    pub(crate) fn profile(&self, agent: &Launchable, roots: Vec<Root>) -> Result<Option<Profile>, SandboxError> {
+    pub(crate) fn profile(
+        &self,
+        agent: &Launchable,
+        roots: Vec<SessionRoot>,
+    ) -> Result<Option<SandboxProfile>, SandboxError> {
         if !agent.sandbox.is_on() {
             return Ok(None);
         }
@@ -27,18 +33,18 @@ impl Config {
                 tracing::warn!(agent = agent.adapter, dir = %dir.display(), %error, "a directory of the agent cannot be made");
             }
         }
-        self.plan(agent, roots).profile(&support()).map(Some)
+        self.plan(agent, roots).make_profile(&detect_support()).map(Some)
     }
 
     /// Can the sandbox that is set for this agent be had here, whatever its cwd will be? `None`: none is set.
     pub fn check_sandbox(&self, agent: &Launchable) -> Option<Result<(), SandboxError>> {
-        agent.sandbox.is_on().then(|| self.plan(agent, Vec::new()).profile(&support()).map(drop))
+        agent.sandbox.is_on().then(|| self.plan(agent, Vec::new()).make_profile(&detect_support()).map(drop))
     }
 
     fn to_be_made(&self, agent: &Launchable) -> Vec<PathBuf> {
         let places = places(agent);
         let named = agent.sandbox.writable.iter().filter(|path| path.ends_with('/'));
-        named.filter_map(|path| places.path(path)).chain(self.demo_of(agent)).collect()
+        named.filter_map(|path| places.expand_path(path)).chain(self.demo_of(agent)).collect()
     }
 
     /// Where the demo agent keeps its sessions, if it is that.
@@ -47,13 +53,14 @@ impl Config {
         agent.env.get("WHARF_DEMO_STATE").is_some_and(|state| Path::new(state) == demo).then_some(demo)
     }
 
-    fn plan(&self, agent: &Launchable, roots: Vec<Root>) -> Plan {
+    fn plan(&self, agent: &Launchable, roots: Vec<SessionRoot>) -> SandboxPlan {
         let places = places(agent);
-        let expand = |written: &[String]| written.iter().filter_map(|path| places.path(path)).collect::<Vec<_>>();
+        let expand =
+            |written: &[String]| written.iter().filter_map(|path| places.expand_path(path)).collect::<Vec<_>>();
         let except = self.demo_of(agent);
-        Plan {
+        SandboxPlan {
             roots,
-            temporary: places.temporary(),
+            temporary: places.temporary_dir(),
             own: expand(&agent.sandbox.writable).into_iter().chain(except.clone()).collect(),
             kept: self.kept(),
             hidden: expand(&agent.sandbox.hidden),
@@ -73,12 +80,12 @@ impl Config {
     fn sealed(&self) -> Vec<PathBuf> {
         let settings = self.config_dir.as_ref().map(|dir| dir.join("config.toml"));
         let program = Some(self.program.clone()).filter(|program| program.is_absolute());
-        settings.into_iter().chain(self.adapters().dirs()).chain(program).collect()
+        settings.into_iter().chain(self.adapters().manifest_dirs()).chain(program).collect()
     }
 }
 
-fn places(agent: &Launchable) -> Places<'_> {
-    Places { own: &agent.env, host: |name| std::env::var_os(name) }
+fn places(agent: &Launchable) -> PathVariables<'_> {
+    PathVariables { own: &agent.env, host: |name| std::env::var_os(name) }
 }
 
 impl Inner {
@@ -106,15 +113,15 @@ pub(super) fn named(agent: &Launchable, frame: &[u8], matter: bool) -> Result<Ve
 }
 
 /// A session's directories, with what they were when it was made.
-pub(super) fn roots(cwd: &Path, more: Vec<PathBuf>, was: &BTreeMap<PathBuf, PathBuf>) -> Vec<Root> {
+pub(super) fn roots(cwd: &Path, more: Vec<PathBuf>, was: &BTreeMap<PathBuf, PathBuf>) -> Vec<SessionRoot> {
     let given = std::iter::once(cwd.to_owned()).chain(more);
-    given.map(|given| Root { was: was.get(&given).cloned(), given }).collect()
+    given.map(|given| SessionRoot { was: was.get(&given).cloned(), given }).collect()
 }
 
 /// What the directories are now.
 pub(super) fn reals(cwd: &Path, more: &[PathBuf]) -> BTreeMap<PathBuf, PathBuf> {
     let given = std::iter::once(cwd).chain(more.iter().map(PathBuf::as_path));
-    given.map(|given| (given.to_owned(), real(given))).collect()
+    given.map(|given| (given.to_owned(), resolve_links(given))).collect()
 }
 
 impl From<SandboxError> for StartFailure {

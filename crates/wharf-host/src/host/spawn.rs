@@ -11,7 +11,7 @@ use super::create::{Begun, not_created};
 use super::{CreateError, Host, NewSessionRequest};
 use crate::config::with_tools;
 use crate::session::handle::{Abilities, SessionHandle};
-use crate::workspaces::Ground;
+use crate::workspaces::DirectoryScope;
 
 /// What AIP-46 calls `SpawnAgentRequest`, with Wharf's own fields besides.
 #[derive(Clone, Debug, Default)]
@@ -34,7 +34,7 @@ pub struct SpawnRequest {
     /// What else a repeat must have in common with the first request: its prompt.
     pub key_covers: Option<String>,
     /// Which directories the caller may name, and which workspaces it knows of.
-    pub ground: Ground,
+    pub directory_scope: DirectoryScope,
     /// The session whose agent asks: it may do so only as `[delegation]` says.
     pub parent: Option<SessionId>,
     /// The caller goes on to wait for the agent, and is told at once if it does not start.
@@ -86,13 +86,14 @@ impl Host {
             Some(parent) => {
                 let child = self.inner.child(parent, &request)?;
                 // Where its parent is it may be too, registered or not. It gets nothing of its parent's environment.
-                (request.ground, request.additional_directories) = (Ground::Anywhere, child.directories);
+                (request.directory_scope, request.additional_directories) =
+                    (DirectoryScope::Anywhere, child.directories);
                 request.env.clear();
                 (child.place, child.lineage)
             }
             None => {
                 let (cwd, slug) = (request.cwd.as_deref(), request.workspace.as_deref());
-                (self.inner.workspaces.place(&request.ground, cwd, slug)?, Vec::new())
+                (self.inner.workspaces.resolve_in_scope(&request.directory_scope, cwd, slug)?, Vec::new())
             }
         };
         // Only text can go to the agent.
@@ -120,7 +121,7 @@ impl Host {
             mode: request.mode,
             options: request.options,
             env: request.env,
-            ground: request.ground,
+            directory_scope: request.directory_scope,
             key,
             lineage,
             caller_waits: request.caller_waits,
@@ -132,7 +133,7 @@ impl Host {
     fn spawned_with(&self, request: &SpawnRequest, key: &SpawnKey) -> Result<Option<SessionId>, CreateError> {
         let token = request.sender.as_ref().and_then(|sender| sender.token.as_deref());
         // What its caller cannot see is never the answer.
-        let in_sight = |slug: &str| request.ground.only().is_none_or(|only| only == slug);
+        let in_sight = |slug: &str| request.directory_scope.only_workspace().is_none_or(|only| only == slug);
         let known = self.descriptors().into_iter().filter(|known| in_sight(&known.workspace_slug)).find(|known| {
             known.spawned.as_ref().is_some_and(|with| with.token.as_deref() == token && with.key.key == key.key)
         });

@@ -14,10 +14,10 @@ use wharf_store::LogId;
 
 use super::{CreateError, Inner};
 use crate::agent::initialize::StartFailure;
-use crate::agent_services::{Roots, Tools};
+use crate::agent_services::{FilesAndTerminals, Roots};
 use crate::config::{ServeTools, with_tools};
 use crate::frame;
-use crate::sandbox::real;
+use crate::sandbox::resolve_links;
 use crate::session::handle::Abilities;
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -135,7 +135,7 @@ impl Inner {
         }
         if changed && let Some(frame) = Raw::new(frame::one_line(kept.into())) {
             for named in Self::directories_of(&frame) {
-                inputs.real.entry(named.clone()).or_insert_with(|| real(&named));
+                inputs.real.entry(named.clone()).or_insert_with(|| resolve_links(&named));
             }
             inputs.new_frame = frame;
             self.keep_start_inputs(log_id, &inputs).map_err(|error| error.to_string())?;
@@ -148,7 +148,7 @@ impl Inner {
     }
 
     /// Wharf's own files and terminals for a session's agent, which has this pid.
-    pub(crate) fn tools(&self, log_id: &LogId, origin: &Origin, agent_pid: u32) -> Option<Tools> {
+    pub(crate) fn tools(&self, log_id: &LogId, origin: &Origin, agent_pid: u32) -> Option<FilesAndTerminals> {
         if self.config.serve_tools == ServeTools::Never {
             return None;
         }
@@ -156,8 +156,8 @@ impl Inner {
         let more = Self::directories_of(&inputs.new_frame);
         let agent = self.agent(&origin.adapter, inputs.mode.as_deref(), &inputs.options).ok()?;
         let launch = self.launch_of(&agent, origin, &inputs).ok()?;
-        let roots = Roots::new(PathBuf::from(&*origin.cwd), more).within(launch.sandbox.clone());
-        Some(Tools::new(roots, launch, agent_pid))
+        let roots = Roots::new(PathBuf::from(&*origin.cwd), more).with_sandbox(launch.sandbox.clone());
+        Some(FilesAndTerminals::new(roots, launch, agent_pid))
     }
 }
 

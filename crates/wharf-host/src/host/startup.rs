@@ -21,9 +21,9 @@ use crate::agent::process_records::{DirectoryIdentity, ProcessRecords};
 use crate::config::{Config, ResumeOnStart};
 use crate::descriptor::Descriptor;
 use crate::ids::Now;
-use crate::index::{IndexWriter, Row};
+use crate::index::{IndexWriter, SessionRow};
 use crate::metrics::Metrics;
-use crate::registry::{Known, Registry};
+use crate::registry::{KnownSession, Registry};
 use crate::session::handle::CallError;
 use crate::session::{FirstStart, RestoreError, Shared, TailBudget};
 use crate::workspaces::Workspaces;
@@ -186,7 +186,7 @@ impl Inner {
             index.all().unwrap_or_default().into_iter().map(|row| (row.id.clone(), row)).collect();
         for stat in self.storage.engine().list()? {
             let row = rows.remove(&stat.id);
-            crate::ids::outlast(&SessionId::new(stat.id.name()));
+            crate::ids::sort_ids_after(&SessionId::new(stat.id.name()));
             let known = row.as_ref().and_then(|row| ended(row, &stat));
             match known {
                 Some(descriptor) => {
@@ -194,7 +194,7 @@ impl Inner {
                     let id = SessionId::new(stat.id.name());
                     back.extend(self.wants_back(&descriptor).map(|need| (need, id.clone())));
                     let (log_id, bytes, descriptor) = (stat.id, stat.bytes, Arc::new(descriptor));
-                    self.registry.put(id, Known::Cold { log_id, descriptor, snapshot, bytes });
+                    self.registry.put(id, KnownSession::Cold { log_id, descriptor, snapshot, bytes });
                 }
                 None => back.extend(self.recover(&stat, row.and_then(|row| row.snapshot), &mut fresh)),
             }
@@ -224,12 +224,12 @@ impl Inner {
         self: &Arc<Self>,
         stat: &LogStat,
         snapshot: Option<u64>,
-        rows: &mut Vec<Row>,
+        rows: &mut Vec<SessionRow>,
     ) -> Option<(StartPriority, SessionId)> {
         match self.load_from_log(&stat.id, snapshot) {
             Ok((mut session, shared)) => {
                 let step = session.handle(Input::HostRestarted, Now::millis());
-                let descriptor = Descriptor::of(&session);
+                let descriptor = Descriptor::of_session(&session);
                 let need = self.wants_back(&descriptor).map(|need| (need, shared.id.clone()));
                 if step.events.is_empty() {
                     rows.push(self.list(&shared, descriptor, session.state().snapshot));
@@ -262,13 +262,13 @@ impl Inner {
     }
 
     /// Makes a session known that needs no task, since it has had its end. What the index has to be told of it.
-    fn list(&self, shared: &Shared, descriptor: Descriptor, snapshot: Option<Seq>) -> Row {
+    fn list(&self, shared: &Shared, descriptor: Descriptor, snapshot: Option<Seq>) -> SessionRow {
         let (log_id, descriptor) = (shared.log_id.clone(), Arc::new(descriptor));
         let (head, snapshot) = (shared.log.head(), snapshot.map(|seq| seq.0));
         let (cold_id, known) = (log_id.clone(), Arc::clone(&descriptor));
-        let cold = Known::Cold { log_id: cold_id, descriptor: known, snapshot, bytes: head.bytes };
+        let cold = KnownSession::Cold { log_id: cold_id, descriptor: known, snapshot, bytes: head.bytes };
         self.registry.put(shared.id.clone(), cold);
-        Row { id: log_id, seq: head.seq, bytes: head.bytes, snapshot, descriptor }
+        SessionRow { id: log_id, seq: head.seq, bytes: head.bytes, snapshot, descriptor }
     }
 }
 

@@ -112,7 +112,7 @@ impl ByteBudget {
             total_limit,
             inbound_limit: limits.bodies.0.min(total_limit - largest),
             outbound_limit: total_limit - largest,
-            stall_limit: limits.silence.std().unwrap_or(DEFAULT_STALL_LIMIT),
+            stall_limit: limits.silence.to_std().unwrap_or(DEFAULT_STALL_LIMIT),
             in_use: Mutex::default(),
             freed: Notify::new(),
             turn: tokio::sync::Mutex::new(()),

@@ -9,7 +9,7 @@ use crate::descriptor::{Descriptor, TurnWord};
 use crate::host::Host;
 use crate::ids::Now;
 use crate::limits::Direction;
-use crate::registry::Known;
+use crate::registry::KnownSession;
 use crate::session::TailBudget;
 use crate::usage::own_usage;
 
@@ -48,8 +48,8 @@ impl Host {
     /// Is a session paused because its log has no room?
     pub fn storage_full(&self) -> bool {
         let mut full = false;
-        self.inner().registry.each(|known| {
-            full |= matches!(known, Known::Live(handle) if handle.shared.is_paused());
+        self.inner().registry.for_each_session(|known| {
+            full |= matches!(known, KnownSession::Live(handle) if handle.shared.is_paused());
         });
         full
     }
@@ -57,8 +57,8 @@ impl Host {
     /// How a session is, in numbers. One that has no task has only its log.
     pub fn insight(&self, id: &SessionId) -> Insight {
         let handle = match self.inner().registry.get(id) {
-            Some(Known::Live(handle)) => handle,
-            Some(Known::Cold { bytes, .. }) => return Insight { log_bytes: bytes, ..Insight::default() },
+            Some(KnownSession::Live(handle)) => handle,
+            Some(KnownSession::Cold { bytes, .. }) => return Insight { log_bytes: bytes, ..Insight::default() },
             None => return Insight::default(),
         };
         let shared = &handle.shared;
@@ -72,7 +72,7 @@ impl Host {
     pub fn families(&self) -> Vec<Family> {
         let (inner, metrics) = (self.inner(), self.metrics());
         let (mut sums, mut known) = (Sums::default(), Vec::new());
-        inner.registry.each(|session| {
+        inner.registry.for_each_session(|session| {
             sums.add(session);
             known.push(session.descriptor());
         });
@@ -97,10 +97,10 @@ impl Host {
 }
 
 impl Sums {
-    fn add(&mut self, session: &Known) {
+    fn add(&mut self, session: &KnownSession) {
         match session {
-            Known::Cold { bytes, .. } => self.log_bytes += bytes,
-            Known::Live(handle) => {
+            KnownSession::Cold { bytes, .. } => self.log_bytes += bytes,
+            KnownSession::Live(handle) => {
                 let shared = &handle.shared;
                 self.log_bytes += shared.log.head().bytes;
                 self.asks += shared.asks();

@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::process::ExitCode;
 
-use super::Profile;
+use super::SandboxProfile;
 use crate::agent::agent_token;
 use crate::agent::process_table::TAG_VARIABLE;
 
@@ -18,7 +18,7 @@ const NOT_FOUND: u8 = 127;
 
 /// The system's support for sandboxes.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Support {
+pub enum SandboxSupport {
     Landlock {
         /// The kernel's version of it.
         abi: i32,
@@ -31,7 +31,8 @@ pub enum Support {
 /// it.
 pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     let mut args = args.into_iter();
-    let profile: Option<Profile> = args.next().and_then(|text| wharf_json::read_own(text.to_str()?.as_bytes()).ok());
+    let profile: Option<SandboxProfile> =
+        args.next().and_then(|text| wharf_json::read_own(text.to_str()?.as_bytes()).ok());
     let command: Vec<OsString> = args.skip_while(|arg| arg == "--").collect();
     let (why, code) = match (profile, command.split_first()) {
         (Some(profile), Some((program, args))) => match system::apply(&profile) {
@@ -67,14 +68,14 @@ fn become_command(program: &OsString, args: &[OsString]) -> (String, u8) {
 }
 
 /// Returns the system's support for sandboxes. The kernel is asked once.
-pub fn support() -> Support {
-    static SUPPORT: std::sync::OnceLock<Support> = std::sync::OnceLock::new();
+pub fn detect_support() -> SandboxSupport {
+    static SUPPORT: std::sync::OnceLock<SandboxSupport> = std::sync::OnceLock::new();
     let ask = || match judge(system::abi(), std::env::var_os("WHARF_WITHOUT_LANDLOCK").is_some()) {
-        Support::Landlock { abi } => match system::check_filter() {
-            Ok(()) => Support::Landlock { abi },
-            Err(why) => Support::None(why),
+        SandboxSupport::Landlock { abi } => match system::check_filter() {
+            Ok(()) => SandboxSupport::Landlock { abi },
+            Err(why) => SandboxSupport::None(why),
         },
-        none @ Support::None(_) => none,
+        none @ SandboxSupport::None(_) => none,
     };
     SUPPORT.get_or_init(ask).clone()
 }
@@ -83,14 +84,14 @@ pub fn support() -> Support {
 pub(super) const LEAST: i32 = 3;
 
 /// `pretend`: as on a kernel without Landlock, so that the refusal can be tried anywhere.
-pub(super) fn judge(abi: i32, pretend: bool) -> Support {
+pub(super) fn judge(abi: i32, pretend: bool) -> SandboxSupport {
     match abi {
-        _ if pretend => Support::None("WHARF_WITHOUT_LANDLOCK is set".to_owned()),
-        ..=0 => Support::None(system::NONE.to_owned()),
-        1..LEAST => Support::None(format!(
+        _ if pretend => SandboxSupport::None("WHARF_WITHOUT_LANDLOCK is set".to_owned()),
+        ..=0 => SandboxSupport::None(system::NONE.to_owned()),
+        1..LEAST => SandboxSupport::None(format!(
             "this kernel has version {abi} of Landlock, which lets files be emptied; it takes Linux 6.2 or newer"
         )),
-        LEAST.. => Support::Landlock { abi },
+        LEAST.. => SandboxSupport::Landlock { abi },
     }
 }
 
@@ -106,7 +107,7 @@ mod system {
 
     use super::super::paths::all_but;
     use super::super::seccomp;
-    use super::Profile;
+    use super::SandboxProfile;
 
     pub(super) const NONE: &str = "this kernel has no Landlock, or it is not enabled (it is a part of `lsm=`)";
     /// The version that must be there. Additions of later versions (devices, signals) are used if the kernel has them.
@@ -132,12 +133,12 @@ mod system {
         std::thread::spawn(seccomp::apply).join().unwrap_or_else(|_| Err("the filter cannot be tried".to_owned()))
     }
 
-    pub(super) fn apply(profile: &Profile) -> Result<(), String> {
+    pub(super) fn apply(profile: &SandboxProfile) -> Result<(), String> {
         restrict_files(profile)?;
         seccomp::apply()
     }
 
-    fn restrict_files(profile: &Profile) -> Result<(), String> {
+    fn restrict_files(profile: &SandboxProfile) -> Result<(), String> {
         let (read, all) = (AccessFs::from_read(BEST), AccessFs::from_all(BEST));
         let readable = all_but(Path::new("/"), &profile.hidden);
         let write = profile.write.iter().filter_map(|path| opened(path).transpose());
@@ -185,7 +186,7 @@ mod system {
 
 #[cfg(not(target_os = "linux"))]
 mod system {
-    use super::Profile;
+    use super::SandboxProfile;
 
     pub(super) const NONE: &str = "there is none for this system: it takes Linux";
 
@@ -197,7 +198,7 @@ mod system {
         Err(NONE.to_owned())
     }
 
-    pub(super) fn apply(_profile: &Profile) -> Result<(), String> {
+    pub(super) fn apply(_profile: &SandboxProfile) -> Result<(), String> {
         Err(NONE.to_owned())
     }
 }

@@ -4,8 +4,8 @@
 //! rights and becomes the command; everything that the command starts is confined in the same way.
 
 mod confine;
+mod path_template;
 mod paths;
-mod places;
 mod plan;
 #[cfg(target_os = "linux")]
 mod seccomp;
@@ -16,14 +16,14 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 pub(crate) use confine::CARRIED;
-pub use confine::{Support, run, support};
-pub(crate) use paths::real;
-pub(crate) use places::{Places, is_place};
-pub(crate) use plan::{Plan, Root};
+pub use confine::{SandboxSupport, detect_support, run};
+pub(crate) use path_template::{PathVariables, is_path_template};
+pub(crate) use paths::resolve_links;
+pub(crate) use plan::{SandboxPlan, SessionRoot};
 
 /// The files that a confined process may read and write. Every path is free of links.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Profile {
+pub(crate) struct SandboxProfile {
     /// Where it may write, with everything beneath.
     pub(crate) write: Vec<PathBuf>,
     /// Paths that it may not even read; it may read everything else.
@@ -59,7 +59,7 @@ pub enum SandboxError {
     NotText { path: PathBuf },
 }
 
-impl Profile {
+impl SandboxProfile {
     /// May a confined process write here? Wharf's own files for agents obey the same (rule 3.8). `path` has no links.
     pub(crate) fn allows_write(&self, path: &Path) -> bool {
         self.write.iter().any(|root| path.starts_with(root))

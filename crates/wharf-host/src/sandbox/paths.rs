@@ -17,7 +17,7 @@ pub(super) fn all_but(root: &Path, hidden: &[PathBuf]) -> Vec<PathBuf> {
 }
 
 /// The path without links, as far as it exists; the rest as it is written.
-pub(crate) fn real(path: &Path) -> PathBuf {
+pub(crate) fn resolve_links(path: &Path) -> PathBuf {
     let found =
         path.ancestors().find_map(|above| Some(above.canonicalize().ok()?.join(path.strip_prefix(above).ok()?)));
     // Without the `/` that joining nothing leaves at the end.
@@ -27,5 +27,5 @@ pub(crate) fn real(path: &Path) -> PathBuf {
 /// Where the names of a path themselves stand, each without links on the way to it: whoever may write there can make
 /// the path lead elsewhere.
 pub(super) fn stations(path: &Path) -> impl Iterator<Item = PathBuf> {
-    path.ancestors().filter_map(|above| Some(real(above.parent()?).join(above.file_name()?)))
+    path.ancestors().filter_map(|above| Some(resolve_links(above.parent()?).join(above.file_name()?)))
 }

@@ -2,8 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use super::paths::{real, stations};
-use super::{Profile, SandboxError, Support};
+use super::paths::{resolve_links, stations};
+use super::{SandboxError, SandboxProfile, SandboxSupport};
 
 /// Devices that every program expects to write to. The rest of `/dev` may only be read.
 const DEVICES: &[&str] = &[
@@ -20,7 +20,7 @@ const DEVICES: &[&str] = &[
 
 /// A directory of the session.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Root {
+pub(crate) struct SessionRoot {
     /// As its client wrote it.
     pub(crate) given: PathBuf,
     /// The same path without links, as of the session's creation. An agent may write beside the directory, and a link
@@ -30,8 +30,8 @@ pub(crate) struct Root {
 
 /// The paths that an agent is to have, and the paths that are to be kept from it.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Plan {
-    pub(crate) roots: Vec<Root>,
+pub(crate) struct SandboxPlan {
+    pub(crate) roots: Vec<SessionRoot>,
     pub(crate) temporary: PathBuf,
     /// The agent's own directories and files.
     pub(crate) own: Vec<PathBuf>,
@@ -46,10 +46,10 @@ pub(crate) struct Plan {
     pub(crate) except: Option<PathBuf>,
 }
 
-impl Plan {
+impl SandboxPlan {
     /// The profile, on a system that can do this.
-    pub(crate) fn profile(&self, support: &Support) -> Result<Profile, SandboxError> {
-        if let Support::None(why) = support {
+    pub(crate) fn make_profile(&self, support: &SandboxSupport) -> Result<SandboxProfile, SandboxError> {
+        if let SandboxSupport::None(why) = support {
             return Err(SandboxError::Unsupported(why.clone()));
         }
         let mut write = Vec::new();
@@ -78,15 +78,15 @@ impl Plan {
         }
         let hidden = [reals(&self.kept), reals(&self.hidden)].concat();
         let read = self.readable.iter().filter_map(|path| path.canonicalize().ok()).collect();
-        let profile = Profile { write, hidden, read };
+        let profile = SandboxProfile { write, hidden, read };
         self.check(&profile)?;
         Ok(profile)
     }
 
-    fn check(&self, profile: &Profile) -> Result<(), SandboxError> {
+    fn check(&self, profile: &SandboxProfile) -> Result<(), SandboxError> {
         let (kept, sealed) = (reals(&self.kept), reals(&self.sealed));
         let hidden = reals(&self.hidden);
-        let except = self.except.as_deref().map(real);
+        let except = self.except.as_deref().map(resolve_links);
         let crosses = |path: &Path, other: &PathBuf| other.starts_with(path) || path.starts_with(other);
         for write in profile.write.iter().filter(|write| Some(*write) != except.as_ref()) {
             let clash = kept.iter().chain(&sealed).find(|kept| crosses(write, kept));
@@ -110,5 +110,5 @@ impl Plan {
 }
 
 fn reals(paths: &[PathBuf]) -> Vec<PathBuf> {
-    paths.iter().map(|path| real(path)).collect()
+    paths.iter().map(|path| resolve_links(path)).collect()
 }

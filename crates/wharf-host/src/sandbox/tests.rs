@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 
 use super::confine::judge;
 use super::paths::all_but;
-use super::{Places, Plan, Profile, Root, SandboxError, Support};
+use super::{PathVariables, SandboxError, SandboxPlan, SandboxProfile, SandboxSupport, SessionRoot};
 
-const HERE: Support = Support::Landlock { abi: 3 };
+const HERE: SandboxSupport = SandboxSupport::Landlock { abi: 3 };
 
 fn place() -> (tempfile::TempDir, PathBuf) {
     let dir = tempfile::tempdir().unwrap();
@@ -19,17 +19,17 @@ fn place() -> (tempfile::TempDir, PathBuf) {
     (dir, root)
 }
 
-fn plan(root: &Path) -> Plan {
-    Plan {
-        roots: vec![Root { given: root.join("home/project"), was: None }],
+fn plan(root: &Path) -> SandboxPlan {
+    SandboxPlan {
+        roots: vec![SessionRoot { given: root.join("home/project"), was: None }],
         temporary: root.join("temp"),
         kept: vec![root.join("home/state")],
-        ..Plan::default()
+        ..SandboxPlan::default()
     }
 }
 
 /// Where it lets an agent write, of what is beneath `root`.
-fn written(profile: &Profile, root: &Path) -> Vec<String> {
+fn written(profile: &SandboxProfile, root: &Path) -> Vec<String> {
     let below = profile.write.iter().filter_map(|path| path.strip_prefix(root).ok());
     below.map(|path| path.display().to_string()).collect()
 }
@@ -57,7 +57,7 @@ fn an_agent_writes_in_its_directories_and_its_own_and_for_a_while() {
     let (_dir, root) = place();
     symlink(root.join("home/other"), root.join("home/.agent")).unwrap();
     let own = vec![root.join("home/.agent"), root.join("home/missing"), root.join("home/project/deep")];
-    let profile = Plan { own, ..plan(&root) }.profile(&HERE).unwrap();
+    let profile = SandboxPlan { own, ..plan(&root) }.make_profile(&HERE).unwrap();
     assert_eq!(written(&profile, &root), ["home/project", "temp", "home/other"]);
     assert!(profile.allows_write(Path::new("/dev/null")) && !profile.allows_write(Path::new("/dev/sda")));
     assert!(profile.allows_write(&root.join("home/project/a/b")) && !profile.allows_write(&root.join("home/projects")));
@@ -68,8 +68,8 @@ fn an_agent_writes_in_its_directories_and_its_own_and_for_a_while() {
 fn a_place_to_write_that_holds_what_is_kept_is_refused_and_so_is_one_inside_it() {
     let (_dir, root) = place();
     for cwd in ["home", "home/state", "home/state/logs", ""] {
-        let roots = vec![Root { given: root.join(cwd), was: None }];
-        match (Plan { roots, ..plan(&root) }).profile(&HERE) {
+        let roots = vec![SessionRoot { given: root.join(cwd), was: None }];
+        match (SandboxPlan { roots, ..plan(&root) }).make_profile(&HERE) {
             Err(SandboxError::Overlap { write, kept }) => {
                 assert_eq!((write, kept), (root.join(cwd).components().collect(), root.join("home/state")));
             }
@@ -78,12 +78,12 @@ fn a_place_to_write_that_holds_what_is_kept_is_refused_and_so_is_one_inside_it()
     }
     // An agent that could write its own settings would have no sandbox, even if the file does not exist yet.
     let sealed = vec![root.join("home/project/config.toml")];
-    let refused = Plan { sealed, ..plan(&root) }.profile(&HERE);
+    let refused = SandboxPlan { sealed, ..plan(&root) }.make_profile(&HERE);
     assert!(matches!(refused, Err(SandboxError::Overlap { .. })), "{refused:?}");
     // A link to the state directory is the state directory.
     symlink(root.join("home/state"), root.join("home/door")).unwrap();
-    let roots = vec![Root { given: root.join("home/door"), was: None }];
-    assert!(Plan { roots, ..plan(&root) }.profile(&HERE).is_err());
+    let roots = vec![SessionRoot { given: root.join("home/door"), was: None }];
+    assert!(SandboxPlan { roots, ..plan(&root) }.make_profile(&HERE).is_err());
 }
 
 #[test]
@@ -91,8 +91,8 @@ fn the_demo_agents_own_place_is_the_one_exception() {
     let (_dir, root) = place();
     let own = vec![root.join("home/state/logs")];
     let except = Some(root.join("home/state/logs"));
-    assert!(Plan { own: own.clone(), ..plan(&root) }.profile(&HERE).is_err());
-    let profile = Plan { own, except, ..plan(&root) }.profile(&HERE).unwrap();
+    assert!(SandboxPlan { own: own.clone(), ..plan(&root) }.make_profile(&HERE).is_err());
+    let profile = SandboxPlan { own, except, ..plan(&root) }.make_profile(&HERE).unwrap();
     assert!(profile.allows_write(&root.join("home/state/logs/x")) && !profile.allows_read(&root.join("home/state/x")));
 }
 
@@ -100,12 +100,12 @@ fn the_demo_agents_own_place_is_the_one_exception() {
 fn a_directory_that_became_a_link_does_not_come_back_as_what_it_points_to() {
     let (_dir, root) = place();
     let (given, was) = (root.join("home/project"), Some(root.join("home/project")));
-    let roots = vec![Root { given: given.clone(), was }];
-    let same = Plan { roots: roots.clone(), ..plan(&root) }.profile(&HERE).unwrap();
+    let roots = vec![SessionRoot { given: given.clone(), was }];
+    let same = SandboxPlan { roots: roots.clone(), ..plan(&root) }.make_profile(&HERE).unwrap();
     assert_eq!(written(&same, &root), ["home/project", "temp"]);
     std::fs::remove_dir(&given).unwrap();
     symlink(root.join("home/other"), &given).unwrap();
-    let moved = Plan { roots, ..plan(&root) }.profile(&HERE);
+    let moved = SandboxPlan { roots, ..plan(&root) }.make_profile(&HERE);
     assert!(matches!(moved, Err(SandboxError::Moved { .. })), "{moved:?}");
 }
 
@@ -116,7 +116,7 @@ fn a_link_that_the_agent_could_have_made_is_not_followed() {
     symlink(root.join("home/other"), root.join("temp/cache")).unwrap();
     for own in ["home/project/cache", "temp/cache", "home/project/cache/deeper"] {
         std::fs::create_dir_all(root.join("home/other/deeper")).unwrap();
-        let profile = Plan { own: vec![root.join(own)], ..plan(&root) }.profile(&HERE).unwrap();
+        let profile = SandboxPlan { own: vec![root.join(own)], ..plan(&root) }.make_profile(&HERE).unwrap();
         assert_eq!(written(&profile, &root), ["home/project", "temp"], "{own}");
     }
 }
@@ -126,28 +126,28 @@ fn what_is_hidden_can_be_given_back_by_name_and_the_hosts_own_cannot() {
     let (_dir, root) = place();
     let hidden = vec![root.join("home")];
     let readable = vec![root.join("home/other")];
-    let profile = Plan { hidden: hidden.clone(), readable, ..plan(&root) }.profile(&HERE).unwrap();
+    let profile = SandboxPlan { hidden: hidden.clone(), readable, ..plan(&root) }.make_profile(&HERE).unwrap();
     let readable = ["home/other/x", "home/project/x", "temp/x"].map(|path| profile.allows_read(&root.join(path)));
     assert_eq!(readable, [true; 3]);
     assert!(!profile.allows_read(&root.join("home/secret")));
     for readable in ["home", "home/state", "home/state/logs"] {
-        let refused =
-            Plan { hidden: hidden.clone(), readable: vec![root.join(readable)], ..plan(&root) }.profile(&HERE);
+        let refused = SandboxPlan { hidden: hidden.clone(), readable: vec![root.join(readable)], ..plan(&root) }
+            .make_profile(&HERE);
         assert!(matches!(refused, Err(SandboxError::Readable { .. })), "{refused:?}");
     }
     // A part of the session's own directory cannot be hidden.
     let hidden = vec![root.join("home/project/secret")];
-    assert!(Plan { hidden, ..plan(&root) }.profile(&HERE).is_err());
+    assert!(SandboxPlan { hidden, ..plan(&root) }.make_profile(&HERE).is_err());
 }
 
 #[test]
 fn a_kernel_that_cannot_do_it_is_an_error_that_says_why() {
-    assert_eq!(judge(7, false), Support::Landlock { abi: 7 });
+    assert_eq!(judge(7, false), SandboxSupport::Landlock { abi: 7 });
     let (_dir, root) = place();
     for (abi, pretend, word) in
         [(0, false, "no Landlock"), (2, false, "Linux 6.2"), (7, true, "WHARF_WITHOUT_LANDLOCK")]
     {
-        let error = plan(&root).profile(&judge(abi, pretend)).unwrap_err().to_string();
+        let error = plan(&root).make_profile(&judge(abi, pretend)).unwrap_err().to_string();
         assert!(error.contains(word) && error.contains("wharf doctor"), "{error}");
     }
 }
@@ -160,7 +160,7 @@ fn paths_of_settings_may_begin_with_a_home_or_a_variable() {
         ("ODD".to_owned(), "not/absolute".to_owned()),
         ("XDG_DATA_HOME".to_owned(), "/data".to_owned()),
     ]);
-    let places = Places { own: &own, host: |name| (name == "TMPDIR").then(|| "/scratch".into()) };
+    let places = PathVariables { own: &own, host: |name| (name == "TMPDIR").then(|| "/scratch".into()) };
     for (written, expected) in [
         ("~/.agent/", Some("/home/me/.agent")),
         ("~", Some("/home/me")),
@@ -176,7 +176,7 @@ fn paths_of_settings_may_begin_with_a_home_or_a_variable() {
         ("~/../other", None),
         ("", None),
     ] {
-        assert_eq!(places.path(written), expected.map(PathBuf::from), "{written}");
+        assert_eq!(places.expand_path(written), expected.map(PathBuf::from), "{written}");
     }
-    assert_eq!(places.temporary(), PathBuf::from("/scratch"));
+    assert_eq!(places.temporary_dir(), PathBuf::from("/scratch"));
 }

@@ -10,7 +10,9 @@ use wharf_json::{Json, rpc};
 
 use super::journal::Journal;
 use super::link::{AgentLink, log_fault};
-use crate::settings::{SettingRequest, Settings, ToldSettings, is_same_in_force, newest_list, patched_options};
+use crate::settings::{
+    AgentSettings, ReportedSettings, SettingRequest, is_same_in_force, newest_list, patched_options,
+};
 
 /// How long the agent may take to report a change itself before clients are told of it in its stead.
 const REPORT_WAIT: Duration = Duration::from_millis(250);
@@ -18,7 +20,7 @@ const REPORT_WAIT: Duration = Duration::from_millis(250);
 /// The settings of a session as its clients know them.
 #[derive(Debug)]
 pub(super) struct SettingAnnouncements {
-    told: ToldSettings,
+    told: ReportedSettings,
     /// When they are told what they do not know yet.
     due: Option<Instant>,
     /// The newest list of config options, if it is not in the log: it came in an answer.
@@ -26,7 +28,7 @@ pub(super) struct SettingAnnouncements {
 }
 
 impl SettingAnnouncements {
-    pub(super) fn new(told: ToldSettings) -> Self {
+    pub(super) fn new(told: ReportedSettings) -> Self {
         Self { told, due: None, list: None }
     }
 
@@ -43,7 +45,7 @@ impl SettingAnnouncements {
         mut link: Option<&mut AgentLink>,
         journal: &mut Journal,
     ) {
-        let before = Settings::of(journal.state());
+        let before = AgentSettings::from_sources(journal.state());
         let mut settings = before.clone();
         let taken = settings.take_update(update, frame.bytes());
         self.told.take_update(update, frame.bytes());
@@ -70,7 +72,7 @@ impl SettingAnnouncements {
         answer: &Bytes,
         journal: &mut Journal,
     ) {
-        let before = Settings::of(journal.state());
+        let before = AgentSettings::from_sources(journal.state());
         let mut settings = before.clone();
         match Json::parse(answer).and_then(|answer| answer.at(&["result", "configOptions"])) {
             Ok(Some(list)) => {
@@ -86,7 +88,7 @@ impl SettingAnnouncements {
 
     /// Takes the settings that an agent has which has just started.
     pub(super) fn take_opened(&mut self, settings: &[AgentSetting], journal: &mut Journal) {
-        let before = Settings::of(journal.state());
+        let before = AgentSettings::from_sources(journal.state());
         self.told.add_new(settings);
         self.note(before.in_force(), settings, true, journal);
     }
@@ -101,7 +103,7 @@ impl SettingAnnouncements {
 
     /// Clients that do not know what is in force are told soon, unless the agent reports it before.
     fn schedule(&mut self, has_agent: bool, journal: &Journal) {
-        let settings = Settings::of(journal.state());
+        let settings = AgentSettings::from_sources(journal.state());
         let Self { told, due, list } = self;
         let missing = told.missing_mode(settings.in_force()).is_some() || told.lacks_options(settings.in_force());
         if missing && has_agent {
@@ -114,7 +116,7 @@ impl SettingAnnouncements {
     /// Tells clients what the agent has not reported itself, in each spelling that they do not know yet.
     pub(super) fn tell(&mut self, journal: &mut Journal) {
         let state = journal.state();
-        let settings = Settings::of(state);
+        let settings = AgentSettings::from_sources(state);
         let in_force = settings.in_force();
         let mut updates = Vec::new();
         if let Some(mode) = self.told.missing_mode(in_force) {
@@ -129,7 +131,7 @@ impl SettingAnnouncements {
                 updates.push((UpdateKind::ConfigOptionUpdate, body));
             }
         }
-        *self = Self::new(ToldSettings::all(in_force));
+        *self = Self::new(ReportedSettings::of_settings(in_force));
         let session = Value::from(state.origin.session.as_str());
         for (update, body) in updates {
             let params = format!(r#"{{"sessionId":{session},"update":{body}}}"#);

@@ -13,7 +13,7 @@ use super::link::AgentDelete;
 use crate::agent::Outbox;
 use crate::frame::{self, Envelope};
 use crate::limits::CountPermit;
-use crate::settings::{SettingRequest, Settings};
+use crate::settings::{AgentSettings, SettingRequest};
 
 /// Requests that the agent may leave unanswered before no more are passed on.
 const OWED: usize = 1_024;
@@ -190,10 +190,10 @@ impl AgentWriter {
     }
 
     /// Notes on the requests for settings which of their values the agent reports.
-    pub(super) fn note_reported(&mut self, settings: &Settings) {
+    pub(super) fn note_reported(&mut self, settings: &AgentSettings) {
         for owed in self.owed.values_mut() {
             if let PendingRequest::Forward(Forwarded { kind: ForwardKind::Set { request, was_reported }, .. }) = owed {
-                *was_reported |= settings.has(request);
+                *was_reported |= settings.is_in_force(request);
             }
         }
     }

@@ -9,7 +9,7 @@ use super::agent_inbound::AgentRequest;
 use super::command::{Command, ServedAnswer};
 use super::context::TaskContext;
 use super::terminal_transcript::terminal_of;
-use crate::agent_services::{self, Tools};
+use crate::agent_services::{self, FilesAndTerminals};
 
 #[derive(Debug)]
 pub(super) struct AgentServices {
@@ -21,7 +21,7 @@ impl AgentServices {
         Self { context }
     }
 
-    pub(super) fn get(&self) -> Option<Tools> {
+    pub(super) fn get(&self) -> Option<FilesAndTerminals> {
         self.context.shared.tools.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
@@ -35,7 +35,7 @@ impl AgentServices {
         self.replace(None);
     }
 
-    fn replace(&self, tools: Option<Tools>) {
+    fn replace(&self, tools: Option<FilesAndTerminals>) {
         let mut held = self.context.shared.tools.lock().unwrap_or_else(PoisonError::into_inner);
         let old = std::mem::replace(&mut *held, tools);
         drop(held);
@@ -45,7 +45,7 @@ impl AgentServices {
     }
 
     pub(super) fn can_serve(&self, method: &str) -> bool {
-        agent_services::knows(method) && self.get().is_some()
+        agent_services::is_served(method) && self.get().is_some()
     }
 
     /// Serves a request of the agent of `start` beside the task; the answer comes back as a command. Returns false if
@@ -57,7 +57,7 @@ impl AgentServices {
         tokio::spawn(async move {
             let id = request.agent_request.as_str();
             let answer_permit = tools.limits.acquire_answer(&request.method).await;
-            let frame = match agent_services::answer(&tools, &request.method, &request.frame).await {
+            let frame = match agent_services::answer_request(&tools, &request.method, &request.frame).await {
                 Ok(result) => rpc::response(id, result),
                 Err(failure) => {
                     rpc::error_response(id, rpc::error(failure.code(), &failure.to_string(), failure.data()))

@@ -13,7 +13,7 @@ use super::agent_outbound::{AgentWriter, Forwarded, StdinStalled, about_session}
 use super::journal::Journal;
 use crate::agent::{AgentExit, AgentProcess, OpenedAgent, StderrTail};
 use crate::frame::{self, FrameKind, FrameLine, FrameReader};
-use crate::settings::Settings;
+use crate::settings::AgentSettings;
 
 /// How long an agent may take over `session/close` and over noticing that its stdin closed, before SIGTERM.
 const POLITE: Duration = Duration::from_millis(500);
@@ -123,7 +123,7 @@ impl AgentLink {
     }
 
     /// Notes which of the settings that clients asked for the agent reports.
-    pub(super) fn note_reported(&mut self, settings: &Settings) {
+    pub(super) fn note_reported(&mut self, settings: &AgentSettings) {
         self.writer.note_reported(settings);
     }
 

@@ -9,7 +9,7 @@ use wharf_store::{Log, LogId};
 
 use super::pages::Pages;
 use super::tail::{Tail, TailBudget};
-use crate::agent_services::Tools;
+use crate::agent_services::FilesAndTerminals;
 use crate::descriptor::{Descriptor, Resources};
 
 #[derive(Debug)]
@@ -22,7 +22,7 @@ pub(crate) struct Shared {
     /// The last event that everyone may see.
     pub(crate) head: watch::Sender<Seq>,
     /// Wharf's own files and terminals for the agent; none where they are forbidden.
-    pub(crate) tools: Mutex<Option<Tools>>,
+    pub(crate) tools: Mutex<Option<FilesAndTerminals>>,
     /// The pid of the agent's shim, 0 for none.
     shim: AtomicU64,
     last_output: AtomicU64,
@@ -82,7 +82,7 @@ impl Shared {
     pub(crate) fn shims(&self) -> Vec<u32> {
         let own = u32::try_from(self.shim.load(Ordering::Relaxed)).ok().filter(|shim| *shim > 0);
         let tools = self.tools.lock().unwrap_or_else(PoisonError::into_inner);
-        own.into_iter().chain(tools.iter().flat_map(|tools| tools.terminals.shims())).collect()
+        own.into_iter().chain(tools.iter().flat_map(|tools| tools.terminals.shim_pids())).collect()
     }
 
     /// The session's state in short, as of its last change; answered without waking the session (rule 5.2).

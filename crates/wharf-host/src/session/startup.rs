@@ -12,7 +12,7 @@ use super::journal::{Act, Journal};
 use crate::agent::initialize::{StartFailure, launch_and_initialize};
 use crate::agent::{self, InitializedAgent};
 use crate::host::StartPriority;
-use crate::settings::{ReturnTerms, Settings};
+use crate::settings::{AgentSettings, ReturnTerms};
 
 #[derive(Debug)]
 pub(super) struct Startup {
@@ -92,7 +92,7 @@ impl Startup {
         let known = session.state().agent_session.as_ref().filter(|_| how != StartKind::New);
         let agent_session = known.map(ToString::to_string);
         let terms = std::mem::take(&mut self.terms);
-        let wanted = Settings::of(session.state()).on_return(&terms);
+        let wanted = AgentSettings::from_sources(session.state()).on_return(&terms);
         let need = std::mem::replace(&mut self.need, StartPriority::Client);
         let caller = self.wanted.take_if(|(wanted, _)| *wanted == start).map(|(_, abilities)| abilities);
         let starter = tokio::spawn(async move {
@@ -112,7 +112,7 @@ impl Startup {
                         greeted
                     }
                     None => {
-                        agent.program(&inputs.env)?;
+                        agent.find_program(&inputs.env)?;
                         let launch = host.launch_of(&agent, &origin, &inputs)?;
                         let capabilities = host.capabilities_for_start(log_id, &mut inputs, caller);
                         let cwd = Some(launch.cwd.as_path());

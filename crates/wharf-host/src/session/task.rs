@@ -140,7 +140,7 @@ impl SessionTask {
                 } else if self.journal.is_deadline_over() {
                     self.journal.input(Input::TimePassed, None);
                 } else if self.is_idle() {
-                    return self.context.host.registry.retire(&self.context.shared);
+                    return self.context.host.registry.retire_if_unused(&self.context.shared);
                 }
             }
         }

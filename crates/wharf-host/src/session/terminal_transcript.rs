@@ -11,7 +11,7 @@ use wharf_json::rpc;
 use wharf_json::{Json, ReadError};
 
 use super::journal::Journal;
-use crate::agent_services::Tools;
+use crate::agent_services::FilesAndTerminals;
 use crate::frame;
 use crate::frame::content::{mentions_terminal, no_output_kept, terminal, text_item};
 
@@ -108,7 +108,7 @@ impl TerminalTranscript {
     pub(super) fn take_tool_call(
         &mut self,
         frame: &Raw,
-        services: Option<&Tools>,
+        services: Option<&FilesAndTerminals>,
         journal: &mut Journal,
     ) -> Result<(), ReadError> {
         if self.shown(frame.bytes())? {
@@ -118,11 +118,11 @@ impl TerminalTranscript {
     }
 
     /// Puts the text of terminals into the log, where tool calls show them: of the one that ends, or of all.
-    pub(super) fn tell(&mut self, ended: Option<&str>, services: Option<&Tools>, journal: &mut Journal) {
+    pub(super) fn tell(&mut self, ended: Option<&str>, services: Option<&FilesAndTerminals>, journal: &mut Journal) {
         let shown: Vec<String> = self.calls.iter().flat_map(|call| call.terminals.clone()).collect();
         let wanted = shown.iter().map(String::as_str).chain(ended);
         for terminal in wanted.filter(|id| ended.is_none_or(|ended| ended == *id)) {
-            if let Some(text) = services.and_then(|services| services.terminals.text(terminal)) {
+            if let Some(text) = services.and_then(|services| services.terminals.output_text(terminal)) {
                 self.said(terminal, &text);
             }
         }

@@ -16,9 +16,9 @@ use wharf_json::{Json, ReadError};
 
 use offers::Offers;
 pub use present::current_settings;
-pub(crate) use present::{ToldSettings, newest_list, patched_options};
+pub(crate) use present::{ReportedSettings, newest_list, patched_options};
 pub(crate) use request::SettingRequest;
-pub(crate) use restore::{Restoration, Step};
+pub(crate) use restore::{Restoration, RestoreStep};
 
 /// Where the settings of a session are told: the facts of its log.
 #[derive(Clone, Copy, Debug)]
@@ -54,14 +54,14 @@ pub struct ReturnTerms {
 
 /// The settings in force, the one that changed last at the end, and what the agent offers.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Settings {
+pub(crate) struct AgentSettings {
     offers: Offers,
     in_force: Vec<AgentSetting>,
 }
 
-impl Settings {
+impl AgentSettings {
     /// The settings of a session. A log without a fact about them tells them by the agent's answer and updates alone.
-    pub(crate) fn of<'a>(sources: impl Into<SettingSources<'a>>) -> Self {
+    pub(crate) fn from_sources<'a>(sources: impl Into<SettingSources<'a>>) -> Self {
         let SettingSources { answer, answer_at, latest, settings } = sources.into();
         let mut known = Self::default();
         if let Some(answer) = answer {
@@ -170,7 +170,7 @@ impl Settings {
     }
 
     /// Is this the value that is in force?
-    pub(crate) fn has(&self, request: &SettingRequest) -> bool {
+    pub(crate) fn is_in_force(&self, request: &SettingRequest) -> bool {
         let setting = self.setting_of(request);
         self.find(&setting).is_some_and(|known| is_same_value(&known.value, &setting.value))
     }

@@ -3,12 +3,12 @@
 use wharf_core::{AgentSetting, Latest, Raw, Seq, SettingSpelling, UpdateKind};
 use wharf_json::Json;
 
-use super::{SettingSources, Settings, is_same_value};
+use super::{AgentSettings, SettingSources, is_same_value};
 
 /// The members `modes`, `models` and `configOptions` of an answer, with the values that are in force.
 pub fn current_settings<'a>(sources: impl Into<SettingSources<'a>>) -> Vec<(&'static str, String)> {
     let sources = sources.into();
-    let settings = Settings::of(sources);
+    let settings = AgentSettings::from_sources(sources);
     let value = |of| settings.in_force.iter().find(|known| known.of == of).map(|known| &known.value);
     let answer = sources.answer.and_then(|answer| Json::parse(answer.bytes()).ok()?.member("result").ok()?);
     let mut members = Vec::new();
@@ -63,16 +63,16 @@ pub(crate) fn patched_options(list: Json<'_>, in_force: &[AgentSetting]) -> Stri
 
 /// The settings that the clients of a session were told last. Models are not part of it: no update tells them.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct ToldSettings {
+pub(crate) struct ReportedSettings {
     mode: Option<Raw>,
     options: Vec<AgentSetting>,
 }
 
-impl ToldSettings {
+impl ReportedSettings {
     /// A client that joins is told what is in force; attached clients are told by updates.
-    pub(crate) fn of<'a>(sources: impl Into<SettingSources<'a>>) -> Self {
+    pub(crate) fn from_sources<'a>(sources: impl Into<SettingSources<'a>>) -> Self {
         let sources = sources.into();
-        let mut told = Self::all(&Settings::of(sources).in_force);
+        let mut told = Self::of_settings(&AgentSettings::from_sources(sources).in_force);
         let Latest { mode, config, .. } = sources.latest;
         for (kind, update) in [(UpdateKind::CurrentModeUpdate, mode), (UpdateKind::ConfigOptionUpdate, config)] {
             if let Some(update) = update {
@@ -83,14 +83,14 @@ impl ToldSettings {
     }
 
     /// All of these have been told.
-    pub(crate) fn all(in_force: &[AgentSetting]) -> Self {
+    pub(crate) fn of_settings(in_force: &[AgentSetting]) -> Self {
         let mode = in_force.iter().find(|one| one.of == SettingSpelling::Mode).map(|mode| mode.value.clone());
         Self { mode, options: only_options(in_force).cloned().collect() }
     }
 
     /// Takes settings that the agent did not have before: clients learn of them by the answers that they get.
     pub(crate) fn add_new(&mut self, in_force: &[AgentSetting]) {
-        let Self { mode, options } = Self::all(in_force);
+        let Self { mode, options } = Self::of_settings(in_force);
         self.mode = self.mode.take().or(mode);
         if self.options.is_empty() {
             self.options = options;
@@ -99,11 +99,11 @@ impl ToldSettings {
 
     /// Takes an update that clients are shown.
     pub(crate) fn take_update(&mut self, kind: UpdateKind, frame: &[u8]) {
-        let mut told = Settings::default();
+        let mut told = AgentSettings::default();
         if told.take_update(kind, frame).is_err() {
             return;
         }
-        let Self { mode, options } = Self::all(&told.in_force);
+        let Self { mode, options } = Self::of_settings(&told.in_force);
         if kind == UpdateKind::CurrentModeUpdate {
             self.mode = mode.or(self.mode.take());
         } else if kind == UpdateKind::ConfigOptionUpdate {

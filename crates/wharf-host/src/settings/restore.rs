@@ -2,7 +2,7 @@
 
 use wharf_core::{AgentSetting, SettingSpelling};
 
-use super::{SettingRequest, Settings, is_of_category, is_same_setting, is_same_value};
+use super::{AgentSettings, SettingRequest, is_of_category, is_same_setting, is_same_value};
 
 /// How often one setting is set at most. Settings may depend on each other, so that one is due again after another; two
 /// that undo each other would go on for ever.
@@ -18,7 +18,7 @@ pub(crate) struct Restoration {
 
 /// The next step.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Step {
+pub(crate) enum RestoreStep {
     /// Nothing: the agent has what was in force.
     Done,
     Set(SettingRequest),
@@ -37,19 +37,19 @@ impl Restoration {
     }
 
     /// Compares with what the agent reports now.
-    pub(crate) fn next(&mut self, reported: &Settings) -> Step {
+    pub(crate) fn next(&mut self, reported: &AgentSettings) -> RestoreStep {
         let Some(setting) = self.wanted.iter().find(|setting| self.is_due(setting, reported)) else {
-            return Step::Done;
+            return RestoreStep::Done;
         };
         let request = SettingRequest::of(setting);
         if self.done.iter().filter(|done| is_same_setting(done, setting)).count() == SETS_PER_SETTING {
-            return Step::NotKept(request);
+            return RestoreStep::NotKept(request);
         }
         self.done.push(setting.clone());
-        Step::Set(request)
+        RestoreStep::Set(request)
     }
 
-    fn is_due(&self, setting: &AgentSetting, reported: &Settings) -> bool {
+    fn is_due(&self, setting: &AgentSetting, reported: &AgentSettings) -> bool {
         if let Some(known) = reported.find(setting) {
             return !is_same_value(&known.value, &setting.value) && !self.follows_from_newer(setting, reported);
         }
@@ -65,7 +65,7 @@ impl Restoration {
 
     /// Of two spellings of the model with values of their own, the newer one decides. If the agent has kept that, the older
     /// one is a consequence of it.
-    fn follows_from_newer(&self, setting: &AgentSetting, reported: &Settings) -> bool {
+    fn follows_from_newer(&self, setting: &AgentSetting, reported: &AgentSettings) -> bool {
         let is_model = setting.of == SettingSpelling::Model || is_of_category(setting, "model");
         let Some(other) = self.other_spelling(setting).filter(|_| is_model) else { return false };
         let place = |of: &AgentSetting| self.wanted.iter().position(|wanted| is_same_setting(wanted, of));

@@ -2,7 +2,7 @@
 
 use wharf_core::{AgentSetting, Raw, SettingSpelling, UpdateKind};
 
-use super::{Restoration, ReturnTerms, SettingRequest, Settings, Step, patched_options};
+use super::{AgentSettings, Restoration, RestoreStep, ReturnTerms, SettingRequest, patched_options};
 
 const BOTH: &str = r#"{"id":1,"result":{
     "modes":{"currentModeId":"yolo","availableModes":[{"id":"ask"},{"id":"yolo"},{"id":"secret"}]},
@@ -13,8 +13,8 @@ const BOTH: &str = r#"{"id":1,"result":{
             {"group":"g","name":"G","options":[{"value":"big"},{"value":"small"}]}]},
         {"id":"fast","type":"boolean","currentValue":true}]}}"#;
 
-fn answered(answer: &str) -> Settings {
-    let mut settings = Settings::default();
+fn answered(answer: &str) -> AgentSettings {
+    let mut settings = AgentSettings::default();
     settings.take_answer(answer.as_bytes());
     settings
 }
@@ -86,7 +86,7 @@ fn report_of_either_spelling_is_the_newest_value() {
     let update =
         r#"{"params":{"update":{"_meta":1e400,"sessionUpdate":"current_mode_update","currentModeId":"a\u0073k"}}}"#;
     settings.take_update(UpdateKind::CurrentModeUpdate, update.as_bytes()).unwrap();
-    assert!(settings.has(&set_mode("ask")) && settings.has(&set_option("mode", r#""ask""#)));
+    assert!(settings.is_in_force(&set_mode("ask")) && settings.is_in_force(&set_option("mode", r#""ask""#)));
     let list = r#"{"params":{"update":{"configOptions":[
         {"id":"mode","category":"mode","currentValue":"yolo","options":[{"value":"ask"},{"value":"yolo"}]}]}}}"#;
     settings.take_update(UpdateKind::ConfigOptionUpdate, list.as_bytes()).unwrap();
@@ -100,10 +100,10 @@ fn report_of_either_spelling_is_the_newest_value() {
 }
 
 /// Sets what is due until nothing is; the agent agrees to everything and says nothing more.
-fn restored(reported: &mut Settings, wanted: Vec<AgentSetting>) -> Vec<String> {
+fn restored(reported: &mut AgentSettings, wanted: Vec<AgentSetting>) -> Vec<String> {
     let mut restoration = Restoration::new(wanted);
     let mut sets = Vec::new();
-    while let Step::Set(request) = restoration.next(reported) {
+    while let RestoreStep::Set(request) = restoration.next(reported) {
         sets.push(request.describe());
         reported.take_set(&request);
     }
@@ -150,9 +150,9 @@ fn setting_that_the_agent_does_not_keep_ends_the_restoration() {
     let mut restoration = Restoration::new(wanted.into_in_force());
     let stubborn = answered(BOTH);
     for _ in 0..super::restore::SETS_PER_SETTING {
-        assert_eq!(restoration.next(&stubborn), Step::Set(set_mode("ask")));
+        assert_eq!(restoration.next(&stubborn), RestoreStep::Set(set_mode("ask")));
     }
-    assert_eq!(restoration.next(&stubborn), Step::NotKept(set_mode("ask")));
+    assert_eq!(restoration.next(&stubborn), RestoreStep::NotKept(set_mode("ask")));
 }
 
 #[test]

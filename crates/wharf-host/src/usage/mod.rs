@@ -60,7 +60,7 @@ struct UsageSample {
 
 /// Takes samples for as long as the host lives. While no agent runs it costs nothing.
 pub(crate) fn track_usage(host: &Arc<Inner>) {
-    let (weak, mut changes) = (Arc::downgrade(host), host.registry.changes());
+    let (weak, mut changes) = (Arc::downgrade(host), host.registry.watch_changes());
     let mut shims = host.agents.records().watch_count();
     tokio::spawn(async move {
         let mut accounts = UsageTracker::default();
@@ -118,7 +118,7 @@ fn lengthen_wait(wait: Duration) -> Duration {
 /// `None` when the host is gone.
 async fn take_sample(host: &Weak<Inner>) -> Option<UsageSample> {
     let inner = host.upgrade()?;
-    let (live, records) = (inner.registry.live(), inner.agents.records().clone());
+    let (live, records) = (inner.registry.live_sessions(), inner.agents.records().clone());
     drop(inner);
     live.iter().for_each(|handle| handle.shared.tail.release_large());
     let roots: Vec<(SessionHandle, Vec<u32>)> = live

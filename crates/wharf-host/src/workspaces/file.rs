@@ -7,7 +7,7 @@ use serde::{Deserialize, Deserializer, Serialize, de};
 use serde_json::{Map, Value};
 
 use super::slug::Slug;
-use super::{DEFAULT, WorkspaceError};
+use super::{DEFAULT_BUCKET, WorkspaceError};
 use crate::host::write_private;
 
 /// The format that this version reads and writes.
@@ -128,8 +128,8 @@ fn absolute<'de, D: Deserializer<'de>>(deserializer: D) -> Result<PathBuf, D::Er
 fn distinct<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Workspace>, D::Error> {
     let list = Vec::<Workspace>::deserialize(deserializer)?;
     // Sessions outside every workspace are kept there, and would be purged with it.
-    if list.iter().any(|workspace| workspace.slug.as_str() == DEFAULT) {
-        return Err(de::Error::custom(format!("the slug {DEFAULT:?} cannot be used")));
+    if list.iter().any(|workspace| workspace.slug.as_str() == DEFAULT_BUCKET) {
+        return Err(de::Error::custom(format!("the slug {DEFAULT_BUCKET:?} cannot be used")));
     }
     let mut seen = std::collections::HashSet::new();
     match list.iter().find(|workspace| !seen.insert(&workspace.slug)) {

@@ -2,8 +2,8 @@
 //!
 //! The file is read at every question, so that a hand edit counts at once. A damaged one is reported and never written.
 
+mod directory_scope;
 mod file;
-mod ground;
 mod slug;
 #[cfg(test)]
 mod tests;
@@ -11,19 +11,19 @@ mod tests;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
+pub use directory_scope::DirectoryScope;
 pub use file::{Workspace, WorkspaceList};
-pub use ground::Ground;
 pub use slug::{BadSlug, Slug};
 
 use crate::ids::Now;
-use crate::timestamp::timestamp;
+use crate::timestamp::format_timestamp;
 
 /// The bucket of sessions that belong to no registered workspace.
-pub(crate) const DEFAULT: &str = "default";
+pub(crate) const DEFAULT_BUCKET: &str = "default";
 /// Where a slug stands in a path of REST, this stands for the workspace that is active.
 const ACTIVE: &str = "active";
 /// The longest label, of a workspace as of a session.
-pub(crate) const LABEL: usize = 1024;
+pub(crate) const MAX_LABEL_BYTES: usize = 1024;
 
 #[derive(Debug, thiserror::Error)]
 pub enum WorkspaceError {
@@ -57,7 +57,7 @@ pub enum WorkspaceError {
 
 /// Where a session is to run, and in which bucket it is kept.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct SpawnLocation {
     pub cwd: PathBuf,
     pub bucket: String,
     pub warnings: Vec<String>,
@@ -83,10 +83,10 @@ impl Workspaces {
     /// Registers a directory. The first one becomes the active one.
     pub fn add(&self, slug: &str, path: &Path, label: Option<&str>) -> Result<Workspace, WorkspaceError> {
         let slug: Slug = slug.parse()?;
-        if [DEFAULT, ACTIVE].contains(&slug.as_str()) {
+        if [DEFAULT_BUCKET, ACTIVE].contains(&slug.as_str()) {
             return Err(WorkspaceError::Reserved(slug.to_string()));
         }
-        if label.is_some_and(|label| label.len() > LABEL) {
+        if label.is_some_and(|label| label.len() > MAX_LABEL_BYTES) {
             return Err(WorkspaceError::Label);
         }
         // A path that could not be written down would be lost.
@@ -98,7 +98,7 @@ impl Workspaces {
                 return Err(WorkspaceError::Exists { slug: slug.to_string(), path: known.path.clone() });
             }
             let label = label.map(ToOwned::to_owned);
-            let workspace = Workspace::new(slug.clone(), tidy(path), label, timestamp(Now::millis()));
+            let workspace = Workspace::new(slug.clone(), tidy(path), label, format_timestamp(Now::millis()));
             list.workspaces.push(workspace.clone());
             list.active.get_or_insert(slug);
             Ok(workspace)
@@ -118,7 +118,7 @@ impl Workspaces {
     /// Makes this the workspace of spawns that name none.
     pub fn activate(&self, slug: &str) -> Result<WorkspaceList, WorkspaceError> {
         self.change(|list| {
-            let now = timestamp(Now::millis());
+            let now = format_timestamp(Now::millis());
             let known = list.workspaces.iter_mut().find(|known| known.slug.as_str() == slug);
             let Some(known) = known else { return Err(unknown(list, slug)) };
             known.updated_at = now;
@@ -130,17 +130,24 @@ impl Workspaces {
     /// Where a spawn runs: `cwd`, else the workspace's directory, else the active one's, else the host's own.
     ///
     /// A registry that cannot be read refuses whatever needs it; a bare cwd does not, and goes to the default bucket.
-    pub fn resolve(&self, cwd: Option<&Path>, slug: Option<&str>) -> Result<Place, WorkspaceError> {
+    pub fn resolve_location(&self, cwd: Option<&Path>, slug: Option<&str>) -> Result<SpawnLocation, WorkspaceError> {
         let list = match (self.list(), cwd, slug) {
             (Ok(list), _, _) => list,
             (Err(error), Some(cwd), None) => {
-                let warning = format!("{error}. The session is kept under {DEFAULT:?}");
-                return Ok(Place { cwd: cwd.to_owned(), bucket: DEFAULT.to_owned(), warnings: vec![warning] });
+                let warning = format!("{error}. The session is kept under {DEFAULT_BUCKET:?}");
+                return Ok(SpawnLocation {
+                    cwd: cwd.to_owned(),
+                    bucket: DEFAULT_BUCKET.to_owned(),
+                    warnings: vec![warning],
+                });
             }
             (Err(error), _, _) => return Err(error),
         };
-        let place =
-            |cwd: &Path, bucket: &str| Place { cwd: cwd.to_owned(), bucket: bucket.to_owned(), warnings: Vec::new() };
+        let place = |cwd: &Path, bucket: &str| SpawnLocation {
+            cwd: cwd.to_owned(),
+            bucket: bucket.to_owned(),
+            warnings: Vec::new(),
+        };
         let named = slug.map(|slug| list.get(slug).ok_or_else(|| unknown(&list, slug))).transpose()?;
         match (cwd, named) {
             (Some(cwd), Some(named)) => Ok(place(cwd, named.slug.as_str())),
@@ -161,8 +168,8 @@ impl Workspaces {
         match self.list() {
             Ok(list) => bucket_in(&list, path),
             Err(error) => {
-                tracing::warn!(%error, "the registry of workspaces cannot be read: a session is kept under {DEFAULT:?}");
-                DEFAULT.to_owned()
+                tracing::warn!(%error, "the registry of workspaces cannot be read: a session is kept under {DEFAULT_BUCKET:?}");
+                DEFAULT_BUCKET.to_owned()
             }
         }
     }
@@ -180,15 +187,15 @@ impl Workspaces {
 }
 
 /// The host's own directory, and why it is that.
-fn own(list: &WorkspaceList, why: &str) -> Place {
+fn own(list: &WorkspaceList, why: &str) -> SpawnLocation {
     let cwd = std::env::current_dir().unwrap_or_else(|_| "/".into());
     let warning =
         format!("{why}, and no cwd was given: the session runs in the host's own directory, {}", cwd.display());
-    Place { bucket: bucket_in(list, &cwd), cwd, warnings: vec![warning] }
+    SpawnLocation { bucket: bucket_in(list, &cwd), cwd, warnings: vec![warning] }
 }
 
 fn bucket_in(list: &WorkspaceList, path: &Path) -> String {
-    innermost(list, path).map_or(DEFAULT, |found| found.slug.as_str()).to_owned()
+    innermost(list, path).map_or(DEFAULT_BUCKET, |found| found.slug.as_str()).to_owned()
 }
 
 fn innermost<'a>(list: &'a WorkspaceList, path: &Path) -> Option<&'a Workspace> {
@@ -207,8 +214,8 @@ fn tidy(path: &Path) -> PathBuf {
 }
 
 /// For one who knows of one workspace only: what there is besides is not told.
-fn unknown_to(ground: &Ground, slug: &str) -> WorkspaceError {
-    let known = ground.only().filter(|own| *own != slug).unwrap_or("none");
+fn unknown_to(ground: &DirectoryScope, slug: &str) -> WorkspaceError {
+    let known = ground.only_workspace().filter(|own| *own != slug).unwrap_or("none");
     WorkspaceError::Unknown { slug: slug.chars().take(65).collect(), known: known.to_owned() }
 }
 

@@ -119,12 +119,12 @@ fn with_a_damaged_file_only_a_bare_cwd_goes_on() {
     let bench = bench();
     let cwd = bench.dir("a");
     std::fs::write(bench.file(), "{").unwrap();
-    let place = bench.workspaces.resolve(Some(&cwd), None).unwrap();
+    let place = bench.workspaces.resolve_location(Some(&cwd), None).unwrap();
     assert_eq!((place.cwd, &*place.bucket, place.warnings.len()), (cwd.clone(), "default", 1));
     assert!(place.warnings[0].contains("line 1"), "{:?}", place.warnings);
-    assert!(bench.workspaces.resolve(Some(&cwd), Some("a")).is_err());
-    assert!(bench.workspaces.resolve(None, None).is_err());
-    assert!(!bench.workspaces.allows(&Ground::Workspaces, &cwd));
+    assert!(bench.workspaces.resolve_location(Some(&cwd), Some("a")).is_err());
+    assert!(bench.workspaces.resolve_location(None, None).is_err());
+    assert!(!bench.workspaces.allows_path(&DirectoryScope::Workspaces, &cwd));
     assert_eq!(bench.workspaces.bucket_of(&cwd), "default");
 }
 
@@ -135,7 +135,10 @@ fn slugs_that_are_not_names_are_refused() {
     let long = "a".repeat(65);
     for slug in ["", ".", "..", "../../x", "a/b", "A", "-a", "_a", "a b", "ä", "a\0", "a.b", &long] {
         assert!(matches!(bench.workspaces.add(slug, &path, None), Err(WorkspaceError::Slug(_))), "{slug:?}");
-        assert!(matches!(bench.workspaces.resolve(None, Some(slug)), Err(WorkspaceError::Unknown { .. })), "{slug:?}");
+        assert!(
+            matches!(bench.workspaces.resolve_location(None, Some(slug)), Err(WorkspaceError::Unknown { .. })),
+            "{slug:?}"
+        );
     }
     for slug in ["default", "active"] {
         assert!(matches!(bench.workspaces.add(slug, &path, None), Err(WorkspaceError::Reserved(_))), "{slug}");
@@ -161,12 +164,12 @@ fn only_directories_that_exist_are_registered_and_only_once() {
 fn the_directory_is_the_callers_then_the_slugs_then_the_active_one_then_the_hosts() {
     let bench = bench();
     let own = std::env::current_dir().unwrap();
-    let place = bench.workspaces.resolve(None, None).unwrap();
+    let place = bench.workspaces.resolve_location(None, None).unwrap();
     assert_eq!((place.cwd, place.warnings.len()), (own.clone(), 1));
     assert!(place.warnings[0].contains("no workspace is active"), "{:?}", place.warnings);
     let (a, b) = (bench.add("a"), bench.add("b"));
     let resolved = |cwd: Option<&Path>, slug| {
-        let place = bench.workspaces.resolve(cwd, slug).unwrap();
+        let place = bench.workspaces.resolve_location(cwd, slug).unwrap();
         assert_eq!(place.warnings, Vec::<String>::new());
         (place.cwd, place.bucket)
     };
@@ -177,10 +180,13 @@ fn the_directory_is_the_callers_then_the_slugs_then_the_active_one_then_the_host
     let elsewhere = bench.dir("elsewhere");
     assert_eq!(resolved(Some(&elsewhere), None), (elsewhere.clone(), "default".to_owned()));
     assert_eq!(resolved(Some(&elsewhere), Some("a")), (elsewhere.clone(), "a".to_owned()));
-    assert!(matches!(bench.workspaces.resolve(Some(&elsewhere), Some("c")), Err(WorkspaceError::Unknown { .. })));
+    assert!(matches!(
+        bench.workspaces.resolve_location(Some(&elsewhere), Some("c")),
+        Err(WorkspaceError::Unknown { .. })
+    ));
     bench.workspaces.remove("b").unwrap();
     assert_eq!(bench.workspaces.list().unwrap().active, None);
-    assert_eq!(bench.workspaces.resolve(None, None).unwrap().cwd, own);
+    assert_eq!(bench.workspaces.resolve_location(None, None).unwrap().cwd, own);
 }
 
 #[test]
@@ -204,7 +210,7 @@ fn a_link_out_of_a_workspace_is_not_covered_and_one_into_it_is() {
     let outside = bench.dir("outside");
     std::os::unix::fs::symlink(&outside, inside.join("way-out")).unwrap();
     std::os::unix::fs::symlink(&inside, outside.join("way-in")).unwrap();
-    let covers = |path: &Path| bench.workspaces.allows(&Ground::Workspaces, path);
+    let covers = |path: &Path| bench.workspaces.allows_path(&DirectoryScope::Workspaces, path);
     assert!(covers(&inside) && covers(&outside.join("way-in")));
     assert!(!covers(&inside.join("way-out")) && !covers(&outside) && !covers(&inside.join("..")));
     assert!(!covers(&inside.join("not-there")));
@@ -216,21 +222,21 @@ fn who_has_one_workspace_knows_of_no_other_and_of_no_damage_elsewhere() {
     let (secret, own) = (bench.add("secret"), bench.add("own"));
     let inner = bench.dir("own/inner");
     bench.workspaces.add("inner", &inner, None).unwrap();
-    let ground = Ground::Workspace("own".into());
-    let place = |cwd: Option<&Path>, slug| bench.workspaces.place(&ground, cwd, slug);
-    let expected = |cwd: &PathBuf| Place { cwd: cwd.clone(), bucket: "own".to_owned(), warnings: Vec::new() };
+    let ground = DirectoryScope::Workspace("own".into());
+    let place = |cwd: Option<&Path>, slug| bench.workspaces.resolve_in_scope(&ground, cwd, slug);
+    let expected = |cwd: &PathBuf| SpawnLocation { cwd: cwd.clone(), bucket: "own".to_owned(), warnings: Vec::new() };
     assert_eq!(place(None, None).unwrap(), expected(&own), "not the active one");
     assert_eq!(place(Some(&inner), Some("own")).unwrap(), expected(&inner), "not kept under the inner one");
     let refused = place(None, Some("inner")).unwrap_err().to_string();
     assert!(refused.contains("known: own") && !refused.contains("secret"), "{refused}");
-    let allows = |path: &Path| bench.workspaces.allows(&ground, path);
+    let allows = |path: &Path| bench.workspaces.allows_path(&ground, path);
     assert!(allows(&own) && allows(&inner) && !allows(&secret) && !allows(&own.join("..")));
-    let known = bench.workspaces.known_on(&ground).unwrap();
+    let known = bench.workspaces.list_in_scope(&ground).unwrap();
     assert_eq!((known.active, known.workspaces.len()), (None, 1));
 
     std::fs::write(bench.file(), bench.text().replace("\"inner\"", "\"secret\"")).unwrap();
     assert!(bench.workspaces.list().unwrap_err().to_string().contains("secret"));
-    assert!(!bench.workspaces.known_on(&ground).unwrap_err().to_string().contains("secret"));
+    assert!(!bench.workspaces.list_in_scope(&ground).unwrap_err().to_string().contains("secret"));
     assert!(!place(None, None).unwrap_err().to_string().contains("secret"));
     assert!(!allows(&own));
 }

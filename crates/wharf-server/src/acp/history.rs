@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use serde_json::{Value, json};
 use wharf_host::core::{Ask, AskId, AskOutcome, Event, PromptId, Raw, Seq, UpdateKind};
-use wharf_host::{Cursor, Entry, frame, timestamp};
+use wharf_host::{Cursor, Entry, format_timestamp, frame};
 use wharf_json::{CutPair, Json, TextChunk};
 
 use super::terminals;
@@ -256,7 +256,7 @@ impl History {
 
     fn push(&mut self, entry: &Entry, mut value: Value) {
         value["seq"] = entry.seq.0.into();
-        value["timestamp"] = timestamp(entry.at).into();
+        value["timestamp"] = format_timestamp(entry.at).into();
         self.bytes += value.to_string().len();
         self.entries.push(value);
     }

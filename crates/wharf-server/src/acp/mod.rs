@@ -164,6 +164,6 @@ fn upgrade_to_socket(
 /// The variables that the agent's adapter names: a bridge sends its own values of these, and of no others (rule 8.7).
 fn wanted_variables(app: &App, agent: &str) -> Option<HeaderValue> {
     let adapters = app.host.config().adapters();
-    let names = adapters.variables(&adapters.find(agent, None, &BTreeMap::new()).ok()?);
+    let names = adapters.variable_names(&adapters.find(agent, None, &BTreeMap::new()).ok()?);
     if names.is_empty() { None } else { HeaderValue::from_str(&names.join(",")).ok() }
 }

@@ -105,10 +105,15 @@ impl UnboundAgent {
     /// Returns where an agent without a session is started: where the client last wanted a session, or says that it works.
     fn place(&self, client: &ClientProfile) -> Option<PathBuf> {
         let last = self.last_cwd.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let (workspaces, ground) = (self.host.workspaces(), client.identity().ground());
+        let (workspaces, scope) = (self.host.workspaces(), client.identity().directory_scope());
         // Where the client could not have a session it has no agent either (rule 8.6).
-        let place = last.or_else(|| client.info().cwd).filter(|place| workspaces.allows(&ground, place));
+        let place = last.or_else(|| client.info().cwd).filter(|place| workspaces.allows_path(&scope, place));
         // A client with one workspace is there if nowhere else; otherwise the host's own directory would be the place.
-        place.or_else(|| ground.only().and_then(|_| workspaces.place(&ground, None, None).ok()).map(|place| place.cwd))
+        place.or_else(|| {
+            scope
+                .only_workspace()
+                .and_then(|_| workspaces.resolve_in_scope(&scope, None, None).ok())
+                .map(|place| place.cwd)
+        })
     }
 }

@@ -108,7 +108,7 @@ pub(super) fn presence(session: &SessionId, member: &Member, connected: bool) ->
     update(
         session,
         tag,
-        json!({ "client": who(&member.sender), "timestamp": wharf_host::timestamp(wharf_host::Now::millis()) }),
+        json!({ "client": who(&member.sender), "timestamp": wharf_host::format_timestamp(wharf_host::Now::millis()) }),
     )
 }
 

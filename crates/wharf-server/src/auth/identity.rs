@@ -5,7 +5,7 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
-use wharf_host::Ground;
+use wharf_host::DirectoryScope;
 use wharf_host::core::Role;
 
 use super::scope::Scope;
@@ -75,8 +75,8 @@ impl Identity {
     }
 
     /// Returns the directories that the caller may name (rule 8.6).
-    pub(crate) fn ground(&self) -> Ground {
-        self.scope.ground(if self.is_admin() { Ground::Anywhere } else { Ground::Workspaces })
+    pub(crate) fn directory_scope(&self) -> DirectoryScope {
+        self.scope.directory_scope(if self.is_admin() { DirectoryScope::Anywhere } else { DirectoryScope::Workspaces })
     }
 
     /// Returns the highest role that the caller may have in a session; it may ask for less (rule 4.8).

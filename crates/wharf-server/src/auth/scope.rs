@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use wharf_host::{AgentToken, Descriptor, Ground};
+use wharf_host::{AgentToken, Descriptor, DirectoryScope};
 
 /// The sessions that a token covers (rule 10.2). For its holder, no other sessions exist.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,12 +24,12 @@ impl Scope {
     }
 
     /// Returns the directories that a caller with this scope may name, who may name `most` without it.
-    pub(super) fn ground(&self, most: Ground) -> Ground {
+    pub(super) fn directory_scope(&self, most: DirectoryScope) -> DirectoryScope {
         match self {
             Self::Host => most,
-            Self::Workspace(slug) => Ground::Workspace(Arc::clone(slug)),
+            Self::Workspace(slug) => DirectoryScope::Workspace(Arc::clone(slug)),
             // The host makes sure that an agent starts sessions in its own directory only.
-            Self::Session(_) => Ground::Workspaces,
+            Self::Session(_) => DirectoryScope::Workspaces,
         }
     }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use wharf_host::core::Millis;
-use wharf_host::{Now, Slug, parse_timestamp, timestamp_in_seconds};
+use wharf_host::{Now, Slug, format_timestamp_in_seconds, parse_timestamp};
 
 use super::digest::Digest;
 use super::identity::{Access, Identity};
@@ -58,9 +58,11 @@ impl Terms {
             workspace: self.workspace,
             hash: Digest::of(text),
             label: self.label,
-            created_at: timestamp_in_seconds(now),
+            created_at: format_timestamp_in_seconds(now),
             // Rounded up to the second, so that the token lives no shorter than asked for.
-            expires_at: self.ttl.map(|ttl| timestamp_in_seconds(Millis((now.0 + ttl.0).next_multiple_of(1_000)))),
+            expires_at: self
+                .ttl
+                .map(|ttl| format_timestamp_in_seconds(Millis((now.0 + ttl.0).next_multiple_of(1_000)))),
             login_of: self.login_of,
         }
     }

@@ -126,7 +126,7 @@ impl Listener for (UnixListener, Host) {
 pub(crate) async fn serve(doors: Doors, host: Host, router: Router, mut stopping: watch::Receiver<bool>) {
     let limits = host.config().limits.clone();
     let turned_away = CountLimit::new(MAX_REJECTIONS);
-    let silence = limits.silence.std().unwrap_or(DEFAULT_SILENCE_TIMEOUT);
+    let silence = limits.silence.to_std().unwrap_or(DEFAULT_SILENCE_TIMEOUT);
     let server = server(&limits, silence);
     let hall = Arc::new(Hall { router, server, turned_away, limit: limits.connections, silence });
     let Doors { tcp, tls, unix } = doors;

@@ -161,7 +161,7 @@ impl Projector {
         }
         let Some(run) = &self.run else { return };
         let line = strip_control_characters(&line);
-        let line = if self.shows_secrets { line } else { self.redactor.line(line) };
+        let line = if self.shows_secrets { line } else { self.redactor.redact_line(line) };
         let text = match run.kind {
             LineKind::Thought => format!("[thought] {line}").trim_end().to_owned(),
             LineKind::Text
@@ -190,7 +190,7 @@ impl Projector {
         let mut redactor = Redactor::default();
         for WholeLine { kind, stream, text } in lines {
             let text = strip_control_characters(&text);
-            let text = if self.shows_secrets { text } else { redactor.line(text) };
+            let text = if self.shows_secrets { text } else { redactor.redact_line(text) };
             sheet.push(kind, stream, text);
         }
     }

@@ -1,7 +1,7 @@
 //! Finds the event at which a reader of lines must begin to make the same lines as a reader from the first event.
 
 use wharf_host::core::{Event, PromptId, Seq};
-use wharf_host::redact::KEY_LINES;
+use wharf_host::redact::MAX_KEY_LINES;
 use wharf_host::{Entry, ReadError, SessionHandle};
 
 use super::line_piece::{LinePiece, MessageRun, TurnBegun};
@@ -95,7 +95,7 @@ pub(super) fn latest_start(marks: &[(Seq, LineMark)]) -> Option<StartingPoint> {
             LineMark::Text { run, breaks } => {
                 lines += breaks;
                 // The first of them ends a line whose beginning is unknown.
-                if lines > KEY_LINES + 1 {
+                if lines > MAX_KEY_LINES + 1 {
                     return Some(StartingPoint { after: Seq(seq.0 - 1), mid_line: true });
                 }
                 later = Some(run);

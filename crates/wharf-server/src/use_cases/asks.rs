@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use wharf_api::{AnswerAction, AnswerArgs, Answered, AskList, ErrorCode, OpenAsk};
 use wharf_host::core::{AskId, AskKind, Raw, Seq};
-use wharf_host::{SessionHandle, timestamp};
+use wharf_host::{SessionHandle, format_timestamp};
 use wharf_json::rpc;
 
 use super::contract::to_open_ask;
@@ -28,7 +28,7 @@ async fn read_opened_at(handle: &SessionHandle, ask: AskId) -> Option<String> {
     let mut cursor = handle.cursor(Seq(ask.0.checked_sub(1)?));
     // An ask that is not in the log yet has no time to show.
     let batch = if cursor.is_behind() { cursor.next().await.ok()? } else { return None };
-    batch.entries().first().filter(|entry| entry.seq.0 == ask.0).map(|entry| timestamp(entry.at))
+    batch.entries().first().filter(|entry| entry.seq.0 == ask.0).map(|entry| format_timestamp(entry.at))
 }
 
 /// Answers an open ask. The first valid answer wins.

@@ -6,7 +6,7 @@ use wharf_api::{
     SessionStatus, StoragePause, TurnPhase, WorkspaceInfo, WorkspaceRegistry,
 };
 use wharf_host::core::{Ask, AskKind, EndReason, PauseReason, Status};
-use wharf_host::{AdapterInfo, Descriptor, Resources, Source, TurnWord, Workspace, WorkspaceList, frame};
+use wharf_host::{AdapterInfo, AdapterSource, Descriptor, Resources, TurnWord, Workspace, WorkspaceList, frame};
 
 pub(crate) fn to_session_info(known: &Descriptor) -> SessionInfo {
     let known = known.clone();
@@ -143,12 +143,12 @@ pub(super) fn to_adapter_description(info: AdapterInfo) -> AdapterDescription {
     }
 }
 
-const fn adapter_source_word(source: Source) -> &'static str {
+const fn adapter_source_word(source: AdapterSource) -> &'static str {
     match source {
-        Source::Config => "config",
-        Source::Manifest => "manifest",
-        Source::Registry => "registry",
-        Source::BuiltIn => "built-in",
+        AdapterSource::Config => "config",
+        AdapterSource::Manifest => "manifest",
+        AdapterSource::Registry => "registry",
+        AdapterSource::BuiltIn => "built-in",
     }
 }
 

@@ -2,7 +2,7 @@
 
 use wharf_api::{QueueChange, QueueChanged, QueueEntry, QueueList};
 use wharf_host::core::{PromptId, QueuedPrompt, Raw};
-use wharf_host::timestamp;
+use wharf_host::format_timestamp;
 use wharf_json::Json;
 
 use super::faults::{fault_from_failed_call, invalid_params};
@@ -26,7 +26,7 @@ fn to_queue_entry(position: usize, queued: &QueuedPrompt) -> QueueEntry {
         position,
         text,
         sender: Some(sender.to_owned()),
-        accepted_at: Some(timestamp(queued.accepted_at)),
+        accepted_at: Some(format_timestamp(queued.accepted_at)),
     }
 }
 

@@ -59,7 +59,7 @@ pub(crate) async fn spawn_session(
         sender: Some(caller.sender()),
         key: key.map(ToOwned::to_owned),
         key_covers: prompt.as_ref().map(|prompt| prompt.as_str().to_owned()),
-        ground: caller.identity.ground(),
+        directory_scope: caller.identity.directory_scope(),
         parent,
         caller_waits: wait,
     };
@@ -155,7 +155,7 @@ pub(crate) async fn create_session(app: &App, caller: &Caller, new: NewSession) 
         mode: None,
         options: BTreeMap::new(),
         env: caller.allowed_env(env),
-        ground: caller.identity.ground(),
+        directory_scope: caller.identity.directory_scope(),
         key: None,
         lineage: Vec::new(),
         caller_waits: true,

@@ -15,7 +15,7 @@ use crate::fault::Fault;
 
 /// Lists the registered workspaces. A token of one workspace gets only that one.
 pub(crate) fn list_workspaces(app: &App, caller: &Caller) -> Result<WorkspaceRegistry, Fault> {
-    let list = app.host.workspaces().known_on(&caller.identity.ground());
+    let list = app.host.workspaces().list_in_scope(&caller.identity.directory_scope());
     list.map(contract::to_workspace_registry).map_err(|error| fault_from_workspace_error(&error))
 }
 
@@ -58,6 +58,6 @@ pub(crate) async fn remove_workspace(
 
 /// Returns the slug of a registered workspace that the identity covers.
 pub(crate) fn find_workspace(app: &App, asker: &Identity, slug: &str) -> Result<Arc<str>, Fault> {
-    let place = app.host.workspaces().place(&asker.ground(), None, Some(slug));
+    let place = app.host.workspaces().resolve_in_scope(&asker.directory_scope(), None, Some(slug));
     place.map(|place| place.bucket.into()).map_err(|error| fault_from_workspace_error(&error))
 }

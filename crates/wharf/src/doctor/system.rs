@@ -1,7 +1,7 @@
 //! Checks of the kernel and its limits.
 
 use rustix::process::{Resource, getrlimit, getuid};
-use wharf_host::sandbox::{Support, support};
+use wharf_host::sandbox::{SandboxSupport, detect_support};
 use wharf_host::{Config, SandboxMode};
 
 use super::Finding;
@@ -12,7 +12,7 @@ const FILES_PER_SESSION: usize = 8;
 const MIN_OPEN_FILES: u64 = 512;
 
 pub(super) fn check_system(config: &Config) -> Vec<Finding> {
-    let mut findings = vec![check_kernel(), check_processes(), check_sandbox_support(config, &support())];
+    let mut findings = vec![check_kernel(), check_processes(), check_sandbox_support(config, &detect_support())];
     let limit = getrlimit(Resource::Nofile);
     findings.push(check_open_file_limit(config, limit.maximum));
     if getuid().is_root() {
@@ -58,17 +58,19 @@ fn check_processes() -> Finding {
     )
 }
 
-pub(super) fn check_sandbox_support(config: &Config, support: &Support) -> Finding {
+pub(super) fn check_sandbox_support(config: &Config, support: &SandboxSupport) -> Finding {
     let wanted = std::iter::once(&config.sandbox).chain(config.agents.values().map(|agent| &agent.sandbox));
     let wanted = wanted.into_iter().any(|sandbox| sandbox.mode == Some(SandboxMode::Landlock));
     match support {
-        Support::Landlock { abi } => Finding::ok("sandbox", format!("Landlock, version {abi}: agents can be confined")),
-        Support::None(why) if wanted => Finding::broken(
+        SandboxSupport::Landlock { abi } => {
+            Finding::ok("sandbox", format!("Landlock, version {abi}: agents can be confined"))
+        }
+        SandboxSupport::None(why) if wanted => Finding::broken(
             "sandbox",
             format!("the settings ask for it, and {why}: no session of these agents starts"),
             "use Linux 6.2 or newer with Landlock enabled (lsm=landlock,…), or set sandbox.mode = \"off\"",
         ),
-        Support::None(why) => Finding::note("sandbox", format!("agents cannot be confined here: {why}")),
+        SandboxSupport::None(why) => Finding::note("sandbox", format!("agents cannot be confined here: {why}")),
     }
 }
 

@@ -3,7 +3,7 @@
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-use wharf_host::sandbox::Support;
+use wharf_host::sandbox::SandboxSupport;
 use wharf_host::{Config, SandboxMode};
 
 use super::{Level, agents, state, system};
@@ -14,10 +14,10 @@ fn levels(findings: &[super::Finding], check: &str) -> Vec<Level> {
 
 #[test]
 fn a_sandbox_that_cannot_be_had_is_broken_only_where_it_is_asked_for() {
-    let none = Support::None("this kernel has no Landlock".to_owned());
+    let none = SandboxSupport::None("this kernel has no Landlock".to_owned());
     let mut config = Config::default();
     assert_eq!(system::check_sandbox_support(&config, &none).level, Level::Note);
-    assert_eq!(system::check_sandbox_support(&config, &Support::Landlock { abi: 3 }).level, Level::Ok);
+    assert_eq!(system::check_sandbox_support(&config, &SandboxSupport::Landlock { abi: 3 }).level, Level::Ok);
     config.sandbox.mode = Some(SandboxMode::Landlock);
     let finding = system::check_sandbox_support(&config, &none);
     assert_eq!(finding.level, Level::Broken);

@@ -106,9 +106,9 @@ pub(crate) fn run(global: &GlobalOptions, token: TokenVerb) -> anyhow::Result<()
 fn create_token(state_dir: &Path, tokens: &TokensFile, arguments: Create) -> anyhow::Result<()> {
     if let Some(slug) = &arguments.workspace {
         // A host resolves the name in the same way: an unregistered name is refused.
-        Workspaces::of(state_dir).resolve(None, Some(slug))?;
+        Workspaces::of(state_dir).resolve_location(None, Some(slug))?;
     }
-    let ttl = arguments.ttl.and_then(Duration::core);
+    let ttl = arguments.ttl.and_then(Duration::to_millis);
     let workspace = arguments.workspace.map(Into::into);
     let terms = Terms { label: arguments.label, workspace, ttl, ..Terms::new(arguments.role) };
     let made = tokens.create(terms)?;
@@ -173,7 +173,8 @@ fn revoke_token(tokens: &TokensFile, arguments: &Revoke) -> anyhow::Result<()> {
 
 /// Makes a login code. Only the code goes to stdout.
 async fn make_login_code(global: &GlobalOptions, arguments: &Code) -> anyhow::Result<Exit> {
-    let ttl = arguments.ttl.map(|ttl| ttl.std().context("a login does not last for ever; give a --ttl of up to 31d"));
+    let ttl =
+        arguments.ttl.map(|ttl| ttl.to_std().context("a login does not last for ever; give a --ttl of up to 31d"));
     let asked = LoginCodeArgs {
         role: arguments.role.map(|role| role.to_string()),
         workspace: arguments.workspace.clone(),

@@ -8,8 +8,8 @@ use serde_json::json;
 use tempfile::TempDir;
 use wharf_host::core::{CancelScope, EndReason, Event, Overlap, PauseReason, Raw, Sender, Seq, Status, Submission};
 use wharf_host::{
-    CallError, Config, CreateError, Descriptor, Forward, Ground, Host, SessionHandle, SpawnRequest, StorageFault,
-    new_client_id, new_prompt_id,
+    CallError, Config, CreateError, Descriptor, DirectoryScope, Forward, Host, SessionHandle, SpawnRequest,
+    StorageFault, new_client_id, new_prompt_id,
 };
 use wharf_store::{Hostility, MemoryEngine};
 use wharf_testkit::{WAIT_LIMIT, processes};
@@ -38,8 +38,12 @@ impl DiskFixture {
 
     async fn spawn(&self) -> Result<SessionHandle, CreateError> {
         let cwd = Some(self.dir.path().to_owned());
-        let request =
-            SpawnRequest { adapter: "scripted".to_owned(), cwd, ground: Ground::Anywhere, ..SpawnRequest::default() };
+        let request = SpawnRequest {
+            adapter: "scripted".to_owned(),
+            cwd,
+            directory_scope: DirectoryScope::Anywhere,
+            ..SpawnRequest::default()
+        };
         Ok(self.host.spawn(request).await?.handle)
     }
 

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result};
 use serde_json::json;
-use wharf_host::sandbox::{Support, support};
+use wharf_host::sandbox::{SandboxSupport, detect_support};
 use wharf_testkit::client::TestClient;
 use wharf_testkit::host::{HostOptions, TestHost};
 use wharf_testkit::http::RestClient;
@@ -55,9 +55,9 @@ impl SandboxDirectories {
 
 /// Returns true if the kernel has Landlock, and reports a skipped test otherwise.
 pub(crate) fn has_landlock() -> bool {
-    match support() {
-        Support::Landlock { .. } => true,
-        Support::None(why) => {
+    match detect_support() {
+        SandboxSupport::Landlock { .. } => true,
+        SandboxSupport::None(why) => {
             println!("SKIPPED, not passed: the sandbox cannot be tried here: {why}");
             false
         }

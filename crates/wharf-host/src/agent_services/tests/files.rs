@@ -4,8 +4,8 @@ use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
-use super::super::{Roots, ToolError, files};
-use crate::sandbox::Profile;
+use super::super::{Roots, ServiceError, files};
+use crate::sandbox::SandboxProfile;
 
 const MAX: usize = 1 << 20;
 
@@ -30,11 +30,11 @@ fn tree() -> Tree {
 }
 
 impl Tree {
-    fn read(&self, path: impl AsRef<Path>) -> Result<String, ToolError> {
+    fn read(&self, path: impl AsRef<Path>) -> Result<String, ServiceError> {
         files::read(&self.roots, &self.inside.join(path), None, None, MAX)
     }
 
-    fn write(&self, path: impl AsRef<Path>, content: &str) -> Result<(), ToolError> {
+    fn write(&self, path: impl AsRef<Path>, content: &str) -> Result<(), ServiceError> {
         files::write(&self.roots, &self.inside.join(path), content)
     }
 
@@ -45,7 +45,7 @@ impl Tree {
     /// Neither readable nor writable, and the text says why.
     fn refuses(&self, path: &str) {
         for error in [self.read(path).unwrap_err(), self.write(path, "x").unwrap_err()] {
-            assert!(matches!(error, ToolError::Outside { .. }), "{path}: {error:?}");
+            assert!(matches!(error, ServiceError::Outside { .. }), "{path}: {error:?}");
             assert!(error.to_string().contains("outside of the session's directories"), "{error}");
             assert_eq!(error.code(), -32602);
         }
@@ -284,17 +284,21 @@ fn what_the_agents_sandbox_keeps_from_it_is_kept_here_too() {
     fs::write(outside.join("secret"), "secret").unwrap();
     fs::write(outside.join("open"), "open").unwrap();
     symlink(outside.join("secret"), inside.join("door")).unwrap();
-    let sandbox = Profile { write: vec![inside.clone()], hidden: vec![outside.join("secret")], ..Profile::default() };
-    let roots = Roots::new(inside.clone(), vec![outside.clone()]).within(Some(sandbox));
+    let sandbox = SandboxProfile {
+        write: vec![inside.clone()],
+        hidden: vec![outside.join("secret")],
+        ..SandboxProfile::default()
+    };
+    let roots = Roots::new(inside.clone(), vec![outside.clone()]).with_sandbox(Some(sandbox));
     let read = |path: PathBuf| files::read(&roots, &path, None, None, MAX);
     assert_eq!(read(outside.join("open")).unwrap(), "open");
     for path in [outside.join("secret"), inside.join("door")] {
         let error = read(path).unwrap_err();
-        assert!(matches!(error, ToolError::Confined(_)) && error.code() == -32602, "{error:?}");
+        assert!(matches!(error, ServiceError::Confined(_)) && error.code() == -32602, "{error:?}");
     }
     for path in [outside.join("open"), outside.join("new/file"), inside.join("door")] {
         let error = files::write(&roots, &path, "x").unwrap_err();
-        assert!(matches!(error, ToolError::Confined(_)), "{error:?}");
+        assert!(matches!(error, ServiceError::Confined(_)), "{error:?}");
     }
     assert_eq!(fs::read_to_string(outside.join("open")).unwrap(), "open");
     assert!(!outside.join("new").exists(), "not even the directory");

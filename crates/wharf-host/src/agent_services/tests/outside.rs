@@ -7,12 +7,12 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use super::super::{Roots, ToolError, Tools, answer};
+use super::super::{FilesAndTerminals, Roots, ServiceError, answer_request};
 use crate::agent::Launch;
 use crate::agent::process_records::{DirectoryIdentity, ProcessRecords};
 use crate::agent::process_table::descendant_pids;
 
-fn tools(dir: &Path, program: std::path::PathBuf) -> Tools {
+fn tools(dir: &Path, program: std::path::PathBuf) -> FilesAndTerminals {
     let cwd = dir.join("cwd");
     std::fs::create_dir_all(&cwd).unwrap();
     let launch = Launch {
@@ -27,7 +27,7 @@ fn tools(dir: &Path, program: std::path::PathBuf) -> Tools {
         frame_limit: 1 << 20,
         timeout: None,
     };
-    Tools::new(Roots::new(cwd, Vec::new()), launch, std::process::id())
+    FilesAndTerminals::new(Roots::new(cwd, Vec::new()), launch, std::process::id())
 }
 
 fn request(method: &str, params: &serde_json::Value) -> String {
@@ -42,18 +42,18 @@ async fn large_and_odd_files_are_read_and_written_outside_of_the_roots() {
     // As large as a file may be, every character escaped in JSON.
     let text = "\"\n".repeat(1 << 19);
     let write = request("fs/write_text_file", &json!({ "path": path, "content": text }));
-    answer(&tools, "fs/write_text_file", write.as_bytes()).await.unwrap();
+    answer_request(&tools, "fs/write_text_file", write.as_bytes()).await.unwrap();
     let read = request("fs/read_text_file", &json!({ "path": path }));
-    assert_eq!(answer(&tools, "fs/read_text_file", read.as_bytes()).await.unwrap()["content"], text);
+    assert_eq!(answer_request(&tools, "fs/read_text_file", read.as_bytes()).await.unwrap()["content"], text);
     let part = request("fs/read_text_file", &json!({ "path": path, "line": 3, "limit": 2 }));
-    assert_eq!(answer(&tools, "fs/read_text_file", part.as_bytes()).await.unwrap()["content"], "\"\n\"\n");
+    assert_eq!(answer_request(&tools, "fs/read_text_file", part.as_bytes()).await.unwrap()["content"], "\"\n\"\n");
     std::fs::write(&path, "x".repeat((1 << 20) + 1)).unwrap();
-    let error = answer(&tools, "fs/read_text_file", read.as_bytes()).await.unwrap_err();
+    let error = answer_request(&tools, "fs/read_text_file", read.as_bytes()).await.unwrap_err();
     assert!(error.to_string().contains("is larger than 1048576 bytes"), "{error}");
     std::fs::write(&path, [0xff]).unwrap();
-    let error = answer(&tools, "fs/read_text_file", read.as_bytes()).await.unwrap_err();
+    let error = answer_request(&tools, "fs/read_text_file", read.as_bytes()).await.unwrap_err();
     assert!(
-        matches!(&error, ToolError::Outsiders { code: -32602, message, .. } if message.contains("UTF-8")),
+        matches!(&error, ServiceError::Outsiders { code: -32602, message, .. } if message.contains("UTF-8")),
         "{error:?}"
     );
 }
@@ -75,7 +75,7 @@ async fn a_process_that_hangs_ends_with_the_agent() {
     let read = request("fs/read_text_file", &json!({ "path": "/etc/hostname" }));
     let working = {
         let tools = tools.clone();
-        tokio::spawn(async move { answer(&tools, "fs/read_text_file", read.as_bytes()).await })
+        tokio::spawn(async move { answer_request(&tools, "fs/read_text_file", read.as_bytes()).await })
     };
     let look =
         wharf_testkit::polling::poll_until(wharf_testkit::WAIT_LIMIT, || Ok(started.exists().then_some(()))).await;

@@ -8,14 +8,14 @@ use std::time::Duration;
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 use serde_json::{Value, json};
 
-use super::super::{Roots, ToolError, Tools, answer, knows};
+use super::super::{FilesAndTerminals, Roots, ServiceError, answer_request, is_served};
 use crate::agent::Launch;
 use crate::agent::process_records::{DirectoryIdentity, ProcessRecords};
 use crate::agent::process_table::TAG_VARIABLE;
 
 struct Bench {
     temp: tempfile::TempDir,
-    tools: Tools,
+    tools: FilesAndTerminals,
 }
 
 fn bench() -> Bench {
@@ -37,7 +37,7 @@ fn bench() -> Bench {
         frame_limit: 1 << 20,
         timeout: None,
     };
-    Bench { tools: Tools::new(Roots::new(cwd, Vec::new()), launch, std::process::id()), temp }
+    Bench { tools: FilesAndTerminals::new(Roots::new(cwd, Vec::new()), launch, std::process::id()), temp }
 }
 
 impl Bench {
@@ -45,14 +45,16 @@ impl Bench {
         self.temp.path().join("cwd")
     }
 
-    async fn call(&self, method: &str, params: Value) -> Result<Value, ToolError> {
-        assert!(knows(method));
+    async fn call(&self, method: &str, params: Value) -> Result<Value, ServiceError> {
+        assert!(is_served(method));
         let frame = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params }).to_string();
         // Longer than the five seconds that a tree has to end.
-        tokio::time::timeout(Duration::from_secs(30), answer(&self.tools, method, frame.as_bytes())).await.unwrap()
+        tokio::time::timeout(Duration::from_secs(30), answer_request(&self.tools, method, frame.as_bytes()))
+            .await
+            .unwrap()
     }
 
-    async fn create(&self, mut params: Value) -> Result<String, ToolError> {
+    async fn create(&self, mut params: Value) -> Result<String, ServiceError> {
         params["sessionId"] = "s".into();
         let created = self.call("terminal/create", params).await?;
         Ok(created["terminalId"].as_str().unwrap().to_owned())
@@ -62,7 +64,7 @@ impl Bench {
         self.create(json!({ "command": "sh", "args": ["-c", script] })).await.unwrap()
     }
 
-    async fn on(&self, verb: &str, id: &str) -> Result<Value, ToolError> {
+    async fn on(&self, verb: &str, id: &str) -> Result<Value, ServiceError> {
         self.call(&format!("terminal/{verb}"), json!({ "sessionId": "s", "terminalId": id })).await
     }
 
@@ -123,7 +125,7 @@ async fn output_is_kept_in_order_and_the_exit_told_to_all_who_wait() {
     assert_eq!((waits.0.unwrap(), waits.1.unwrap()), (code(3), code(3)));
     let shown = json!({ "output": "out\nerr\nout again\n", "truncated": false, "exitStatus": code(3) });
     assert_eq!(bench.on("output", &id).await.unwrap(), shown);
-    assert_eq!(bench.tools.terminals.text(&id).as_deref(), Some("out\nerr\nout again\n"));
+    assert_eq!(bench.tools.terminals.output_text(&id).as_deref(), Some("out\nerr\nout again\n"));
     assert_eq!(bench.on("wait_for_exit", &id).await.unwrap(), code(3));
 }
 
@@ -219,7 +221,7 @@ async fn what_a_command_leaves_behind_ends_with_it() {
 async fn a_release_ends_the_command_and_answers_who_waits() {
     let bench = bench();
     let (id, held) = bench.lively("fifo", "echo up >&9; sleep 1000").await;
-    assert_eq!(bench.tools.terminals.shims().len(), 1);
+    assert_eq!(bench.tools.terminals.shim_pids().len(), 1);
     let (waited, released) = tokio::join!(bench.on("wait_for_exit", &id), bench.on("release", &id));
     released.unwrap();
     assert_eq!(waited.unwrap(), json!({ "exitCode": null, "signal": "SIGTERM" }));
@@ -228,7 +230,7 @@ async fn a_release_ends_the_command_and_answers_who_waits() {
         let error = bench.on(verb, &id).await.unwrap_err();
         assert_eq!((error.code(), error.data()), (-32002, Some(json!({ "terminalId": id }))));
     }
-    assert_eq!(bench.tools.terminals.text(&id), None);
+    assert_eq!(bench.tools.terminals.output_text(&id), None);
 }
 
 #[tokio::test]
@@ -281,7 +283,7 @@ async fn what_cannot_start_says_why() {
     let none = start("no-such-command-here", &bench.cwd()).await.unwrap_err();
     assert!(none.to_string().starts_with("cannot run `no-such-command-here`: "), "{none}");
     let outside = start("true", Path::new("/no/such/place")).await.unwrap_err();
-    assert!(matches!(outside, ToolError::NotFound(_)), "{outside}");
+    assert!(matches!(outside, ServiceError::NotFound(_)), "{outside}");
     assert_eq!(start("true", &bench.cwd().join("none")).await.unwrap_err().code(), -32002);
     std::fs::write(bench.cwd().join("file"), "").unwrap();
     let file = start("true", &bench.cwd().join("file")).await.unwrap_err();
@@ -317,6 +319,6 @@ async fn files_go_through_the_same_door() {
     let odd = json!({ "sessionId": "s", "path": path, "line": -4, "limit": "many" });
     assert_eq!(bench.call("fs/read_text_file", odd).await.unwrap(), json!({ "content": "1\n2\n3\n" }));
     assert_eq!(bench.call("fs/read_text_file", json!({ "sessionId": "s" })).await.unwrap_err().code(), -32602);
-    let unknown = answer(&bench.tools, "fs/other", b"{}").await.unwrap_err();
+    let unknown = answer_request(&bench.tools, "fs/other", b"{}").await.unwrap_err();
     assert_eq!(unknown.code(), -32601);
 }

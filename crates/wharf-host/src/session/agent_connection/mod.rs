@@ -24,7 +24,7 @@ use super::terminal_transcript::TerminalTranscript;
 use crate::agent::OpenedAgent;
 use crate::agent::initialize::StartFailure;
 use crate::host::StartPriority;
-use crate::settings::{ReturnTerms, ToldSettings};
+use crate::settings::{ReportedSettings, ReturnTerms};
 
 #[derive(Debug)]
 pub(super) struct AgentConnection {
@@ -51,7 +51,7 @@ impl AgentConnection {
             pending: PendingForwards::default(),
             services: AgentServices::new(Arc::clone(&context)),
             transcript: TerminalTranscript::default(),
-            settings: SettingAnnouncements::new(ToldSettings::of(journal.state())),
+            settings: SettingAnnouncements::new(ReportedSettings::from_sources(journal.state())),
             deletes: false,
             deletion: None,
             context,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use wharf_core::{PauseReason, Seq, Session};
 
 use crate::descriptor::Descriptor;
-use crate::index::Row;
+use crate::index::SessionRow;
 use crate::session::context::TaskContext;
 
 #[derive(Debug)]
@@ -25,7 +25,7 @@ impl Listing {
 
     /// Shows the session as it is now.
     pub(super) fn show(&self, session: &Session) {
-        let descriptor = Arc::new(Descriptor::of(session));
+        let descriptor = Arc::new(Descriptor::of_session(session));
         self.context.shared.set_descriptor(Arc::clone(&descriptor));
         self.put_row(descriptor);
     }
@@ -35,7 +35,7 @@ impl Listing {
         let TaskContext { host, shared, .. } = &*self.context;
         host.registry.note_change();
         let head = shared.log.head();
-        host.index.put(Row {
+        host.index.put(SessionRow {
             id: shared.log_id.clone(),
             seq: head.seq,
             bytes: head.bytes,
@@ -56,8 +56,8 @@ impl Listing {
     pub(super) fn show_failure(&self, why: &str, session: &Session) {
         let TaskContext { host, shared, .. } = &*self.context;
         let mut descriptor = Descriptor::clone(&shared.descriptor());
-        descriptor.fail(&format!("the log could not be written: {why}"), session.state().way_back().is_some());
+        descriptor.mark_failed(&format!("the log could not be written: {why}"), session.state().way_back().is_some());
         shared.set_descriptor(Arc::new(descriptor));
-        host.registry.let_go(shared);
+        host.registry.release_task(shared);
     }
 }

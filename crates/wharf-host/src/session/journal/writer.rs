@@ -127,7 +127,7 @@ impl LogWriter {
             entries.push(Entry { seq, epoch, at, event });
         }
         shared.tail.publish(entries);
-        let descriptor = news.then(|| Arc::new(Descriptor::of(session)));
+        let descriptor = news.then(|| Arc::new(Descriptor::of_session(session)));
         if news {
             shared.note_rest(session, Now::millis());
         }

@@ -170,7 +170,7 @@ impl AmuxMethods {
         let view = connection.view_of(&handle, &joined, turn);
         let answer = placed_answer(connection, &handle, from, answer).await;
         let (answer, asks) = (Some((Seq::ZERO, answer.into())), (joined.head, joined.open_asks));
-        let (cursor, hold) = (handle.cursor(from), connection.app.host.config().ready_timeout.std());
+        let (cursor, hold) = (handle.cursor(from), connection.app.host.config().ready_timeout.to_std());
         connection.subscribe_in_turn(Join { cursor, view, answer, asks, hold, only_news: false }, showing).await;
         if from > Seq::ZERO {
             for frame in answers::latest(&joined.latest) {
@@ -248,7 +248,11 @@ impl AmuxMethods {
         if connection.client.role() == Role::Observer {
             return Err(attach_unknown(binding.name()));
         }
-        let place = connection.app.host.workspaces().place(&connection.client.identity().ground(), None, None);
+        let place = connection.app.host.workspaces().resolve_in_scope(
+            &connection.client.identity().directory_scope(),
+            None,
+            None,
+        );
         let place = place.map_err(|error| from_create(&error.into()))?;
         let params = json!({ "cwd": place.cwd.to_string_lossy(), "mcpServers": [] });
         let frame = rpc::request(rpc::PLACEHOLDER_ID, "session/new", params);

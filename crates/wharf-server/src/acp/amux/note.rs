@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use serde_json::Value;
-use wharf_host::{Entry, timestamp};
+use wharf_host::{Entry, format_timestamp};
 use wharf_json::rpc;
 
 #[derive(Debug)]
@@ -41,7 +41,7 @@ impl Note {
 
     /// Says when something of the past was recorded, and where.
     pub(super) fn recorded(self, entry: &Entry) -> Self {
-        let amux = serde_json::json!({ "recordedAt": timestamp(entry.at), "replaySeq": entry.seq.0 });
+        let amux = serde_json::json!({ "recordedAt": format_timestamp(entry.at), "replaySeq": entry.seq.0 });
         self.with("_meta", serde_json::json!({ "amux": amux }))
     }
 

@@ -52,7 +52,7 @@ pub(in crate::acp) async fn begin_session(
     // History ends where the agent came up: nothing was asked before that, and everything after it is news.
     let view = connection.plain_view(&handle, created.seq, TurnSeen::None);
     let (answer, asks) = (Some((created.seq, connection.outbox.count(answer))), (created.seq, Vec::new()));
-    let (cursor, hold) = (handle.cursor(created.seq), connection.app.host.config().ready_timeout.std());
+    let (cursor, hold) = (handle.cursor(created.seq), connection.app.host.config().ready_timeout.to_std());
     connection.subscribe(Join { cursor, view, answer, asks, hold, only_news: false }).await;
     Ok(None)
 }

@@ -35,7 +35,7 @@ pub(super) async fn list_queue(connection: &Connection, request: ClientRequest<'
             "position": position,
             "prompt": frame["params"]["prompt"],
             "sentBy": who(&queued.sender),
-            "acceptedAt": wharf_host::timestamp(queued.accepted_at),
+            "acceptedAt": wharf_host::format_timestamp(queued.accepted_at),
         })
     };
     let prompts: Vec<Value> = waiting.iter().enumerate().map(list_entry).collect();

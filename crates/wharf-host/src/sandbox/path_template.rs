@@ -15,7 +15,7 @@ const BASES: &[(&str, &str)] = &[
 ];
 
 /// Can this be such a path? What cannot must be told, not left out: it might be meant to be hidden.
-pub(crate) fn is_place(written: &str) -> bool {
+pub(crate) fn is_path_template(written: &str) -> bool {
     let first = written.split('/').next().unwrap_or_default();
     let known = first == "~" || first.strip_prefix('$').is_some_and(is_name) || written.starts_with('/');
     known && !written.contains('\0') && !Path::new(written).components().any(|part| part == Component::ParentDir)
@@ -23,12 +23,12 @@ pub(crate) fn is_place(written: &str) -> bool {
 
 /// The variables that count: the host's, and what the adapter sets. Never a caller's: it could name any place.
 #[derive(Debug)]
-pub(crate) struct Places<'a> {
+pub(crate) struct PathVariables<'a> {
     pub(crate) own: &'a BTreeMap<String, String>,
     pub(crate) host: fn(&str) -> Option<OsString>,
 }
 
-impl Places<'_> {
+impl PathVariables<'_> {
     fn variable(&self, name: &str) -> Option<PathBuf> {
         let set = self.own.get(name).map(OsString::from).or_else(|| (self.host)(name)).map(PathBuf::from);
         let base = || Some(self.home()?.join(BASES.iter().find(|(known, _)| *known == name)?.1));
@@ -41,8 +41,8 @@ impl Places<'_> {
     }
 
     /// An absolute path; `None` if a variable in it is not set, or it is none.
-    pub(crate) fn path(&self, written: &str) -> Option<PathBuf> {
-        if !is_place(written) {
+    pub(crate) fn expand_path(&self, written: &str) -> Option<PathBuf> {
+        if !is_path_template(written) {
             return None;
         }
         let (first, rest) = written.split_once('/').unwrap_or((written, ""));
@@ -56,7 +56,7 @@ impl Places<'_> {
     }
 
     /// Where temporary files go.
-    pub(crate) fn temporary(&self) -> PathBuf {
+    pub(crate) fn temporary_dir(&self) -> PathBuf {
         self.variable("TMPDIR").unwrap_or_else(|| "/tmp".into())
     }
 }

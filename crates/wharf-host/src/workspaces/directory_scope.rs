@@ -3,11 +3,11 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use super::{Place, WorkspaceError, WorkspaceList, Workspaces, innermost, unknown_to};
+use super::{SpawnLocation, WorkspaceError, WorkspaceList, Workspaces, innermost, unknown_to};
 
 /// The directories that a caller may name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum Ground {
+pub enum DirectoryScope {
     Anywhere,
     /// Directories inside of registered workspaces.
     #[default]
@@ -17,9 +17,9 @@ pub enum Ground {
     Workspace(Arc<str>),
 }
 
-impl Ground {
+impl DirectoryScope {
     /// The one workspace, if there is no other.
-    pub fn only(&self) -> Option<&str> {
+    pub fn only_workspace(&self) -> Option<&str> {
         match self {
             Self::Anywhere | Self::Workspaces => None,
             Self::Workspace(slug) => Some(slug),
@@ -29,8 +29,8 @@ impl Ground {
 
 impl Workspaces {
     /// The registry as far as a caller with this ground knows of it. What is wrong with the rest is not told either.
-    pub fn known_on(&self, ground: &Ground) -> Result<WorkspaceList, WorkspaceError> {
-        let Some(only) = ground.only() else { return self.list() };
+    pub fn list_in_scope(&self, ground: &DirectoryScope) -> Result<WorkspaceList, WorkspaceError> {
+        let Some(only) = ground.only_workspace() else { return self.list() };
         let mut list = self.list().map_err(|error| {
             tracing::warn!(%error, "the registry of workspaces cannot be read");
             WorkspaceError::Hidden
@@ -40,23 +40,28 @@ impl Workspaces {
     }
 
     /// May a caller with this ground name `path`? Links are followed; what cannot be told may not be named.
-    pub fn allows(&self, ground: &Ground, path: &Path) -> bool {
+    pub fn allows_path(&self, ground: &DirectoryScope, path: &Path) -> bool {
         match ground {
-            Ground::Anywhere => true,
-            Ground::Workspaces => self.list().is_ok_and(|list| innermost(&list, path).is_some()),
-            Ground::Workspace(slug) => self.list().is_ok_and(|list| holds(&list, slug, path)),
+            DirectoryScope::Anywhere => true,
+            DirectoryScope::Workspaces => self.list().is_ok_and(|list| innermost(&list, path).is_some()),
+            DirectoryScope::Workspace(slug) => self.list().is_ok_and(|list| holds(&list, slug, path)),
         }
     }
 
     /// Where a spawn runs, as [`Workspaces::resolve`] says for those who know all workspaces. Who knows only one has
     /// that for the active one, and no other slug.
-    pub fn place(&self, ground: &Ground, cwd: Option<&Path>, slug: Option<&str>) -> Result<Place, WorkspaceError> {
-        let Some(own) = ground.only() else { return self.resolve(cwd, slug) };
-        let list = self.known_on(ground)?;
+    pub fn resolve_in_scope(
+        &self,
+        ground: &DirectoryScope,
+        cwd: Option<&Path>,
+        slug: Option<&str>,
+    ) -> Result<SpawnLocation, WorkspaceError> {
+        let Some(own) = ground.only_workspace() else { return self.resolve_location(cwd, slug) };
+        let list = self.list_in_scope(ground)?;
         let wanted = slug.unwrap_or(own);
         let known = list.get(own).filter(|_| wanted == own).ok_or_else(|| unknown_to(ground, wanted))?;
         let cwd = cwd.unwrap_or(&known.path).to_owned();
-        Ok(Place { cwd, bucket: known.slug.to_string(), warnings: Vec::new() })
+        Ok(SpawnLocation { cwd, bucket: known.slug.to_string(), warnings: Vec::new() })
     }
 }
 
