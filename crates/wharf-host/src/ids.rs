@@ -7,7 +7,7 @@ use ulid::Ulid;
 use wharf_core::{ClientId, Millis, PromptId, SessionId};
 
 /// Crockford's base 32, as ULIDs have it: no letter that looks like another.
-const ALPHABET: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
+const ID_ALPHABET: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
 
 /// Reads the wall clock.
 #[derive(Clone, Copy, Debug)]
@@ -22,38 +22,38 @@ impl Now {
 
 /// Returns `sess_` and a ULID: 48 bits of time, so that ids sort by age, then 80 random bits.
 pub fn new_session_id() -> SessionId {
-    SessionId::new(timed("sess_"))
+    SessionId::new(timed_id("sess_"))
 }
 
 pub fn new_prompt_id() -> PromptId {
-    PromptId::new(timed("prm_"))
+    PromptId::new(timed_id("prm_"))
 }
 
 pub fn new_client_id() -> ClientId {
-    ClientId::new(timed("cli_"))
+    ClientId::new(timed_id("cli_"))
 }
 
 /// `length` random characters of five bits each.
 pub fn random_text(length: usize) -> String {
     let mut bytes = vec![0_u8; length];
-    fill(&mut bytes);
-    bytes.iter().map(|byte| char::from(ALPHABET[usize::from(byte & 31)])).collect()
+    fill_random(&mut bytes);
+    bytes.iter().map(|byte| char::from(ID_ALPHABET[usize::from(byte & 31)])).collect()
 }
 
 /// Returns the prefix and a ULID in lower case.
-fn timed(prefix: &str) -> String {
+fn timed_id(prefix: &str) -> String {
     let mut random = [0_u8; 16];
-    fill(&mut random);
+    fill_random(&mut random);
     let ulid = Ulid::from_parts(not_before(Now::millis().0), u128::from_le_bytes(random));
     format!("{prefix}{}", ulid.to_string().to_ascii_lowercase())
 }
 
 /// The latest time that is part of an id.
-static LATEST: AtomicU64 = AtomicU64::new(0);
+static LATEST_ID_MILLIS: AtomicU64 = AtomicU64::new(0);
 
 /// A clock that was set back must not make new ids sort before old ones.
 fn not_before(now: u64) -> u64 {
-    LATEST.fetch_max(now, Ordering::Relaxed).max(now)
+    LATEST_ID_MILLIS.fetch_max(now, Ordering::Relaxed).max(now)
 }
 
 /// From now on ids sort after this one, which an earlier run has given.
@@ -67,7 +67,7 @@ pub(crate) fn sort_ids_after(id: &SessionId) {
 }
 
 #[expect(clippy::panic, reason = "without random numbers ids could be guessed: nothing may go on")]
-fn fill(bytes: &mut [u8]) {
+fn fill_random(bytes: &mut [u8]) {
     if let Err(error) = getrandom::fill(bytes) {
         panic!("the system gives no random numbers: {error}");
     }
@@ -80,7 +80,7 @@ mod tests {
     #[test]
     fn session_ids_are_26_characters_and_sort_by_time() {
         let first = new_session_id();
-        let later = timed("sess_");
+        let later = timed_id("sess_");
         assert_eq!(first.as_str().len(), "sess_".len() + 26);
         assert!(first.as_str()[..15] <= later[..15]);
         assert_ne!(first, new_session_id());

@@ -11,11 +11,11 @@ use wharf_store::{Index, IndexRow, LogId};
 use crate::descriptor::Descriptor;
 
 /// How long rows are collected. The index is derived: what a crash loses is read from the log again.
-const BEAT: Duration = Duration::from_millis(200);
+const FLUSH_INTERVAL: Duration = Duration::from_millis(200);
 /// The same while the index cannot be written.
-const BEAT_FAILING: Duration = Duration::from_secs(2);
+const FAILING_FLUSH_INTERVAL: Duration = Duration::from_secs(2);
 /// Rows on their way. A full channel drops a row: the next change, or the next start, brings it again.
-const ROWS: usize = 1024;
+const MAX_WAITING_ROWS: usize = 1024;
 
 #[derive(Debug)]
 pub(crate) struct SessionRow {
@@ -26,7 +26,7 @@ pub(crate) struct SessionRow {
     pub(crate) descriptor: Arc<Descriptor>,
 }
 
-enum Order {
+enum IndexOrder {
     Put(SessionRow),
     PutAll(Vec<SessionRow>),
     Remove(LogId),
@@ -34,11 +34,11 @@ enum Order {
 
 #[derive(Debug)]
 pub(crate) struct IndexWriter {
-    orders: Mutex<Option<SyncSender<Order>>>,
+    orders: Mutex<Option<SyncSender<IndexOrder>>>,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
-impl std::fmt::Debug for Order {
+impl std::fmt::Debug for IndexOrder {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Put(row) => write!(f, "put {}", row.id),
@@ -50,8 +50,9 @@ impl std::fmt::Debug for Order {
 
 impl IndexWriter {
     pub(crate) fn start(index: Arc<dyn Index>) -> Self {
-        let (orders, inbox) = sync_channel(ROWS);
-        let thread = std::thread::Builder::new().name("wharf-index".to_owned()).spawn(move || write(&index, &inbox));
+        let (orders, inbox) = sync_channel(MAX_WAITING_ROWS);
+        let thread =
+            std::thread::Builder::new().name("wharf-index".to_owned()).spawn(move || write_rows(&index, &inbox));
         if let Err(error) = &thread {
             tracing::error!(%error, "no thread for the index: listings are rebuilt at the next start");
         }
@@ -59,16 +60,16 @@ impl IndexWriter {
     }
 
     pub(crate) fn put(&self, row: SessionRow) {
-        self.order(Order::Put(row));
+        self.send_order(IndexOrder::Put(row));
     }
 
     /// All those that a start has read anew.
     pub(crate) fn put_all(&self, rows: Vec<SessionRow>) {
-        self.order(Order::PutAll(rows));
+        self.send_order(IndexOrder::PutAll(rows));
     }
 
     pub(crate) fn remove(&self, id: LogId) {
-        self.order(Order::Remove(id));
+        self.send_order(IndexOrder::Remove(id));
     }
 
     /// Writes what is left and stops.
@@ -80,7 +81,7 @@ impl IndexWriter {
         }
     }
 
-    fn order(&self, order: Order) {
+    fn send_order(&self, order: IndexOrder) {
         let orders = self.orders.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(Err(TrySendError::Full(order))) = orders.as_ref().map(|orders| orders.try_send(order)) {
             tracing::debug!(?order, "the index is behind");
@@ -88,38 +89,38 @@ impl IndexWriter {
     }
 }
 
-fn write(index: &Arc<dyn Index>, inbox: &Receiver<Order>) {
+fn write_rows(index: &Arc<dyn Index>, inbox: &Receiver<IndexOrder>) {
     let (mut rows, mut failing): (HashMap<LogId, SessionRow>, bool) = (HashMap::new(), false);
     loop {
         match if rows.is_empty() {
             inbox.recv().map_err(|_| RecvTimeoutError::Disconnected)
         } else {
-            inbox.recv_timeout(if failing { BEAT_FAILING } else { BEAT })
+            inbox.recv_timeout(if failing { FAILING_FLUSH_INTERVAL } else { FLUSH_INTERVAL })
         } {
-            Ok(Order::Put(row)) => {
+            Ok(IndexOrder::Put(row)) => {
                 rows.insert(row.id.clone(), row);
             }
-            Ok(Order::PutAll(many)) => rows.extend(many.into_iter().map(|row| (row.id.clone(), row))),
-            Ok(Order::Remove(id)) => {
+            Ok(IndexOrder::PutAll(many)) => rows.extend(many.into_iter().map(|row| (row.id.clone(), row))),
+            Ok(IndexOrder::Remove(id)) => {
                 rows.remove(&id);
                 if let Err(error) = index.remove(&id) {
                     tracing::warn!(%error, "a row cannot be removed from the index; the next start does");
                 }
             }
-            Err(RecvTimeoutError::Timeout) => flush(index, &mut rows, &mut failing),
+            Err(RecvTimeoutError::Timeout) => flush_rows(index, &mut rows, &mut failing),
             Err(RecvTimeoutError::Disconnected) => {
-                flush(index, &mut rows, &mut failing);
+                flush_rows(index, &mut rows, &mut failing);
                 return;
             }
         }
         // A stream of changes must not keep the first one waiting.
-        if rows.len() >= ROWS {
-            flush(index, &mut rows, &mut failing);
+        if rows.len() >= MAX_WAITING_ROWS {
+            flush_rows(index, &mut rows, &mut failing);
         }
     }
 }
 
-fn flush(index: &Arc<dyn Index>, waiting: &mut HashMap<LogId, SessionRow>, failing: &mut bool) {
+fn flush_rows(index: &Arc<dyn Index>, waiting: &mut HashMap<LogId, SessionRow>, failing: &mut bool) {
     if waiting.is_empty() {
         return;
     }
@@ -142,7 +143,7 @@ fn flush(index: &Arc<dyn Index>, waiting: &mut HashMap<LogId, SessionRow>, faili
                 tracing::warn!(%error, "the index cannot be written; what it lacks is read from the logs");
             }
             // They are tried again with the next beat, unless that never ends.
-            if waiting.len() >= ROWS {
+            if waiting.len() >= MAX_WAITING_ROWS {
                 waiting.clear();
             }
         }

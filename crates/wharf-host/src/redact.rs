@@ -1,10 +1,10 @@
 //! Secrets that look like secrets, taken out of text (rule 10.6). Conservative: what is not surely one stays.
 
 /// The text that replaces a secret.
-const GONE: &str = "[redacted]";
+const REPLACEMENT_TEXT: &str = "[redacted]";
 
 /// A kind of secret: how it begins, and what must follow.
-struct Pattern {
+struct SecretPattern {
     begins: &'static str,
     /// Besides letters and digits.
     also: &'static str,
@@ -13,33 +13,33 @@ struct Pattern {
     digit: bool,
 }
 
-const fn pattern(begins: &'static str, also: &'static str, least: usize, digit: bool) -> Pattern {
-    Pattern { begins, also, least, digit }
+const fn secret_pattern(begins: &'static str, also: &'static str, least: usize, digit: bool) -> SecretPattern {
+    SecretPattern { begins, also, least, digit }
 }
 
-const PATTERNS: [Pattern; 21] = [
-    pattern("sk-", "-_", 20, true),
-    pattern("ghp_", "", 30, false),
-    pattern("gho_", "", 30, false),
-    pattern("ghu_", "", 30, false),
-    pattern("ghs_", "", 30, false),
-    pattern("ghr_", "", 30, false),
-    pattern("github_pat_", "_", 30, false),
-    pattern("glpat-", "-_", 20, false),
-    pattern("AKIA", "", 16, false),
-    pattern("ASIA", "", 16, false),
-    pattern("AIza", "-_", 35, false),
-    pattern("xoxa-", "-", 10, true),
-    pattern("xoxb-", "-", 10, true),
-    pattern("xoxe-", "-", 10, true),
-    pattern("xoxp-", "-", 10, true),
-    pattern("xoxr-", "-", 10, true),
-    pattern("xoxs-", "-", 10, true),
-    pattern("Bearer ", "-._~+/=_", 16, true),
-    pattern("bearer ", "-._~+/=_", 16, true),
-    pattern("npm_", "", 36, false),
+const SECRET_PATTERNS: [SecretPattern; 21] = [
+    secret_pattern("sk-", "-_", 20, true),
+    secret_pattern("ghp_", "", 30, false),
+    secret_pattern("gho_", "", 30, false),
+    secret_pattern("ghu_", "", 30, false),
+    secret_pattern("ghs_", "", 30, false),
+    secret_pattern("ghr_", "", 30, false),
+    secret_pattern("github_pat_", "_", 30, false),
+    secret_pattern("glpat-", "-_", 20, false),
+    secret_pattern("AKIA", "", 16, false),
+    secret_pattern("ASIA", "", 16, false),
+    secret_pattern("AIza", "-_", 35, false),
+    secret_pattern("xoxa-", "-", 10, true),
+    secret_pattern("xoxb-", "-", 10, true),
+    secret_pattern("xoxe-", "-", 10, true),
+    secret_pattern("xoxp-", "-", 10, true),
+    secret_pattern("xoxr-", "-", 10, true),
+    secret_pattern("xoxs-", "-", 10, true),
+    secret_pattern("Bearer ", "-._~+/=_", 16, true),
+    secret_pattern("bearer ", "-._~+/=_", 16, true),
+    secret_pattern("npm_", "", 36, false),
     // Our own, an agent's and anyone's.
-    pattern("wharf_", "_", 40, true),
+    secret_pattern("wharf_", "_", 40, true),
 ];
 
 /// A key block that goes on for longer is none. Also how far back a reader must look to know whether it is in one.
@@ -62,21 +62,21 @@ pub struct Redactor {
 impl Redactor {
     /// The line without its secrets.
     pub fn redact_line(&mut self, line: String) -> String {
-        if let Some(begin) = key_begins(&line) {
+        if let Some(begin) = find_key_begin(&line) {
             self.key = MAX_KEY_LINES;
-            let end = key_ends(&line[begin..]).map(|end| begin + end);
+            let end = find_key_end(&line[begin..]).map(|end| begin + end);
             if end.is_some() {
                 self.key = 0;
             }
             let rest = end.map_or("", |end| &line[end..]);
-            return format!("{}{GONE}{rest}", &line[..begin]);
+            return format!("{}{REPLACEMENT_TEXT}{rest}", &line[..begin]);
         }
         if self.key > 0 {
-            let end = key_ends(&line);
+            let end = find_key_end(&line);
             self.key = if end.is_some() { 0 } else { self.key - 1 };
-            return format!("{GONE}{}", end.map_or("", |end| &line[end..]));
+            return format!("{REPLACEMENT_TEXT}{}", end.map_or("", |end| &line[end..]));
         }
-        words(line)
+        redact_words(line)
     }
 
     /// Forgets an open key block: the lines that follow belong to another text.
@@ -86,7 +86,7 @@ impl Redactor {
 }
 
 /// Where `-----BEGIN … PRIVATE KEY…-----` begins.
-fn key_begins(line: &str) -> Option<usize> {
+fn find_key_begin(line: &str) -> Option<usize> {
     let begin = line.find("-----BEGIN ")?;
     let title = &line[begin + "-----BEGIN ".len()..];
     let title = &title[..title.find("-----")?];
@@ -94,21 +94,21 @@ fn key_begins(line: &str) -> Option<usize> {
 }
 
 /// Where what follows `-----END … PRIVATE KEY…-----` begins.
-fn key_ends(line: &str) -> Option<usize> {
+fn find_key_end(line: &str) -> Option<usize> {
     let begin = line.find("-----END ")? + "-----END ".len();
     let dashes = line[begin..].find("-----")?;
     line[begin..begin + dashes].contains("PRIVATE KEY").then_some(begin + dashes + "-----".len())
 }
 
-fn words(line: String) -> String {
+fn redact_words(line: String) -> String {
     let mut out = String::new();
     let mut done = 0;
     let mut at = 0;
     while at < line.len() {
-        match secret(&line, at) {
+        match find_secret(&line, at) {
             Some((from, to)) => {
                 out.push_str(&line[done..from]);
-                out.push_str(GONE);
+                out.push_str(REPLACEMENT_TEXT);
                 (done, at) = (to, to);
             }
             None => at += line[at..].chars().next().map_or(1, char::len_utf8),
@@ -122,7 +122,7 @@ fn words(line: String) -> String {
 }
 
 /// The secret that begins at `at`: the part of it that must go.
-fn secret(line: &str, at: usize) -> Option<(usize, usize)> {
+fn find_secret(line: &str, at: usize) -> Option<(usize, usize)> {
     let bytes = line.as_bytes();
     // Most of any text is ruled out by its first letter.
     if !matches!(bytes[at], b's' | b'g' | b'A' | b'x' | b'B' | b'b' | b'n' | b'w') {
@@ -132,7 +132,7 @@ fn secret(line: &str, at: usize) -> Option<(usize, usize)> {
     if after_word {
         return None;
     }
-    let pattern = PATTERNS.iter().find(|pattern| bytes[at..].starts_with(pattern.begins.as_bytes()))?;
+    let pattern = SECRET_PATTERNS.iter().find(|pattern| bytes[at..].starts_with(pattern.begins.as_bytes()))?;
     let from = at + pattern.begins.len();
     let body = &bytes[from..];
     let inside = |byte: &u8| byte.is_ascii_alphanumeric() || pattern.also.as_bytes().contains(byte);
@@ -166,14 +166,14 @@ mod tests {
 
     #[test]
     fn every_kind_is_looked_for() {
-        for pattern in &PATTERNS {
+        for pattern in &SECRET_PATTERNS {
             let secret = format!("{}{}", pattern.begins, "A1".repeat(25));
-            assert_eq!(one(&secret), format!("{}{GONE}", pattern.begins));
+            assert_eq!(one(&secret), format!("{}{REPLACEMENT_TEXT}", pattern.begins));
         }
     }
 
     #[test]
-    fn what_only_looks_a_little_like_one_stays() {
+    fn text_that_only_resembles_a_secret_stays() {
         for line in [
             "risk-0123456789012345678901 is no key",
             "sk-learn",
@@ -201,7 +201,7 @@ mod tests {
     fn a_key_block_that_never_ends_does_not_hide_everything() {
         let mut redactor = Redactor::default();
         redactor.redact_line("-----BEGIN PRIVATE KEY-----".to_owned());
-        let hidden = (0..1_000).filter(|_| redactor.redact_line("text".to_owned()) == GONE).count();
+        let hidden = (0..1_000).filter(|_| redactor.redact_line("text".to_owned()) == REPLACEMENT_TEXT).count();
         assert_eq!(hidden, MAX_KEY_LINES);
     }
 }

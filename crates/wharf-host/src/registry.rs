@@ -87,7 +87,7 @@ impl Registry {
 
     /// Forgets the task of a session, which has ended by itself; the log is read anew when it is wanted.
     pub(crate) fn release_task(&self, shared: &Arc<Shared>) {
-        let cold = cold(shared);
+        let cold = to_cold(shared);
         let mut sessions = self.sessions.write().unwrap_or_else(PoisonError::into_inner);
         // A session that was deleted is not added again.
         if let Some(known) = sessions.get_mut(&shared.id) {
@@ -105,13 +105,13 @@ impl Registry {
         if Arc::strong_count(shared) > 2 {
             return false;
         }
-        sessions.insert(shared.id.clone(), cold(shared));
+        sessions.insert(shared.id.clone(), to_cold(shared));
         true
     }
 }
 
 /// The session without its task.
-fn cold(shared: &Shared) -> KnownSession {
+fn to_cold(shared: &Shared) -> KnownSession {
     let (log_id, bytes) = (shared.log_id.clone(), shared.log.head().bytes);
     KnownSession::Cold { log_id, descriptor: shared.descriptor(), snapshot: None, bytes }
 }

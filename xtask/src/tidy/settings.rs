@@ -10,7 +10,7 @@ const RULE: &str = "settings";
 const DOCUMENT: &str = "docs/configuration.md";
 /// The file in which the host lists its keys, and the name of the list.
 const SOURCE: &str = "crates/wharf-host/src/config/keys.rs";
-const LIST: &str = "const KNOWN:";
+const LIST: &str = "const KNOWN_KEYS:";
 
 pub(super) fn check(repo: &Repo) -> Result<Vec<Finding>> {
     let (document, source) = (Path::new(DOCUMENT), Path::new(SOURCE));
@@ -55,7 +55,7 @@ fn documented_settings(document: &str) -> impl Iterator<Item = (usize, String)> 
 mod tests {
     use super::*;
 
-    const KEYS: &str = "const KNOWN: &[&str] = &[\n \"listen\",\n \"agents.*.env.*\",\n];\nfn f() { \"other\" }";
+    const KEYS: &str = "const KNOWN_KEYS: &[&str] = &[\n \"listen\",\n \"agents.*.env.*\",\n];\nfn f() { \"other\" }";
 
     fn messages(document: &str) -> Vec<String> {
         compare_settings(document, KEYS).into_iter().map(|finding| finding.message).collect()

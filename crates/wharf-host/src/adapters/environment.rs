@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 
 /// Variables of one caller that are looked at; far more than a person's shell has.
-const MOST: usize = 1_000;
+const MAX_VARIABLES: usize = 1_000;
 /// Bounds the bytes of all variables together that an agent gets from a caller. The system's own limit for one variable
 /// is 128 KiB.
-const BYTES: usize = 96 << 10;
+const MAX_TOTAL_BYTES: usize = 96 << 10;
 
 /// May this be a variable's name?
-pub(crate) fn is_name(name: &str) -> bool {
+pub(crate) fn is_variable_name(name: &str) -> bool {
     let letter = |byte: u8| byte.is_ascii_alphabetic() || byte == b'_';
     name.len() <= 256
         && name.bytes().next().is_some_and(letter)
@@ -23,13 +23,13 @@ pub fn is_always_passed(name: &str) -> bool {
 
 /// Returns the variables of `given` that are passed on to an agent: those that are always passed and those in `named`,
 /// the list of its adapter or of the configuration.
-pub(crate) fn passed(given: &BTreeMap<String, String>, named: &[String]) -> BTreeMap<String, String> {
+pub(crate) fn select_passed(given: &BTreeMap<String, String>, named: &[String]) -> BTreeMap<String, String> {
     let wanted = |name: &str| is_always_passed(name) || named.iter().any(|known| known == name);
-    let mut room = BYTES;
+    let mut room = MAX_TOTAL_BYTES;
     let mut passed = BTreeMap::new();
-    for (name, value) in given.iter().take(MOST) {
+    for (name, value) in given.iter().take(MAX_VARIABLES) {
         // Wharf's own tell the host what is whose: no caller may set them.
-        if !is_name(name) || name.starts_with("WHARF_") || value.contains('\0') || !wanted(name) {
+        if !is_variable_name(name) || name.starts_with("WHARF_") || value.contains('\0') || !wanted(name) {
             continue;
         }
         let size = name.len() + value.len();
@@ -48,19 +48,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_is_named_is_passed_on() {
+    fn only_named_variables_are_passed_on() {
         let given = ["PATH", "LANG", "LC_ALL", "KEY", "SECRET", "LD_PRELOAD", "WHARF_TAG", "A=B", ""];
         let mut given: BTreeMap<String, String> =
             given.into_iter().map(|name| (name.to_owned(), "x".to_owned())).collect();
         given.insert("NUL".to_owned(), "a\0b".to_owned());
         let named = ["KEY", "WHARF_TAG", "NUL", "ABSENT", "A=B"].map(str::to_owned);
-        let passed = passed(&given, &named);
+        let passed = select_passed(&given, &named);
         assert_eq!(passed.keys().collect::<Vec<_>>(), ["KEY", "LANG", "LC_ALL", "PATH"]);
     }
 
     #[test]
-    fn what_is_passed_on_has_a_bound() {
-        let given = BTreeMap::from([("KEY".to_owned(), "x".repeat(BYTES)), ("PATH".to_owned(), "/bin".to_owned())]);
-        assert_eq!(passed(&given, &["KEY".to_owned()]).keys().collect::<Vec<_>>(), ["PATH"]);
+    fn passed_variables_have_a_bound() {
+        let given =
+            BTreeMap::from([("KEY".to_owned(), "x".repeat(MAX_TOTAL_BYTES)), ("PATH".to_owned(), "/bin".to_owned())]);
+        assert_eq!(select_passed(&given, &["KEY".to_owned()]).keys().collect::<Vec<_>>(), ["PATH"]);
     }
 }

@@ -8,13 +8,13 @@ use regex_lite::Regex;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::folder::FILE;
+use super::folder::MANIFEST_FILE;
 use super::manifest::Manifest;
 
 /// A registry over this is not one.
-const LONGEST: u64 = 16 << 20;
+const MAX_REGISTRY_BYTES: u64 = 16 << 20;
 /// The tag that tells an imported manifest from one that a person wrote.
-const MARK: &str = "imported";
+const IMPORTED_MARK: &str = "imported";
 
 #[derive(Debug, thiserror::Error)]
 pub enum ImportError {
@@ -82,8 +82,8 @@ struct Binary {
 pub fn import_registry(file: &Path, adapters: &Path) -> Result<ImportReport, ImportError> {
     let unreadable = |why: String| ImportError::Unreadable { path: file.to_owned(), why };
     let size = file.metadata().map_err(|error| unreadable(error.to_string()))?.len();
-    if size > LONGEST {
-        return Err(unreadable(format!("it is over {LONGEST} bytes long")));
+    if size > MAX_REGISTRY_BYTES {
+        return Err(unreadable(format!("it is over {MAX_REGISTRY_BYTES} bytes long")));
     }
     let text = std::fs::read_to_string(file).map_err(|error| unreadable(error.to_string()))?;
     let registry: Registry = wharf_json::read_own(text.as_bytes())
@@ -91,9 +91,10 @@ pub fn import_registry(file: &Path, adapters: &Path) -> Result<ImportReport, Imp
     let mut report = ImportReport::default();
     for entry in registry.agents {
         let id = entry["id"].as_str().unwrap_or("?").to_owned();
-        match manifest(entry).and_then(|text| may_write(adapters, &id, &text).map(|path| (path, text))) {
+        match build_manifest(entry).and_then(|text| may_write(adapters, &id, &text).map(|path| (path, text))) {
             Ok((path, text)) => {
-                write(&path, &text).map_err(|error| ImportError::Unwritable { path, why: error.to_string() })?;
+                write_manifest(&path, &text)
+                    .map_err(|error| ImportError::Unwritable { path, why: error.to_string() })?;
                 report.imported.push(id);
             }
             Err(why) => report.skipped.push((id, why)),
@@ -104,7 +105,7 @@ pub fn import_registry(file: &Path, adapters: &Path) -> Result<ImportReport, Imp
 
 /// Where the manifest goes, if it is good and takes nobody's place.
 fn may_write(adapters: &Path, id: &str, text: &str) -> Result<PathBuf, String> {
-    let path = adapters.join(id).join(FILE);
+    let path = adapters.join(id).join(MANIFEST_FILE);
     Manifest::parse(text, &path).map_err(|error| format!("{}: {}", error.field, error.why))?;
     match std::fs::read_to_string(&path) {
         Ok(there) if Manifest::parse(&there, &path).is_ok_and(|there| there.imported) => Ok(path),
@@ -114,7 +115,7 @@ fn may_write(adapters: &Path, id: &str, text: &str) -> Result<PathBuf, String> {
     }
 }
 
-fn write(path: &Path, text: &str) -> std::io::Result<()> {
+fn write_manifest(path: &Path, text: &str) -> std::io::Result<()> {
     if let Some(dir) = path.parent() {
         std::fs::create_dir_all(dir)?;
     }
@@ -123,25 +124,25 @@ fn write(path: &Path, text: &str) -> std::io::Result<()> {
     std::fs::rename(&half, path)
 }
 
-fn manifest(entry: Value) -> Result<String, String> {
+fn build_manifest(entry: Value) -> Result<String, String> {
     let agent = Agent::deserialize(entry).map_err(|error| error.to_string())?;
     // It becomes a folder's name.
     if !Regex::new("^[a-z][a-z0-9-]{1,63}$").is_ok_and(|shape| shape.is_match(&agent.id)) {
         return Err("its id does not match ^[a-z][a-z0-9-]{1,63}$".to_owned());
     }
-    let start = start(agent.distribution)?;
+    let start = choose_start(agent.distribution)?;
     let front = json!({
         "name": agent.id, "id": agent.id, "description": format!("{}: {}", agent.name, agent.description),
         "version": agent.version, "bin": start.bin, "bin_args": start.args, "env": start.env,
         "install": [start.install], "version_check": start.version_check,
         "sandbox": {}, "protocol": "acp", "acp": "https://agentclientprotocol.com",
-        "metadata": { "wharf": { MARK: true }, "repository": agent.repository },
+        "metadata": { "wharf": { IMPORTED_MARK: true }, "repository": agent.repository },
     });
     let yaml = yaml_serde::to_string(&front).map_err(|error| error.to_string())?;
     Ok(format!("---\n{yaml}---\nMade from an ACP registry. The next import of one replaces this file.\n"))
 }
 
-struct Start {
+struct StartCommand {
     bin: String,
     args: Vec<String>,
     env: BTreeMap<String, String>,
@@ -150,16 +151,28 @@ struct Start {
 }
 
 /// A package that is fetched when it is started is preferred: there is nothing to unpack.
-fn start(distribution: Distribution) -> Result<Start, String> {
+fn choose_start(distribution: Distribution) -> Result<StartCommand, String> {
     if let Some(Package { package, mut args, env }) = distribution.npx {
         args.splice(0..0, ["-y".to_owned(), package]);
         let install = json!({ "method": "download", "url": "https://nodejs.org/en/download", "extract_bin": "npx" });
-        return Ok(Start { bin: "npx".to_owned(), args, env, install, version_check: asks("npx") });
+        return Ok(StartCommand {
+            bin: "npx".to_owned(),
+            args,
+            env,
+            install,
+            version_check: build_version_check("npx"),
+        });
     }
     if let Some(Package { package, mut args, env }) = distribution.uvx {
         args.insert(0, package);
         let install = json!({ "method": "curl", "url": "https://astral.sh/uv/install.sh" });
-        return Ok(Start { bin: "uvx".to_owned(), args, env, install, version_check: asks("uvx") });
+        return Ok(StartCommand {
+            bin: "uvx".to_owned(),
+            args,
+            env,
+            install,
+            version_check: build_version_check("uvx"),
+        });
     }
     let platform = format!(
         "{}-{}",
@@ -173,9 +186,9 @@ fn start(distribution: Distribution) -> Result<Start, String> {
     };
     let bin = Path::new(&cmd).file_name().and_then(|name| name.to_str()).ok_or("its cmd names no program")?.to_owned();
     let install = json!({ "method": "download", "url": archive, "extract_bin": cmd });
-    Ok(Start { version_check: asks(&bin), bin, args, env, install })
+    Ok(StartCommand { version_check: build_version_check(&bin), bin, args, env, install })
 }
 
-fn asks(bin: &str) -> Value {
+fn build_version_check(bin: &str) -> Value {
     json!({ "cmd": format!("{} --version", shell_words::quote(bin)), "parse": r"(\d+\.\d+(?:\.\d+)?)", "range": "*" })
 }

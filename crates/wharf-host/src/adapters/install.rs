@@ -1,30 +1,30 @@
 //! How a program gets onto a machine, as a manifest states it. It is shown, never run.
 
-use super::node::{Node, Wrong};
+use super::node::{FieldError, Node};
 
-const METHODS: &[&str] =
+const INSTALL_METHODS: &[&str] =
     &["brew", "apt", "dnf", "pacman", "choco", "scoop", "npm", "pip", "cargo", "go", "curl", "download", "vendored"];
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Install {
+pub(super) struct InstallMethod {
     method: &'static str,
     /// A package, an address or a path, by the method.
     what: String,
 }
 
-impl Install {
-    pub(super) fn read(node: &Node<'_>) -> Result<Self, Wrong> {
-        let method = node.need("method")?.one_of(METHODS)?;
+impl InstallMethod {
+    pub(super) fn from_node(node: &Node<'_>) -> Result<Self, FieldError> {
+        let method = node.require_member("method")?.one_of(INSTALL_METHODS)?;
         let member = match method {
             "curl" | "download" => "url",
             "vendored" => "path",
             _ => "package",
         };
-        Ok(Self { method, what: node.need(member)?.text()? })
+        Ok(Self { method, what: node.require_member(member)?.read_text()? })
     }
 
     /// Returns true if people on this system (as [`std::env::consts::OS`] names it) usually install programs so.
-    pub(super) fn suits(&self, system: &str) -> bool {
+    pub(super) fn suits_system(&self, system: &str) -> bool {
         match self.method {
             "brew" => system == "macos",
             "apt" | "dnf" | "pacman" => system == "linux",
@@ -34,7 +34,7 @@ impl Install {
     }
 
     /// A line for a shell, or what to do.
-    pub(super) fn hint(&self) -> String {
+    pub(super) fn to_hint(&self) -> String {
         let what = shell_words::quote(&self.what);
         match self.method {
             "brew" => format!("brew install {what}"),

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use super::info::{AdapterInfo, AdapterSource};
 use super::manifest::{Manifest, ManifestAuth};
-use super::{Adapters, DEMO, Entry, VersionCheck, program, search_path};
+use super::{AdapterEntry, Adapters, DEMO_AGENT, VersionCheck, program, search_path};
 
 impl Adapters<'_> {
     /// Every adapter, by slug. No program is started.
@@ -15,17 +15,17 @@ impl Adapters<'_> {
 
     /// The same, each with how to ask its program for a version.
     pub(crate) fn list_with_checks(&self) -> Vec<(AdapterInfo, Option<VersionCheck>)> {
-        let with_check = |(slug, entry): (String, Entry)| {
+        let with_check = |(slug, entry): (String, AdapterEntry)| {
             let check = match &entry {
-                Entry::Manifest(manifest, _) => Some(manifest.version_check.clone()),
-                Entry::Command(_) | Entry::Bad(_) => None,
+                AdapterEntry::Manifest(manifest, _) => Some(manifest.version_check.clone()),
+                AdapterEntry::Command(_) | AdapterEntry::Bad(_) => None,
             };
-            (self.info(slug, entry), check)
+            (self.describe_entry(slug, entry), check)
         };
-        self.entries().into_iter().map(with_check).collect()
+        self.all_entries().into_iter().map(with_check).collect()
     }
 
-    fn info(&self, slug: String, entry: Entry) -> AdapterInfo {
+    fn describe_entry(&self, slug: String, entry: AdapterEntry) -> AdapterInfo {
         let default = slug == self.config.default_agent;
         let blank = AdapterInfo {
             name: slug.clone(),
@@ -50,18 +50,18 @@ impl Adapters<'_> {
             default,
         };
         match entry {
-            Entry::Command(agent) => {
-                let is_demo =
-                    blank.slug == DEMO && self.config.agents.get(DEMO).is_none_or(|own| own.command.is_empty());
+            AdapterEntry::Command(agent) => {
+                let is_demo = blank.slug == DEMO_AGENT
+                    && self.config.agents.get(DEMO_AGENT).is_none_or(|own| own.command.is_empty());
                 let (source, description) = if is_demo {
                     (AdapterSource::BuiltIn, "The demo agent that comes with Wharf: no model, no network.".to_owned())
                 } else {
                     (AdapterSource::Config, String::new())
                 };
-                found(AdapterInfo { source, description, command: agent.command, ..blank }, &agent.env)
+                with_program_path(AdapterInfo { source, description, command: agent.command, ..blank }, &agent.env)
             }
-            Entry::Manifest(manifest, source) => described(&manifest, AdapterInfo { source, ..blank }),
-            Entry::Bad(error) => AdapterInfo {
+            AdapterEntry::Manifest(manifest, source) => describe_manifest(&manifest, AdapterInfo { source, ..blank }),
+            AdapterEntry::Bad(error) => AdapterInfo {
                 source: AdapterSource::Manifest,
                 path: Some(error.path.clone()),
                 protocol: String::new(),
@@ -72,10 +72,10 @@ impl Adapters<'_> {
     }
 }
 
-fn described(manifest: &Manifest, blank: AdapterInfo) -> AdapterInfo {
+fn describe_manifest(manifest: &Manifest, blank: AdapterInfo) -> AdapterInfo {
     let mut command = vec![manifest.bin.clone()];
     command.extend(manifest.bin_args.iter().cloned());
-    let mut info = found(
+    let mut info = with_program_path(
         AdapterInfo {
             name: manifest.name.clone(),
             description: manifest.description.clone(),
@@ -85,9 +85,9 @@ fn described(manifest: &Manifest, blank: AdapterInfo) -> AdapterInfo {
             protocol: manifest.protocol.to_owned(),
             install_hint: manifest.install_hint(),
             login_hint: manifest.auth.login.clone(),
-            variables: [manifest.variables(), blank.variables].concat(),
-            modes: manifest.modes.iter().map(super::patch::Mode::info).collect(),
-            options: manifest.options.iter().map(super::patch::Setting::info).collect(),
+            variables: [manifest.variable_names(), blank.variables].concat(),
+            modes: manifest.modes.iter().map(super::patch::ManifestMode::to_info).collect(),
+            options: manifest.options.iter().map(super::patch::ManifestOption::to_info).collect(),
             capabilities: manifest.capabilities.clone(),
             ..blank
         },
@@ -96,7 +96,7 @@ fn described(manifest: &Manifest, blank: AdapterInfo) -> AdapterInfo {
     if manifest.protocol != "acp" {
         info.missing.push(format!("it speaks {:?}, and Wharf starts agents that speak \"acp\"", manifest.protocol));
     }
-    if info.installed && !manifest.auth.seems_done() {
+    if info.installed && !manifest.auth.has_login() {
         let login = manifest.auth.login.as_ref().map(|login| format!(" or run: {login}")).unwrap_or_default();
         info.missing.push(format!("no login was found: set {}{login}", manifest.auth.variables.join(" or ")));
     }
@@ -105,9 +105,9 @@ fn described(manifest: &Manifest, blank: AdapterInfo) -> AdapterInfo {
 }
 
 /// With the program, if it is there.
-fn found(mut info: AdapterInfo, env: &BTreeMap<String, String>) -> AdapterInfo {
+fn with_program_path(mut info: AdapterInfo, env: &BTreeMap<String, String>) -> AdapterInfo {
     let bin = info.command.first().cloned().unwrap_or_default();
-    info.bin_path = program::find(&bin, &search_path(env, &BTreeMap::new()));
+    info.bin_path = program::find_program(&bin, &search_path(env, &BTreeMap::new()));
     info.installed = info.bin_path.is_some();
     if !info.installed {
         info.missing.push(format!("there is no `{bin}` on the PATH"));
@@ -117,7 +117,7 @@ fn found(mut info: AdapterInfo, env: &BTreeMap<String, String>) -> AdapterInfo {
 
 impl ManifestAuth {
     /// Is there anything that looks like a login? A manifest that names nothing wants none.
-    fn seems_done(&self) -> bool {
+    fn has_login(&self) -> bool {
         let home = std::env::var_os("HOME").map(PathBuf::from).unwrap_or_default();
         let there = |path: &String| match path.strip_prefix("~/") {
             Some(below) => home.join(below).exists(),

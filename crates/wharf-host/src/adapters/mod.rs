@@ -27,7 +27,7 @@ use serde_json::Value;
 use wharf_core::Millis;
 
 pub use environment::is_always_passed;
-pub(crate) use environment::is_name;
+pub(crate) use environment::is_variable_name;
 pub use error::{AdapterError, ManifestError};
 pub use import::{ImportError, ImportReport, import_registry};
 pub use info::{AdapterInfo, AdapterSource, ModeInfo, OptionInfo};
@@ -40,9 +40,9 @@ use folder::FoundManifest;
 use manifest::Manifest;
 
 /// Longer than any agent that was seen took between its answer and its replay.
-const REPLAY_QUIET: std::time::Duration = std::time::Duration::from_millis(250);
+const DEFAULT_REPLAY_QUIET: std::time::Duration = std::time::Duration::from_millis(250);
 /// The agent that comes with Wharf.
-const DEMO: &str = "demo";
+const DEMO_AGENT: &str = "demo";
 
 /// An agent that could be started.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -69,7 +69,7 @@ pub struct Adapters<'a> {
 }
 
 /// Where an adapter was found.
-enum Entry {
+enum AdapterEntry {
     Command(AgentCommand),
     Manifest(Box<Manifest>, AdapterSource),
     Bad(ManifestError),
@@ -90,17 +90,17 @@ impl Adapters<'_> {
         mode: Option<&str>,
         options: &BTreeMap<String, Value>,
     ) -> Result<Launchable, AdapterError> {
-        match self.entry(slug) {
-            Some(Entry::Command(agent)) => self.configured(slug, agent, mode, options),
-            Some(Entry::Manifest(manifest, _)) => self.by_manifest(&manifest, mode, options),
-            Some(Entry::Bad(error)) => Err(error.into()),
-            None => Err(self.unknown(slug)),
+        match self.find_entry(slug) {
+            Some(AdapterEntry::Command(agent)) => self.launch_by_config(slug, agent, mode, options),
+            Some(AdapterEntry::Manifest(manifest, _)) => self.launch_by_manifest(&manifest, mode, options),
+            Some(AdapterEntry::Bad(error)) => Err(error.into()),
+            None => Err(self.unknown_agent(slug)),
         }
     }
 
     /// Returns the variables of a caller that the agent gets.
     pub fn passed_environment(&self, agent: &Launchable, given: &BTreeMap<String, String>) -> BTreeMap<String, String> {
-        environment::passed(given, &self.variable_names(agent))
+        environment::select_passed(given, &self.variable_names(agent))
     }
 
     /// The names of variables that callers are to send for this agent, besides those that every agent gets.
@@ -108,54 +108,54 @@ impl Adapters<'_> {
         agent.variables.iter().chain(&self.config.env_passthrough).cloned().collect()
     }
 
-    fn entry(&self, slug: &str) -> Option<Entry> {
-        if let Some(agent) = self.command(slug) {
-            return Some(Entry::Command(agent));
+    fn find_entry(&self, slug: &str) -> Option<AdapterEntry> {
+        if let Some(agent) = self.find_command(slug) {
+            return Some(AdapterEntry::Command(agent));
         }
         for dir in self.manifest_dirs() {
-            for found in folder::read(&dir) {
+            for found in folder::read_manifests(&dir) {
                 match found {
                     FoundManifest::Good(manifest) if manifest.id == slug => return Some(manifest_entry(manifest)),
                     // Not silently another one of that name.
-                    FoundManifest::Bad { folder, error } if folder == slug => return Some(Entry::Bad(error)),
+                    FoundManifest::Bad { folder, error } if folder == slug => return Some(AdapterEntry::Bad(error)),
                     FoundManifest::Good(_) | FoundManifest::Bad { .. } => {}
                 }
             }
         }
-        let built_in = built_in::all().iter().find(|manifest| manifest.id == slug)?;
-        Some(Entry::Manifest(Box::new(built_in.clone()), AdapterSource::BuiltIn))
+        let built_in = built_in::all_manifests().iter().find(|manifest| manifest.id == slug)?;
+        Some(AdapterEntry::Manifest(Box::new(built_in.clone()), AdapterSource::BuiltIn))
     }
 
     /// Every adapter, each name once, sorted.
-    fn entries(&self) -> BTreeMap<String, Entry> {
+    fn all_entries(&self) -> BTreeMap<String, AdapterEntry> {
         let mut entries = BTreeMap::new();
-        for name in self.config.agents.keys().map(String::as_str).chain([DEMO]) {
-            if let Some(agent) = self.command(name) {
-                entries.insert(name.to_owned(), Entry::Command(agent));
+        for name in self.config.agents.keys().map(String::as_str).chain([DEMO_AGENT]) {
+            if let Some(agent) = self.find_command(name) {
+                entries.insert(name.to_owned(), AdapterEntry::Command(agent));
             }
         }
-        for found in self.manifest_dirs().iter().flat_map(|dir| folder::read(dir)) {
+        for found in self.manifest_dirs().iter().flat_map(|dir| folder::read_manifests(dir)) {
             match found {
                 FoundManifest::Good(manifest) => {
                     entries.entry(manifest.id.clone()).or_insert_with(|| manifest_entry(manifest));
                 }
                 FoundManifest::Bad { folder, error } => {
-                    entries.entry(folder).or_insert(Entry::Bad(error));
+                    entries.entry(folder).or_insert(AdapterEntry::Bad(error));
                 }
             }
         }
-        for manifest in built_in::all() {
-            let built_in = || Entry::Manifest(Box::new(manifest.clone()), AdapterSource::BuiltIn);
+        for manifest in built_in::all_manifests() {
+            let built_in = || AdapterEntry::Manifest(Box::new(manifest.clone()), AdapterSource::BuiltIn);
             entries.entry(manifest.id.clone()).or_insert_with(built_in);
         }
         entries
     }
 
-    fn command(&self, name: &str) -> Option<AgentCommand> {
+    fn find_command(&self, name: &str) -> Option<AgentCommand> {
         if let Some(agent) = self.config.agents.get(name).filter(|agent| !agent.command.is_empty()) {
             return Some(agent.clone());
         }
-        (name == DEMO).then(|| {
+        (name == DEMO_AGENT).then(|| {
             let command = vec![self.config.program.display().to_string(), "demo-agent".to_owned()];
             let state = self.demo_state().display().to_string();
             let env = BTreeMap::from([("WHARF_DEMO_STATE".to_owned(), state)]);
@@ -174,16 +174,16 @@ impl Adapters<'_> {
         own.into_iter().chain(self.config.adapters.clone()).collect()
     }
 
-    fn configured(
+    fn launch_by_config(
         &self,
         slug: &str,
         agent: AgentCommand,
         mode: Option<&str>,
         options: &BTreeMap<String, Value>,
     ) -> Result<Launchable, AdapterError> {
-        let (adapter, sandbox) = (slug.to_owned(), self.sandbox(slug, None));
+        let (adapter, sandbox) = (slug.to_owned(), self.sandbox_settings(slug, None));
         if let Some(mode) = mode {
-            return Err(AdapterError::UnknownMode { adapter, mode: mode.to_owned(), known: patch::listed(&[]) });
+            return Err(AdapterError::UnknownMode { adapter, mode: mode.to_owned(), known: patch::join_or_none(&[]) });
         }
         if let Some(option) = options.keys().next() {
             let why = "there is none of that name; known: none".to_owned();
@@ -194,7 +194,7 @@ impl Adapters<'_> {
             command: agent.command,
             env: agent.env,
             queue: agent.queue,
-            replay_quiet: agent.replay_quiet.and_then(crate::config::Duration::to_std).unwrap_or(REPLAY_QUIET),
+            replay_quiet: agent.replay_quiet.and_then(crate::config::Duration::to_std).unwrap_or(DEFAULT_REPLAY_QUIET),
             variables: Vec::new(),
             comes_back: None,
             idle_limit: None,
@@ -203,7 +203,7 @@ impl Adapters<'_> {
         })
     }
 
-    fn by_manifest(
+    fn launch_by_manifest(
         &self,
         manifest: &Manifest,
         mode: Option<&str>,
@@ -213,31 +213,32 @@ impl Adapters<'_> {
             let (adapter, protocol) = (manifest.id.clone(), manifest.protocol.to_owned());
             return Err(AdapterError::Protocol { adapter, protocol });
         }
-        let patch::Patched { command, env } = manifest.patched(mode, options)?;
+        let patch::PatchedCommand { command, env } = manifest.patch_command(mode, options)?;
         Ok(Launchable {
             adapter: manifest.id.clone(),
             command,
             env,
             queue: QueueBy::default(),
-            replay_quiet: REPLAY_QUIET,
-            variables: manifest.variables(),
+            replay_quiet: DEFAULT_REPLAY_QUIET,
+            variables: manifest.variable_names(),
             comes_back: manifest.comes_back(),
             idle_limit: manifest.idle_limit,
             install: manifest.install_hint(),
-            sandbox: self.sandbox(&manifest.id, Some(&manifest.sandbox)),
+            sandbox: self.sandbox_settings(&manifest.id, Some(&manifest.sandbox)),
         })
     }
 
     /// Returns the sandbox settings of this adapter. Its own setting decides; without one, `[sandbox]` or its manifest
     /// can ask for the sandbox.
-    fn sandbox(&self, slug: &str, manifest: Option<&SandboxSettings>) -> SandboxSettings {
-        let general = manifest.map_or_else(|| self.config.sandbox.clone(), |stated| self.config.sandbox.with(stated));
+    fn sandbox_settings(&self, slug: &str, manifest: Option<&SandboxSettings>) -> SandboxSettings {
+        let general =
+            manifest.map_or_else(|| self.config.sandbox.clone(), |stated| self.config.sandbox.merged_with(stated));
         let Some(own) = self.config.agents.get(slug).map(|agent| &agent.sandbox) else { return general };
-        SandboxSettings { mode: own.mode.or(general.mode), ..general.with(own) }
+        SandboxSettings { mode: own.mode.or(general.mode), ..general.merged_with(own) }
     }
 
-    fn unknown(&self, slug: &str) -> AdapterError {
-        let entries = self.entries();
+    fn unknown_agent(&self, slug: &str) -> AdapterError {
+        let entries = self.all_entries();
         let known: Vec<&str> = entries.keys().map(String::as_str).collect();
         let hint = find_nearest(slug, &known).map(|near| format!("; did you mean {near:?}?")).unwrap_or_default();
         let name = slug.chars().take(100).collect();
@@ -245,9 +246,9 @@ impl Adapters<'_> {
     }
 }
 
-fn manifest_entry(manifest: Box<Manifest>) -> Entry {
+fn manifest_entry(manifest: Box<Manifest>) -> AdapterEntry {
     let source = if manifest.imported { AdapterSource::Registry } else { AdapterSource::Manifest };
-    Entry::Manifest(manifest, source)
+    AdapterEntry::Manifest(manifest, source)
 }
 
 impl Launchable {
@@ -258,7 +259,7 @@ impl Launchable {
         if bin.contains('/') && !bin.starts_with('/') {
             return Ok(PathBuf::from(bin));
         }
-        program::find(bin, &search_path(&self.env, env)).ok_or_else(|| AdapterError::NotInstalled {
+        program::find_program(bin, &search_path(&self.env, env)).ok_or_else(|| AdapterError::NotInstalled {
             adapter: self.adapter.clone(),
             bin: bin.to_owned(),
             install: self.install.clone(),

@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 
 /// The field and what is wrong with it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Wrong {
+pub(super) struct FieldError {
     pub(super) field: String,
     pub(super) why: String,
 }
@@ -18,97 +18,97 @@ pub(super) struct Node<'a> {
 }
 
 impl<'a> Node<'a> {
-    pub(super) fn root(value: &'a Value) -> Self {
+    pub(super) fn from_root(value: &'a Value) -> Self {
         Self { value, field: String::new() }
     }
 
-    pub(super) fn wrong(&self, why: impl Into<String>) -> Wrong {
+    pub(super) fn field_error(&self, why: impl Into<String>) -> FieldError {
         let field = if self.field.is_empty() { "front matter" } else { &self.field };
-        Wrong { field: field.to_owned(), why: why.into() }
+        FieldError { field: field.to_owned(), why: why.into() }
     }
 
     pub(super) fn value(&self) -> &'a Value {
         self.value
     }
 
-    fn below(&self, name: &str) -> String {
+    fn child_field(&self, name: &str) -> String {
         if self.field.is_empty() { name.to_owned() } else { format!("{}.{name}", self.field) }
     }
 
-    pub(super) fn object(&self) -> Result<&'a Map<String, Value>, Wrong> {
-        self.value.as_object().ok_or_else(|| self.wrong("must be a mapping"))
+    pub(super) fn read_object(&self) -> Result<&'a Map<String, Value>, FieldError> {
+        self.value.as_object().ok_or_else(|| self.field_error("must be a mapping"))
     }
 
     /// A member; one that is null counts as absent.
-    pub(super) fn get(&self, name: &str) -> Result<Option<Self>, Wrong> {
-        let value = self.object()?.get(name).filter(|value| !value.is_null());
-        Ok(value.map(|value| Self { value, field: self.below(name) }))
+    pub(super) fn get(&self, name: &str) -> Result<Option<Self>, FieldError> {
+        let value = self.read_object()?.get(name).filter(|value| !value.is_null());
+        Ok(value.map(|value| Self { value, field: self.child_field(name) }))
     }
 
-    pub(super) fn need(&self, name: &str) -> Result<Self, Wrong> {
-        self.get(name)?.ok_or_else(|| Wrong { field: self.below(name), why: "is missing".to_owned() })
+    pub(super) fn require_member(&self, name: &str) -> Result<Self, FieldError> {
+        self.get(name)?.ok_or_else(|| FieldError { field: self.child_field(name), why: "is missing".to_owned() })
     }
 
-    pub(super) fn text(&self) -> Result<String, Wrong> {
+    pub(super) fn read_text(&self) -> Result<String, FieldError> {
         match self.value {
-            Value::String(text) if text.contains('\0') => Err(self.wrong("must not hold a NUL")),
+            Value::String(text) if text.contains('\0') => Err(self.field_error("must not hold a NUL")),
             Value::String(text) => Ok(text.clone()),
             Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_) => {
-                Err(self.wrong("must be a string; put it into quotes"))
+                Err(self.field_error("must be a string; put it into quotes"))
             }
         }
     }
 
     /// A string of this shape.
-    pub(super) fn shaped(&self, shape: &str) -> Result<String, Wrong> {
-        let text = self.text()?;
+    pub(super) fn read_matching(&self, shape: &str) -> Result<String, FieldError> {
+        let text = self.read_text()?;
         let fits = Regex::new(shape).is_ok_and(|regex| regex.is_match(&text));
-        if fits { Ok(text) } else { Err(self.wrong(format!("{text:?} does not match {shape}"))) }
+        if fits { Ok(text) } else { Err(self.field_error(format!("{text:?} does not match {shape}"))) }
     }
 
-    pub(super) fn one_of(&self, words: &[&'static str]) -> Result<&'static str, Wrong> {
-        let text = self.text()?;
+    pub(super) fn one_of(&self, words: &[&'static str]) -> Result<&'static str, FieldError> {
+        let text = self.read_text()?;
         let found = words.iter().find(|word| **word == text);
-        found.copied().ok_or_else(|| self.wrong(format!("{text:?} is none of: {}", words.join(", "))))
+        found.copied().ok_or_else(|| self.field_error(format!("{text:?} is none of: {}", words.join(", "))))
     }
 
-    pub(super) fn boolean(&self) -> Result<bool, Wrong> {
-        self.value.as_bool().ok_or_else(|| self.wrong("must be true or false"))
+    pub(super) fn read_bool(&self) -> Result<bool, FieldError> {
+        self.value.as_bool().ok_or_else(|| self.field_error("must be true or false"))
     }
 
-    pub(super) fn integer(&self) -> Result<i64, Wrong> {
-        self.value.as_i64().ok_or_else(|| self.wrong("must be a whole number"))
+    pub(super) fn read_integer(&self) -> Result<i64, FieldError> {
+        self.value.as_i64().ok_or_else(|| self.field_error("must be a whole number"))
     }
 
-    pub(super) fn list(&self) -> Result<Vec<Self>, Wrong> {
-        let items = self.value.as_array().ok_or_else(|| self.wrong("must be a list"))?;
+    pub(super) fn read_list(&self) -> Result<Vec<Self>, FieldError> {
+        let items = self.value.as_array().ok_or_else(|| self.field_error("must be a list"))?;
         let item = |(at, value)| Self { value, field: format!("{}[{at}]", self.field) };
         Ok(items.iter().enumerate().map(item).collect())
     }
 
-    pub(super) fn texts(&self) -> Result<Vec<String>, Wrong> {
-        self.list()?.iter().map(Self::text).collect()
+    pub(super) fn read_texts(&self) -> Result<Vec<String>, FieldError> {
+        self.read_list()?.iter().map(Self::read_text).collect()
     }
 
     /// A mapping from variables' names to strings.
-    pub(super) fn variables(&self) -> Result<std::collections::BTreeMap<String, String>, Wrong> {
+    pub(super) fn read_variables(&self) -> Result<std::collections::BTreeMap<String, String>, FieldError> {
         let mut found = std::collections::BTreeMap::new();
-        for name in self.object()?.keys() {
-            let node = self.need(name)?;
-            if !super::environment::is_name(name) {
-                return Err(node.wrong("is not the name of an environment variable"));
+        for name in self.read_object()?.keys() {
+            let node = self.require_member(name)?;
+            if !super::environment::is_variable_name(name) {
+                return Err(node.field_error("is not the name of an environment variable"));
             }
-            found.insert(name.clone(), node.text()?);
+            found.insert(name.clone(), node.read_text()?);
         }
         Ok(found)
     }
 }
 
 /// Reads the member if it is present.
-pub(super) fn optional<'a, T>(
+pub(super) fn read_optional<'a, T>(
     node: &Node<'a>,
     name: &str,
-    read: impl FnOnce(&Node<'a>) -> Result<T, Wrong>,
-) -> Result<Option<T>, Wrong> {
+    read: impl FnOnce(&Node<'a>) -> Result<T, FieldError>,
+) -> Result<Option<T>, FieldError> {
     node.get(name)?.as_ref().map(read).transpose()
 }

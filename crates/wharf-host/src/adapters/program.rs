@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 /// The file that starting `name` would run, given this `PATH`.
-pub(super) fn find(name: &str, path: &OsStr) -> Option<PathBuf> {
+pub(super) fn find_program(name: &str, path: &OsStr) -> Option<PathBuf> {
     if name.contains('/') {
         return Some(PathBuf::from(name)).filter(|file| is_program(file));
     }
@@ -30,10 +30,10 @@ mod tests {
         std::fs::write(&second, "").unwrap();
         std::fs::set_permissions(&second, std::fs::Permissions::from_mode(0o755)).unwrap();
         let path = std::env::join_paths(dirs.iter().map(tempfile::TempDir::path)).unwrap();
-        assert_eq!(find("prog", &path), Some(second.clone()), "the first is no program");
-        assert_eq!(find(second.to_str().unwrap(), OsStr::new("")), Some(second));
-        assert_eq!(find(first.to_str().unwrap(), &path), None);
-        assert_eq!(find("other", &path), None);
-        assert_eq!(find("src", OsStr::new(":.:")), None);
+        assert_eq!(find_program("prog", &path), Some(second.clone()), "the first is no program");
+        assert_eq!(find_program(second.to_str().unwrap(), OsStr::new("")), Some(second));
+        assert_eq!(find_program(first.to_str().unwrap(), &path), None);
+        assert_eq!(find_program("other", &path), None);
+        assert_eq!(find_program("src", OsStr::new(":.:")), None);
     }
 }

@@ -4,31 +4,31 @@ use semver::{Version, VersionReq};
 
 /// Alternatives, each of which may hold.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Range(Vec<VersionReq>);
+pub(super) struct VersionRange(Vec<VersionReq>);
 
-impl Range {
+impl VersionRange {
     pub(super) fn parse(text: &str) -> Result<Self, String> {
         let wrong = |why: String| format!("{text:?} is not a version range: {why}");
-        let alternatives = text.split("||").map(|part| requirement(part).map_err(wrong));
+        let alternatives = text.split("||").map(|part| parse_requirement(part).map_err(wrong));
         Ok(Self(alternatives.collect::<Result<_, _>>()?))
     }
 
-    pub(super) fn holds(&self, version: &Version) -> bool {
+    pub(super) fn matches_version(&self, version: &Version) -> bool {
         self.0.iter().any(|alternative| alternative.matches(version))
     }
 }
 
-fn requirement(part: &str) -> Result<VersionReq, String> {
+fn parse_requirement(part: &str) -> Result<VersionReq, String> {
     let part = part.trim();
     let text = match part.split_once(" - ") {
         Some((from, to)) => format!(">={}, <={}", from.trim(), to.trim()),
-        None => comparators(part).join(", "),
+        None => split_comparators(part).join(", "),
     };
     VersionReq::parse(if text.is_empty() { "*" } else { &text }).map_err(|error| error.to_string())
 }
 
 /// `>= 1.2 <2` as npm writes it; a bare version is exactly that one there.
-fn comparators(part: &str) -> Vec<String> {
+fn split_comparators(part: &str) -> Vec<String> {
     let mut found: Vec<String> = Vec::new();
     for word in part.split([' ', ',']).filter(|word| !word.is_empty()) {
         match found.last_mut() {
@@ -43,7 +43,7 @@ fn comparators(part: &str) -> Vec<String> {
 }
 
 /// A version as programs print it: `v1.2`, `1.2.3-beta`, `2026.01.5`.
-pub(super) fn lenient(text: &str) -> Option<Version> {
+pub(super) fn parse_leniently(text: &str) -> Option<Version> {
     let text = text.trim().trim_start_matches('v');
     let (numbers, rest) = text.split_at(text.find(|c: char| c != '.' && !c.is_ascii_digit()).unwrap_or(text.len()));
     let mut parts: Vec<u64> =
@@ -63,7 +63,9 @@ mod tests {
 
     #[test]
     fn ranges_are_read_as_npm_reads_them() {
-        let holds = |range: &str, version: &str| Range::parse(range).unwrap().holds(&lenient(version).unwrap());
+        let holds = |range: &str, version: &str| {
+            VersionRange::parse(range).unwrap().matches_version(&parse_leniently(version).unwrap())
+        };
         for (range, version) in [
             (">=1.2 <2", "1.9.9"),
             (">= 1.2.0 < 2", "1.2.0"),
@@ -83,14 +85,14 @@ mod tests {
         {
             assert!(!holds(range, version), "{range} {version}");
         }
-        assert!(Range::parse("soon").unwrap_err().contains("\"soon\""));
+        assert!(VersionRange::parse("soon").unwrap_err().contains("\"soon\""));
     }
 
     #[test]
     fn versions_are_read_as_programs_print_them() {
-        assert_eq!(lenient("v1.2"), Some(Version::new(1, 2, 0)));
-        assert_eq!(lenient(" 2026.01.05 "), Some(Version::new(2026, 1, 5)));
-        assert_eq!(lenient("1.2.3-beta.1").unwrap().to_string(), "1.2.3-beta.1");
-        assert_eq!(lenient("none"), None);
+        assert_eq!(parse_leniently("v1.2"), Some(Version::new(1, 2, 0)));
+        assert_eq!(parse_leniently(" 2026.01.05 "), Some(Version::new(2026, 1, 5)));
+        assert_eq!(parse_leniently("1.2.3-beta.1").unwrap().to_string(), "1.2.3-beta.1");
+        assert_eq!(parse_leniently("none"), None);
     }
 }

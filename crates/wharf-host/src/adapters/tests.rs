@@ -50,7 +50,7 @@ fn options(given: Value) -> BTreeMap<String, Value> {
 }
 
 fn patched(mode: Option<&str>, given: Value) -> Result<(Vec<String>, BTreeMap<String, String>), String> {
-    let patched = parse(GOOD).unwrap().patched(mode, &options(given)).map_err(|error| error.to_string())?;
+    let patched = parse(GOOD).unwrap().patch_command(mode, &options(given)).map_err(|error| error.to_string())?;
     Ok((patched.command, patched.env))
 }
 
@@ -179,7 +179,7 @@ fn a_default_or_a_false_adds_nothing() {
 }
 
 #[test]
-fn what_a_manifest_does_not_offer_is_refused() {
+fn options_that_a_manifest_lacks_are_refused() {
     let wrong = [
         (json!({ "turns": 0 }), "\"turns\": takes 1 or more"),
         (json!({ "turns": 10 }), "\"turns\": takes 9 or less"),

@@ -5,11 +5,11 @@ use std::time::Duration;
 use regex_lite::Regex;
 
 use super::info::AdapterInfo;
-use super::node::{Node, Wrong, optional};
-use super::range::{Range, lenient};
+use super::node::{FieldError, Node, read_optional};
+use super::range::{VersionRange, parse_leniently};
 
 /// Where a manifest states no limit.
-const TIMEOUT: u64 = 5_000;
+const DEFAULT_TIMEOUT_MILLIS: u64 = 5_000;
 
 /// How to ask the program for its version.
 #[derive(Clone, Debug)]
@@ -17,29 +17,31 @@ pub(crate) struct VersionCheck {
     pub(crate) command: Vec<String>,
     /// Its first group is the version.
     parse: Regex,
-    range: Range,
+    range: VersionRange,
     range_text: String,
     timeout_ms: u64,
 }
 
 impl VersionCheck {
-    pub(super) fn read(node: &Node<'_>) -> Result<Self, Wrong> {
-        let (cmd, parse, range) = (node.need("cmd")?, node.need("parse")?, node.need("range")?);
-        let command = shell_words::split(&cmd.text()?).map_err(|_| cmd.wrong("has a quote that is not closed"))?;
+    pub(super) fn from_node(node: &Node<'_>) -> Result<Self, FieldError> {
+        let (cmd, parse, range) =
+            (node.require_member("cmd")?, node.require_member("parse")?, node.require_member("range")?);
+        let command =
+            shell_words::split(&cmd.read_text()?).map_err(|_| cmd.field_error("has a quote that is not closed"))?;
         if command.is_empty() {
-            return Err(cmd.wrong("is empty"));
+            return Err(cmd.field_error("is empty"));
         }
-        let regex = Regex::new(&parse.text()?).map_err(|error| parse.wrong(error.to_string()))?;
+        let regex = Regex::new(&parse.read_text()?).map_err(|error| parse.field_error(error.to_string()))?;
         if regex.captures_len() < 2 {
-            return Err(parse.wrong("must have a group, in ( ), for the version"));
+            return Err(parse.field_error("must have a group, in ( ), for the version"));
         }
-        let timeout = optional(node, "timeout_ms", |limit| match u64::try_from(limit.integer()?) {
+        let timeout = read_optional(node, "timeout_ms", |limit| match u64::try_from(limit.read_integer()?) {
             Ok(millis @ 100..) => Ok(millis),
-            Ok(_) | Err(_) => Err(limit.wrong("must be 100 or more")),
+            Ok(_) | Err(_) => Err(limit.field_error("must be 100 or more")),
         })?;
-        let range_text = range.text()?;
-        let range = Range::parse(&range_text).map_err(|why| range.wrong(why))?;
-        Ok(Self { command, parse: regex, range, range_text, timeout_ms: timeout.unwrap_or(TIMEOUT) })
+        let range_text = range.read_text()?;
+        let range = VersionRange::parse(&range_text).map_err(|why| range.field_error(why))?;
+        Ok(Self { command, parse: regex, range, range_text, timeout_ms: timeout.unwrap_or(DEFAULT_TIMEOUT_MILLIS) })
     }
 
     pub(crate) fn timeout(&self) -> Duration {
@@ -54,7 +56,7 @@ impl VersionCheck {
             info.missing.push(format!("its version is not known: {why}"));
             return;
         };
-        let fits = lenient(&told).map(|version| self.range.holds(&version));
+        let fits = parse_leniently(&told).map(|version| self.range.matches_version(&version));
         if fits == Some(false) {
             info.missing.push(format!("its version {told} is out of the range {:?}; it may not work", self.range_text));
         }

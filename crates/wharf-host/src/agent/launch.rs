@@ -21,7 +21,7 @@ use super::process_table::TAG_VARIABLE;
 use super::stderr::StderrTail;
 use super::{open_files_limit, outbox::Outbox};
 use crate::frame::FrameReader;
-use crate::sandbox::{CARRIED, SandboxProfile};
+use crate::sandbox::{CARRIED_PREFIX, SandboxProfile};
 
 /// All that is needed to start an agent.
 #[derive(Clone, Debug)]
@@ -136,7 +136,7 @@ impl Launch {
         let mut command = Command::new(&self.program);
         command.args(args);
         match &self.sandbox {
-            Some(_) => command.envs(self.env.iter().map(|(name, value)| (format!("{CARRIED}{name}"), value))),
+            Some(_) => command.envs(self.env.iter().map(|(name, value)| (format!("{CARRIED_PREFIX}{name}"), value))),
             None => command.envs(&self.env),
         };
         command.env(TAG_VARIABLE, &self.tag).current_dir(&self.cwd);

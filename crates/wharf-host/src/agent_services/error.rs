@@ -38,7 +38,7 @@ impl ServiceError {
     }
 
     /// `what` is the deed that failed, as in "read".
-    pub(super) fn io(what: &str, path: &Path, error: impl Into<std::io::Error>) -> Self {
+    pub(super) fn from_io(what: &str, path: &Path, error: impl Into<std::io::Error>) -> Self {
         let error: std::io::Error = error.into();
         match Errno::from_io_error(&error) {
             Some(Errno::NOENT) => Self::NotFound(path.to_owned()),
@@ -59,7 +59,7 @@ impl ServiceError {
     /// The `data` of the JSON-RPC error.
     pub(crate) fn data(&self) -> Option<Value> {
         match self {
-            Self::NotFound(path) => Some(json!({ "uri": uri(path) })),
+            Self::NotFound(path) => Some(json!({ "uri": to_file_uri(path) })),
             Self::NoTerminal(id) => Some(json!({ "terminalId": id })),
             Self::Outsiders { data, .. } => data.clone(),
             Self::Method(_)
@@ -73,7 +73,7 @@ impl ServiceError {
     }
 }
 
-fn uri(path: &Path) -> String {
+fn to_file_uri(path: &Path) -> String {
     let mut uri = "file://".to_owned();
     for byte in path.as_os_str().as_encoded_bytes() {
         match byte {

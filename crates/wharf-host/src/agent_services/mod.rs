@@ -55,7 +55,7 @@ impl FilesAndTerminals {
     async fn serve_file(&self, method: &str, frame: &[u8]) -> Result<String, ServiceError> {
         let request = FileRequest::parse(method, frame)?;
         let (roots, max_bytes) = (Arc::clone(&self.roots), self.max_bytes);
-        match blocking(move || request.carry_out(&roots, max_bytes)).await {
+        match run_blocking(move || request.carry_out(&roots, max_bytes)).await {
             Err(ServiceError::Outside { .. }) => self.outside.serve(method, frame).await,
             served => served,
         }
@@ -88,29 +88,29 @@ pub(crate) async fn answer_request(
         "fs/read_text_file" => Ok(json!({ "content": tools.serve_file(method, frame).await? })),
         "fs/write_text_file" => tools.serve_file(method, frame).await.map(|_| json!({})),
         "terminal/create" => {
-            let id = terminals.create(params::<Create>(frame)?.into()).await?;
+            let id = terminals.create(parse_params::<CreateParams>(frame)?.into()).await?;
             Ok(json!({ "terminalId": id }))
         }
         "terminal/output" => {
-            let shown = terminals.output(&terminal(frame)?)?;
-            let exit = shown.exit.as_ref().map(status);
+            let shown = terminals.output(&parse_terminal_id(frame)?)?;
+            let exit = shown.exit.as_ref().map(exit_status);
             Ok(json!({ "output": shown.output, "truncated": shown.truncated, "exitStatus": exit }))
         }
-        "terminal/wait_for_exit" => Ok(status(&terminals.wait_for_exit(&terminal(frame)?).await?)),
-        "terminal/kill" => terminals.kill(&terminal(frame)?).map(|()| json!({})),
-        "terminal/release" => terminals.release(&terminal(frame)?).map(|()| json!({})),
+        "terminal/wait_for_exit" => Ok(exit_status(&terminals.wait_for_exit(&parse_terminal_id(frame)?).await?)),
+        "terminal/kill" => terminals.kill(&parse_terminal_id(frame)?).map(|()| json!({})),
+        "terminal/release" => terminals.release(&parse_terminal_id(frame)?).map(|()| json!({})),
         other => Err(ServiceError::Method(other.to_owned())),
     }
 }
 
-async fn blocking<T: Send + 'static>(
+async fn run_blocking<T: Send + 'static>(
     run: impl FnOnce() -> Result<T, ServiceError> + Send + 'static,
 ) -> Result<T, ServiceError> {
     tokio::task::spawn_blocking(run).await.unwrap_or_else(|error| Err(ServiceError::Failed(error.to_string())))
 }
 
 #[derive(serde::Deserialize)]
-struct Request<P> {
+struct RequestParams<P> {
     params: P,
 }
 
@@ -123,8 +123,8 @@ enum FileRequest {
 impl FileRequest {
     fn parse(method: &str, frame: &[u8]) -> Result<Self, ServiceError> {
         match method {
-            "fs/read_text_file" => params(frame).map(Self::Read),
-            "fs/write_text_file" => params(frame).map(Self::Write),
+            "fs/read_text_file" => parse_params(frame).map(Self::Read),
+            "fs/write_text_file" => parse_params(frame).map(Self::Write),
             other => Err(ServiceError::Method(other.to_owned())),
         }
     }
@@ -132,8 +132,8 @@ impl FileRequest {
     /// Returns the text that was read; of a write the empty text.
     fn carry_out(self, roots: &Roots, max_bytes: usize) -> Result<String, ServiceError> {
         match self {
-            Self::Read(Read { path, line, limit }) => files::read(roots, &path, line, limit, max_bytes),
-            Self::Write(Write { path, content }) => files::write(roots, &path, &content).map(|()| String::new()),
+            Self::Read(Read { path, line, limit }) => files::read_text(roots, &path, line, limit, max_bytes),
+            Self::Write(Write { path, content }) => files::write_text(roots, &path, &content).map(|()| String::new()),
         }
     }
 }
@@ -141,9 +141,9 @@ impl FileRequest {
 #[derive(serde::Deserialize)]
 struct Read {
     path: PathBuf,
-    #[serde(default, deserialize_with = "lenient")]
+    #[serde(default, deserialize_with = "deserialize_leniently")]
     line: Option<u32>,
-    #[serde(default, deserialize_with = "lenient")]
+    #[serde(default, deserialize_with = "deserialize_leniently")]
     limit: Option<u32>,
 }
 
@@ -155,26 +155,26 @@ struct Write {
 
 #[derive(serde::Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Create {
+struct CreateParams {
     command: String,
-    #[serde(default, deserialize_with = "lenient")]
+    #[serde(default, deserialize_with = "deserialize_leniently")]
     args: Vec<Value>,
-    #[serde(default, deserialize_with = "lenient")]
+    #[serde(default, deserialize_with = "deserialize_leniently")]
     env: Vec<Value>,
-    #[serde(default, deserialize_with = "lenient")]
+    #[serde(default, deserialize_with = "deserialize_leniently")]
     cwd: Option<PathBuf>,
-    #[serde(default, deserialize_with = "lenient")]
+    #[serde(default, deserialize_with = "deserialize_leniently")]
     output_byte_limit: Option<u64>,
 }
 
 #[derive(serde::Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Terminal {
+struct TerminalParams {
     terminal_id: String,
 }
 
-impl From<Create> for TerminalSpec {
-    fn from(create: Create) -> Self {
+impl From<CreateParams> for TerminalSpec {
+    fn from(create: CreateParams) -> Self {
         let variable = |value: &Value| Some((value["name"].as_str()?.to_owned(), value["value"].as_str()?.to_owned()));
         Self {
             command: create.command,
@@ -186,21 +186,21 @@ impl From<Create> for TerminalSpec {
     }
 }
 
-fn params<P: DeserializeOwned>(frame: &[u8]) -> Result<P, ServiceError> {
-    let request = crate::frame::peek::<Request<P>>(frame);
+fn parse_params<P: DeserializeOwned>(frame: &[u8]) -> Result<P, ServiceError> {
+    let request = crate::frame::peek::<RequestParams<P>>(frame);
     request.map(|request| request.params).map_err(|error| ServiceError::Params(error.to_string()))
 }
 
-fn terminal(frame: &[u8]) -> Result<String, ServiceError> {
-    params::<Terminal>(frame).map(|terminal| terminal.terminal_id)
+fn parse_terminal_id(frame: &[u8]) -> Result<String, ServiceError> {
+    parse_params::<TerminalParams>(frame).map(|terminal| terminal.terminal_id)
 }
 
 /// The schema says of these fields that a bad value counts as none.
-fn lenient<'de, D: Deserializer<'de>, T: DeserializeOwned + Default>(from: D) -> Result<T, D::Error> {
+fn deserialize_leniently<'de, D: Deserializer<'de>, T: DeserializeOwned + Default>(from: D) -> Result<T, D::Error> {
     Ok(wharf_json::read(wharf_json::Json::deserialize(from)?).unwrap_or_default())
 }
 
-fn status(exit: &AgentExit) -> Value {
+fn exit_status(exit: &AgentExit) -> Value {
     json!({ "exitCode": exit.code, "signal": exit.signal.map(signal_name) })
 }
 

@@ -31,7 +31,7 @@ impl TerminalBuffer {
             part = &part[inside..];
         }
         if !ended {
-            part = &part[..part.len() - unfinished(part)];
+            part = &part[..part.len() - count_unfinished_bytes(part)];
         }
         let mut text = String::from_utf8_lossy(part).into_owned();
         // Replacement characters are longer than the invalid bytes that they stand for.
@@ -43,7 +43,7 @@ impl TerminalBuffer {
 }
 
 /// How many bytes at the end begin a character that goes on.
-fn unfinished(bytes: &[u8]) -> usize {
+fn count_unfinished_bytes(bytes: &[u8]) -> usize {
     let width = |lead: u8| match lead {
         0xc2..=0xdf => 2,
         0xe0..=0xef => 3,
@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_text_does_not_outgrow_the_limit() {
+    fn invalid_text_does_not_outgrow_the_limit() {
         let (text, truncated) = text(8, &[&[0xff; 8]], true);
         assert_eq!((text.as_str(), truncated), ("\u{fffd}\u{fffd}", true));
     }

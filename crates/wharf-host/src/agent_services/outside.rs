@@ -19,9 +19,9 @@ use wharf_core::FailureText;
 use super::{FileRequest, Roots, ServiceError};
 use crate::agent::Launch;
 
-const VERB: &str = "__files";
-const DONE: u8 = b'+';
-const FAILED: u8 = b'-';
+const FILES_VERB: &str = "__files";
+const DONE_BYTE: u8 = b'+';
+const FAILED_BYTE: u8 = b'-';
 /// A file may be on a slow disk or network; a process that takes longer hangs.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
 /// Room for an error: its message names the path, which may be escaped.
@@ -61,7 +61,7 @@ impl OutsideFiles {
     pub(super) async fn serve(&self, method: &str, frame: &[u8]) -> Result<String, ServiceError> {
         let mut closed = self.closed.subscribe();
         let answer = tokio::select! {
-            answer = tokio::time::timeout(ANSWER_TIMEOUT, self.ask(method, frame)) => answer,
+            answer = tokio::time::timeout(ANSWER_TIMEOUT, self.ask_process(method, frame)) => answer,
             _ = closed.wait_for(|closed| *closed) => {
                 return Err(ServiceError::Failed("the agent is ending; no file is read or written".to_owned()));
             }
@@ -73,10 +73,10 @@ impl OutsideFiles {
     }
 
     /// Starts a process, hands it the request and waits for its answer. Dropping this ends the process.
-    async fn ask(&self, method: &str, frame: &[u8]) -> Result<Vec<u8>, ServiceError> {
+    async fn ask_process(&self, method: &str, frame: &[u8]) -> Result<Vec<u8>, ServiceError> {
         let mut launch = self.launch.clone();
         let program = launch.program.to_string_lossy().into_owned();
-        launch.command = [&program, VERB, &self.agent.to_string(), method, &self.max_bytes.to_string()]
+        launch.command = [&program, FILES_VERB, &self.agent.to_string(), method, &self.max_bytes.to_string()]
             .map(ToOwned::to_owned)
             .to_vec();
         // A tag that begins with the agent's: a sweep after the agent finds this process too.
@@ -98,7 +98,7 @@ impl OutsideFiles {
     }
 
     fn read_answer(&self, mut answer: Vec<u8>) -> Result<String, ServiceError> {
-        let done = answer.remove(0) == DONE;
+        let done = answer.remove(0) == DONE_BYTE;
         let odd = || ServiceError::Failed("the process that serves files answered in an unknown way".to_owned());
         if done {
             return String::from_utf8(answer).map_err(|_| odd());
@@ -118,10 +118,10 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         return ExitCode::from(64);
     };
     let answer = match serve_request(agent, &method, max_bytes) {
-        Ok(text) => [&[DONE], text.as_bytes()].concat(),
+        Ok(text) => [&[DONE_BYTE], text.as_bytes()].concat(),
         Err(error) => {
             let failure = Failure { code: error.code(), message: error.to_string(), data: error.data() };
-            [&[FAILED], serde_json::to_string(&failure).unwrap_or_default().as_bytes()].concat()
+            [&[FAILED_BYTE], serde_json::to_string(&failure).unwrap_or_default().as_bytes()].concat()
         }
     };
     match std::io::stdout().write_all(&answer) {

@@ -16,13 +16,13 @@ use super::ServiceError;
 use crate::sandbox::SandboxProfile;
 
 /// As many links as Linux follows in one path.
-const MOST_LINKS: usize = 40;
+const MAX_LINKS: usize = 40;
 
 /// To stand on a directory; on Linux this needs no right to list it.
 #[cfg(target_os = "linux")]
-const STAND: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
+const DIRECTORY_FLAGS: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 #[cfg(not(target_os = "linux"))]
-const STAND: OFlags = OFlags::DIRECTORY.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
+const DIRECTORY_FLAGS: OFlags = OFlags::DIRECTORY.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
 /// The directories that a session works in; the first is its cwd.
 #[derive(Debug)]
@@ -52,7 +52,7 @@ pub(super) struct FileLocation {
 }
 
 /// On the way: the directories entered so far, and the names ahead.
-struct Walk<'a> {
+struct PathWalk<'a> {
     root: &'a Root,
     start: OwnedFd,
     entered: Vec<(OsString, OwnedFd)>,
@@ -63,7 +63,7 @@ impl Roots {
     pub(crate) fn new(cwd: PathBuf, additional: Vec<PathBuf>) -> Self {
         let root = |path: PathBuf| {
             let given = without_dots(&path);
-            Root { real: real(&given), given }
+            Root { real: resolve_links(&given), given }
         };
         Self { all: std::iter::once(cwd).chain(additional).map(root).collect(), sandbox: None, process: None }
     }
@@ -87,60 +87,60 @@ impl Roots {
         if !path.is_absolute() {
             return Err(ServiceError::unfit(path, "is not an absolute path"));
         }
-        let place = self.walk(path, write)?;
-        self.allow(path, &place.path, write)?;
+        let place = self.walk_path(path, write)?;
+        self.check_sandbox(path, &place.path, write)?;
         Ok(place)
     }
 
-    fn allow(&self, path: &Path, real: &Path, write: bool) -> Result<(), ServiceError> {
+    fn check_sandbox(&self, path: &Path, real: &Path, write: bool) -> Result<(), ServiceError> {
         let allows =
             |sandbox: &SandboxProfile| if write { sandbox.allows_write(real) } else { sandbox.allows_read(real) };
         let allowed = self.sandbox.as_ref().is_none_or(allows);
         allowed.then_some(()).ok_or_else(|| ServiceError::Confined(path.to_owned()))
     }
 
-    fn walk(&self, path: &Path, write: bool) -> Result<FileLocation, ServiceError> {
-        let mut walk = self.enter(path, path, write)?;
+    fn walk_path(&self, path: &Path, write: bool) -> Result<FileLocation, ServiceError> {
+        let mut walk = self.enter_root(path, path, write)?;
         let mut links = 0;
         while let Some(name) = walk.ahead.pop_front() {
             if name == ".." {
                 if walk.entered.pop().is_none() {
                     // Out of this root, perhaps into the next.
-                    walk = self.enter(path, &walk.root.real.join("..").join(walk.rest()), write)?;
+                    walk = self.enter_root(path, &walk.root.real.join("..").join(walk.remaining_path()), write)?;
                 }
                 continue;
             }
-            match rustix::fs::readlinkat(walk.dir(), &name, Vec::new()) {
+            match rustix::fs::readlinkat(walk.current_dir(), &name, Vec::new()) {
                 Ok(target) => {
                     links += 1;
-                    if links > MOST_LINKS {
+                    if links > MAX_LINKS {
                         return Err(ServiceError::unfit(path, "goes through too many symlinks"));
                     }
                     let target = PathBuf::from(OsString::from_vec(target.into_bytes()));
                     let target = self.own_process(&walk, &name).unwrap_or(target);
                     if target.is_absolute() {
-                        walk = self.enter(path, &target.join(walk.rest()), write)?;
+                        walk = self.enter_root(path, &target.join(walk.remaining_path()), write)?;
                     } else {
-                        names(&target).rev().for_each(|name| walk.ahead.push_front(name.to_owned()));
+                        path_names(&target).rev().for_each(|name| walk.ahead.push_front(name.to_owned()));
                     }
                 }
                 // No link. The last name may also be missing: that is for the caller to say.
-                Err(Errno::INVAL | Errno::NOENT) if walk.ahead.is_empty() => return Ok(walk.arrive(name)),
+                Err(Errno::INVAL | Errno::NOENT) if walk.ahead.is_empty() => return Ok(walk.into_location(name)),
                 Err(Errno::NOENT) if write => {
-                    match rustix::fs::mkdirat(walk.dir(), &name, Mode::from_raw_mode(0o777)) {
-                        Ok(()) | Err(Errno::EXIST) => walk.step(path, name)?,
-                        Err(error) => return Err(ServiceError::io("make the directories of", path, error)),
+                    match rustix::fs::mkdirat(walk.current_dir(), &name, Mode::from_raw_mode(0o777)) {
+                        Ok(()) | Err(Errno::EXIST) => walk.enter_directory(path, name)?,
+                        Err(error) => return Err(ServiceError::from_io("make the directories of", path, error)),
                     }
                 }
-                Err(Errno::INVAL) => walk.step(path, name)?,
-                Err(error) => return Err(ServiceError::io("reach", path, error)),
+                Err(Errno::INVAL) => walk.enter_directory(path, name)?,
+                Err(error) => return Err(ServiceError::from_io("reach", path, error)),
             }
         }
-        Ok(walk.arrive(".".into()))
+        Ok(walk.into_location(".".into()))
     }
 
     /// Returns where `/proc/self` and `/proc/thread-self` lead, if `name` in the directory of the walk is one of them.
-    fn own_process(&self, walk: &Walk<'_>, name: &OsStr) -> Option<PathBuf> {
+    fn own_process(&self, walk: &PathWalk<'_>, name: &OsStr) -> Option<PathBuf> {
         let process = self.process?;
         let is_in_proc = walk.root.real == Path::new("/") && matches!(&walk.entered[..], [(dir, _)] if dir == "proc");
         match name.to_str().filter(|_| is_in_proc)? {
@@ -151,39 +151,39 @@ impl Roots {
     }
 
     /// Stands on the root that holds `to`, the innermost if several do.
-    fn enter(&self, path: &Path, to: &Path, write: bool) -> Result<Walk<'_>, ServiceError> {
+    fn enter_root(&self, path: &Path, to: &Path, write: bool) -> Result<PathWalk<'_>, ServiceError> {
         let to = without_dots(to);
         let spellings = self.all.iter().flat_map(|root| [(root, &root.given), (root, &root.real)]);
         let held = spellings.filter_map(|(root, spelling)| Some((root, to.strip_prefix(spelling).ok()?)));
         let Some((root, rest)) = held.min_by_key(|(_, rest)| rest.components().count()) else {
             return Err(ServiceError::Outside { path: path.to_owned(), to });
         };
-        self.allow(path, &root.real, write)?;
-        let mut start = rustix::fs::openat(CWD, "/", STAND, Mode::empty());
-        for name in names(&root.real) {
-            start = start.and_then(|dir| rustix::fs::openat(&dir, name, STAND, Mode::empty()));
+        self.check_sandbox(path, &root.real, write)?;
+        let mut start = rustix::fs::openat(CWD, "/", DIRECTORY_FLAGS, Mode::empty());
+        for name in path_names(&root.real) {
+            start = start.and_then(|dir| rustix::fs::openat(&dir, name, DIRECTORY_FLAGS, Mode::empty()));
         }
-        let start = start.map_err(|error| ServiceError::io("enter", &root.given, error))?;
-        Ok(Walk { root, start, entered: Vec::new(), ahead: names(rest).map(OsStr::to_owned).collect() })
+        let start = start.map_err(|error| ServiceError::from_io("enter", &root.given, error))?;
+        Ok(PathWalk { root, start, entered: Vec::new(), ahead: path_names(rest).map(OsStr::to_owned).collect() })
     }
 }
 
-impl Walk<'_> {
-    fn dir(&self) -> &OwnedFd {
+impl PathWalk<'_> {
+    fn current_dir(&self) -> &OwnedFd {
         self.entered.last().map_or(&self.start, |(_, dir)| dir)
     }
 
-    fn rest(&self) -> PathBuf {
+    fn remaining_path(&self) -> PathBuf {
         self.ahead.iter().collect()
     }
 
-    fn step(&mut self, path: &Path, name: OsString) -> Result<(), ServiceError> {
-        let dir = rustix::fs::openat(self.dir(), &name, STAND, Mode::empty());
-        self.entered.push((name, dir.map_err(|error| ServiceError::io("reach", path, error))?));
+    fn enter_directory(&mut self, path: &Path, name: OsString) -> Result<(), ServiceError> {
+        let dir = rustix::fs::openat(self.current_dir(), &name, DIRECTORY_FLAGS, Mode::empty());
+        self.entered.push((name, dir.map_err(|error| ServiceError::from_io("reach", path, error))?));
         Ok(())
     }
 
-    fn arrive(mut self, name: OsString) -> FileLocation {
+    fn into_location(mut self, name: OsString) -> FileLocation {
         let mut real = self.root.real.clone();
         real.extend(self.entered.iter().map(|(name, _)| name));
         if name != "." {
@@ -202,7 +202,7 @@ impl FileLocation {
 }
 
 /// The names of a path and its `..`; roots and `.` are left out.
-fn names(path: &Path) -> impl DoubleEndedIterator<Item = &OsStr> {
+fn path_names(path: &Path) -> impl DoubleEndedIterator<Item = &OsStr> {
     path.components()
         .filter(|part| matches!(part, Component::Normal(_) | Component::ParentDir))
         .map(Component::as_os_str)
@@ -211,7 +211,7 @@ fn names(path: &Path) -> impl DoubleEndedIterator<Item = &OsStr> {
 /// Takes `.` and `..` out by the text alone.
 fn without_dots(path: &Path) -> PathBuf {
     let mut out = PathBuf::from("/");
-    for name in names(path) {
+    for name in path_names(path) {
         if name == ".." {
             out.pop();
         } else {
@@ -222,7 +222,7 @@ fn without_dots(path: &Path) -> PathBuf {
 }
 
 /// The path without symlinks, as far as it exists.
-fn real(path: &Path) -> PathBuf {
+fn resolve_links(path: &Path) -> PathBuf {
     let found =
         path.ancestors().find_map(|above| Some(above.canonicalize().ok()?.join(path.strip_prefix(above).ok()?)));
     found.map_or_else(|| path.to_owned(), |real| without_dots(&real))

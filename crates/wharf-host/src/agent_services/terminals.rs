@@ -20,12 +20,12 @@ use crate::limits::{CountLimit, CountPermit};
 /// Terminals of one session, released ones that are still ending included: many more than agents use, few enough to
 /// hold all their output.
 const MAX_TERMINALS: usize = 64;
-/// TerminalBuffer kept if the agent does not say, and the most it may ask for: escaped as JSON it still fits a frame.
-const OUTPUT: usize = 1 << 20;
-const MOST_OUTPUT: usize = 4 << 20;
+/// Output kept if the agent does not say, and the most it may ask for: escaped as JSON it still fits a frame.
+const DEFAULT_OUTPUT_BYTES: usize = 1 << 20;
+const MAX_OUTPUT_BYTES: usize = 4 << 20;
 /// One read; and how often a pipe is read after the end. A pipe holds 1 MiB at most.
-const CHUNK: usize = 16 << 10;
-const LAST_READS: usize = (1 << 20) / CHUNK;
+const READ_CHUNK_BYTES: usize = 16 << 10;
+const MAX_LAST_READS: usize = (1 << 20) / READ_CHUNK_BYTES;
 
 /// The command of a new terminal.
 #[derive(Clone, Debug, Default)]
@@ -80,7 +80,8 @@ impl Terminals {
     pub(crate) async fn create(&self, spec: TerminalSpec) -> Result<String, ServiceError> {
         let permit = Arc::new(self.limit.try_acquire().ok_or(ServiceError::Full(MAX_TERMINALS))?);
         let id = format!("term_{}", crate::ids::random_text(16));
-        let limit = spec.output_limit.map_or(OUTPUT, |limit| usize::try_from(limit).unwrap_or(MOST_OUTPUT));
+        let limit =
+            spec.output_limit.map_or(DEFAULT_OUTPUT_BYTES, |limit| usize::try_from(limit).unwrap_or(MAX_OUTPUT_BYTES));
         let launch = self.launch(&id, spec)?;
         let (pipe, write) = std::io::pipe()
             .and_then(|(read, write)| Ok((pipe::Receiver::from_owned_fd(read.into())?, write)))
@@ -88,11 +89,11 @@ impl Terminals {
         let process = launch.run_into(write.into()).await.map_err(ServiceError::Failed)?;
         let (end, ends) = mpsc::channel(1);
         let (report, exit) = watch::channel(None);
-        let output = Arc::new(Mutex::new(TerminalBuffer::new(limit.min(MOST_OUTPUT))));
+        let output = Arc::new(Mutex::new(TerminalBuffer::new(limit.min(MAX_OUTPUT_BYTES))));
         let terminal =
             Terminal { shim: process.shim_pid(), end, exit, output: Arc::clone(&output), _permit: Arc::clone(&permit) };
         tokio::spawn(async move {
-            let exit = follow(process, pipe, &output, ends).await;
+            let exit = follow_command(process, pipe, &output, ends).await;
             report.send_replace(Some(exit));
             drop(permit);
         });
@@ -105,7 +106,7 @@ impl Terminals {
 
     /// Returns the output so far, and the exit if the command has ended.
     pub(crate) fn output(&self, id: &str) -> Result<TerminalOutput, ServiceError> {
-        self.with(id, |terminal| {
+        self.with_terminal(id, |terminal| {
             // The exit first: once it is known, the output is complete.
             let exit = terminal.exit.borrow().clone();
             let (output, truncated) = lock(&terminal.output).text(exit.is_some());
@@ -120,14 +121,14 @@ impl Terminals {
 
     /// Waits until the command and all it started are gone. Whoever waits is answered even if the terminal is released.
     pub(crate) async fn wait_for_exit(&self, id: &str) -> Result<AgentExit, ServiceError> {
-        let mut exit = self.with(id, |terminal| terminal.exit.clone())?;
+        let mut exit = self.with_terminal(id, |terminal| terminal.exit.clone())?;
         let exit = exit.wait_for(Option::is_some).await.map(|exit| exit.clone());
         Ok(exit.ok().flatten().unwrap_or_default())
     }
 
     /// Ends the command; its output stays. Returns at once.
     pub(crate) fn kill(&self, id: &str) -> Result<(), ServiceError> {
-        self.with(id, |terminal| {
+        self.with_terminal(id, |terminal| {
             // Full: it was asked before.
             let _ = terminal.end.try_send(());
         })
@@ -149,7 +150,7 @@ impl Terminals {
         lock(&self.open).iter().flat_map(HashMap::values).map(|terminal| terminal.shim).collect()
     }
 
-    fn with<T>(&self, id: &str, then: impl FnOnce(&Terminal) -> T) -> Result<T, ServiceError> {
+    fn with_terminal<T>(&self, id: &str, then: impl FnOnce(&Terminal) -> T) -> Result<T, ServiceError> {
         let open = lock(&self.open);
         let terminal = open.as_ref().and_then(|open| open.get(id));
         terminal.map(then).ok_or_else(|| ServiceError::NoTerminal(id.to_owned()))
@@ -164,21 +165,21 @@ impl Terminals {
             return Err(ServiceError::Params(format!("{name:?} cannot be the name of a variable")));
         }
         let mut launch = self.launch.clone();
-        launch.cwd = self.directory(spec.cwd.as_deref().unwrap_or(self.roots.cwd()))?;
-        launch.command = command(&launch.cwd, spec.command, spec.args);
+        launch.cwd = self.find_directory(spec.cwd.as_deref().unwrap_or(self.roots.cwd()))?;
+        launch.command = build_command(&launch.cwd, spec.command, spec.args);
         launch.env.extend(spec.env);
         // A tag that begins with the agent's: whoever sweeps up after the agent finds its terminals, not the reverse.
         launch.tag = format!("{}.{id}", launch.tag);
         Ok(launch)
     }
 
-    fn directory(&self, path: &Path) -> Result<PathBuf, ServiceError> {
+    fn find_directory(&self, path: &Path) -> Result<PathBuf, ServiceError> {
         // A command outside of the session's directories can do there what its sandbox lets it, as the agent could.
         let place = match self.roots.find(path, false) {
             Err(ServiceError::Outside { .. }) => self.everywhere.find(path, false)?,
             found => found?,
         };
-        let stat = place.stat().map_err(|error| ServiceError::io("enter", path, error))?;
+        let stat = place.stat().map_err(|error| ServiceError::from_io("enter", path, error))?;
         let is_dir = FileType::from_raw_mode(stat.st_mode).is_dir();
         is_dir.then_some(place.path).ok_or_else(|| ServiceError::unfit(path, "is not a directory"))
     }
@@ -186,7 +187,7 @@ impl Terminals {
 
 /// The words to run. Many agents put a whole shell line into `command` (and write it for bash), because editors give it
 /// to a shell.
-fn command(cwd: &Path, command: String, args: Vec<String>) -> Vec<String> {
+fn build_command(cwd: &Path, command: String, args: Vec<String>) -> Vec<String> {
     let plain = |c: char| c.is_alphanumeric() || "/._-+@%,:".contains(c);
     if args.is_empty() && !command.chars().all(plain) && !cwd.join(&command).is_file() {
         let shell = ["/bin/bash", "/usr/bin/bash"].into_iter().find(|shell| Path::new(shell).is_file());
@@ -196,13 +197,13 @@ fn command(cwd: &Path, command: String, args: Vec<String>) -> Vec<String> {
 }
 
 /// Reads until nothing of the command is left.
-async fn follow(
+async fn follow_command(
     mut process: AgentProcess,
     mut pipe: pipe::Receiver,
     output: &Mutex<TerminalBuffer>,
     mut ends: mpsc::Receiver<()>,
 ) -> AgentExit {
-    let mut chunk = vec![0_u8; CHUNK];
+    let mut chunk = vec![0_u8; READ_CHUNK_BYTES];
     let (mut reading, mut ending) = (true, false);
     let exit = loop {
         tokio::select! {
@@ -220,7 +221,7 @@ async fn follow(
     };
     // All that could write is gone and what it wrote is in the pipe. Not read up to the end: someone outside of the tree
     // may have been handed the other end.
-    for _ in 0..LAST_READS {
+    for _ in 0..MAX_LAST_READS {
         match rustix::io::read(&pipe, &mut chunk[..]) {
             Ok(read @ 1..) => lock(output).push(&chunk[..read]),
             Ok(0) | Err(_) => break,

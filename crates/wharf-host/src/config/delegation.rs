@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_may_delegate_unless_the_file_says_so() {
+    fn delegation_needs_an_entry_in_the_file() {
         let nothing = read("").unwrap();
         assert!(!nothing.lets_start("claude") && !nothing.allows("claude", "claude"));
         let some =

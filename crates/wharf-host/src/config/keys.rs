@@ -1,7 +1,7 @@
 //! Which keys there are, so that a misspelt one is an error instead of a setting that does nothing.
 
 /// Every key, dotted; `*` stands for a name that the user chooses, and ends what is checked below it only if last.
-const KNOWN: &[&str] = &[
+const KNOWN_KEYS: &[&str] = &[
     "listen",
     "hosts",
     "tls.cert",
@@ -66,19 +66,20 @@ const KNOWN: &[&str] = &[
 ];
 
 /// Refuses a table with a key that is not known.
-pub(super) fn check(table: &toml::Table) -> Result<(), String> {
-    walk(table, "")
+pub(super) fn check_keys(table: &toml::Table) -> Result<(), String> {
+    check_table(table, "")
 }
 
-fn walk(table: &toml::Table, above: &str) -> Result<(), String> {
+fn check_table(table: &toml::Table, above: &str) -> Result<(), String> {
     for (key, value) in table {
         let path = if above.is_empty() { key.clone() } else { format!("{above}.{key}") };
-        if !KNOWN.iter().any(|known| leads_to(known, &path)) {
-            let hint = find_nearest(&path, KNOWN).map(|near| format!("; did you mean {near:?}?")).unwrap_or_default();
+        if !KNOWN_KEYS.iter().any(|known| leads_to(known, &path)) {
+            let hint =
+                find_nearest(&path, KNOWN_KEYS).map(|near| format!("; did you mean {near:?}?")).unwrap_or_default();
             return Err(format!("unknown key {path:?}{hint}"));
         }
         if let toml::Value::Table(inner) = value {
-            walk(inner, &path)?;
+            check_table(inner, &path)?;
         }
     }
     Ok(())

@@ -225,11 +225,11 @@ pub struct Limits {
 }
 
 /// The smallest head limit that the HTTP library accepts.
-const SMALLEST_HEAD: usize = 8 << 10;
+const MIN_HEADERS_BYTES: usize = 8 << 10;
 
 impl Limits {
-    fn check(&self) -> Result<(), String> {
-        if self.headers.0 < SMALLEST_HEAD {
+    fn check_values(&self) -> Result<(), String> {
+        if self.headers.0 < MIN_HEADERS_BYTES {
             return Err("limits.headers: less than \"8KiB\" would refuse ordinary requests".to_owned());
         }
         if self.connections == 0 || self.connections_per_token == 0 {
@@ -345,7 +345,7 @@ impl Config {
             *adapters = dir.join(&*adapters);
         }
         if let Some(dir) = &config.config_dir {
-            config.tls.resolve(dir);
+            config.tls.resolve_paths(dir);
         }
         Ok(config)
     }
@@ -353,15 +353,15 @@ impl Config {
     /// Reads the text of a file.
     pub fn parse(text: &str) -> Result<Self, String> {
         let table: toml::Table = text.parse().map_err(|error: toml::de::Error| error.to_string())?;
-        keys::check(&table)?;
+        keys::check_keys(&table)?;
         let mut config: Self = toml::from_str(text).map_err(|error| error.to_string())?;
         config.warnings.extend(tools::warn_of_old_value(&table));
         let mut sandboxes = std::iter::once(&config.sandbox).chain(config.agents.values().map(|agent| &agent.sandbox));
-        if let Some(path) = sandboxes.find_map(SandboxSettings::misplaced) {
+        if let Some(path) = sandboxes.find_map(SandboxSettings::find_bad_path) {
             return Err(format!("sandbox: {path:?} is no path; begin it with /, ~/ or $VARIABLE/, without .."));
         }
         tls::check_names(&config.hosts)?;
-        config.limits.check()?;
+        config.limits.check_values()?;
         match config.agents.iter().find(|(_, agent)| agent.command.is_empty() && !agent.is_sandbox_only()) {
             Some((name, _)) => {
                 Err(format!("agents.{name} has no command; write: command = [\"program\", \"argument\"]"))

@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 
-/// The settings of one source; [`SandboxSettings::with`] combines several.
+/// The settings of one source; [`SandboxSettings::merged_with`] combines several.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct SandboxSettings {
@@ -28,7 +28,7 @@ pub enum SandboxMode {
 
 impl SandboxSettings {
     /// The paths of both; whoever asks for a sandbox gets one, so that no manifest can loosen what the user set.
-    pub(crate) fn with(&self, other: &Self) -> Self {
+    pub(crate) fn merged_with(&self, other: &Self) -> Self {
         let asked = [self.mode, other.mode].contains(&Some(SandboxMode::Landlock));
         Self {
             mode: if asked { Some(SandboxMode::Landlock) } else { self.mode.or(other.mode) },
@@ -39,7 +39,7 @@ impl SandboxSettings {
     }
 
     /// The first path that is none.
-    pub(crate) fn misplaced(&self) -> Option<&str> {
+    pub(crate) fn find_bad_path(&self) -> Option<&str> {
         let mut all = [&self.writable, &self.hidden, &self.readable].into_iter().flatten();
         all.find(|path| !crate::sandbox::is_path_template(path)).map(String::as_str)
     }

@@ -16,7 +16,7 @@ pub struct TlsSettings {
 
 impl TlsSettings {
     /// Relative paths in a file are meant from where the file is.
-    pub(super) fn resolve(&mut self, dir: &Path) {
+    pub(super) fn resolve_paths(&mut self, dir: &Path) {
         for path in [&mut self.cert, &mut self.key].into_iter().flatten() {
             *path = dir.join(&*path);
         }

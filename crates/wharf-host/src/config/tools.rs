@@ -52,20 +52,20 @@ impl<'de> Deserialize<'de> for ServeTools {
             Old(bool),
             Word(String),
         }
-        match Written::deserialize(from).map_err(|_| de::Error::custom(EXPECTED))? {
+        match Written::deserialize(from).map_err(|_| de::Error::custom(EXPECTED_VALUES))? {
             Written::Old(true) => Ok(Self::Always),
             Written::Old(false) => Ok(Self::Never),
             Written::Word(word) => match word.as_str() {
                 "stand-in" => Ok(Self::StandIn),
                 "always" => Ok(Self::Always),
                 "never" => Ok(Self::Never),
-                _ => Err(de::Error::custom(EXPECTED)),
+                _ => Err(de::Error::custom(EXPECTED_VALUES)),
             },
         }
     }
 }
 
-const EXPECTED: &str = "serve_tools: write \"stand-in\", \"always\" or \"never\"";
+const EXPECTED_VALUES: &str = "serve_tools: write \"stand-in\", \"always\" or \"never\"";
 
 /// Returns the warning about a `true` or `false` of older versions.
 pub(super) fn warn_of_old_value(table: &toml::Table) -> Option<String> {

@@ -8,13 +8,13 @@ use super::SandboxProfile;
 use crate::agent::agent_token;
 use crate::agent::process_table::TAG_VARIABLE;
 
-pub(super) const VERB: &str = "__confine";
+pub(super) const CONFINE_VERB: &str = "__confine";
 /// Variables for the command come with this before their names. Some (`LD_PRELOAD`) run code in every program that
 /// they reach, and an agent chooses those of its terminals: they must not reach a program that is not confined yet.
-pub(crate) const CARRIED: &str = "WHARF_CONFINED_";
+pub(crate) const CARRIED_PREFIX: &str = "WHARF_CONFINED_";
 /// As shells have it: it cannot be run, it is not there.
-const CANNOT: u8 = 126;
-const NOT_FOUND: u8 = 127;
+const CANNOT_RUN_CODE: u8 = 126;
+const NOT_FOUND_CODE: u8 = 127;
 
 /// The system's support for sandboxes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,9 +37,9 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     let (why, code) = match (profile, command.split_first()) {
         (Some(profile), Some((program, args))) => match system::apply(&profile) {
             Ok(()) => become_command(program, args),
-            Err(why) => (format!("the sandbox could not be set up: {why}"), CANNOT),
+            Err(why) => (format!("the sandbox could not be set up: {why}"), CANNOT_RUN_CODE),
         },
-        _ => ("the sandbox was not told what to run".to_owned(), CANNOT),
+        _ => ("the sandbox was not told what to run".to_owned(), CANNOT_RUN_CODE),
     };
     let _ = std::io::Write::write_all(&mut std::io::stderr(), format!("{why}\n").as_bytes());
     ExitCode::from(code)
@@ -51,7 +51,7 @@ fn become_command(program: &OsString, args: &[OsString]) -> (String, u8) {
     let mut command = std::process::Command::new(program);
     command.args(args);
     for (carried, value) in std::env::vars_os() {
-        if let Some(name) = carried.as_bytes().strip_prefix(CARRIED.as_bytes()) {
+        if let Some(name) = carried.as_bytes().strip_prefix(CARRIED_PREFIX.as_bytes()) {
             command.env_remove(&carried);
             // By these the host knows what it started: nobody else sets them.
             if ![TAG_VARIABLE, agent_token::SESSION_VARIABLE, agent_token::TOKEN_VARIABLE]
@@ -63,35 +63,35 @@ fn become_command(program: &OsString, args: &[OsString]) -> (String, u8) {
         }
     }
     let error = command.exec();
-    let code = if error.kind() == std::io::ErrorKind::NotFound { NOT_FOUND } else { CANNOT };
+    let code = if error.kind() == std::io::ErrorKind::NotFound { NOT_FOUND_CODE } else { CANNOT_RUN_CODE };
     (format!("cannot run `{}`: {error}; is it installed and on the PATH?", program.display()), code)
 }
 
 /// Returns the system's support for sandboxes. The kernel is asked once.
 pub fn detect_support() -> SandboxSupport {
-    static SUPPORT: std::sync::OnceLock<SandboxSupport> = std::sync::OnceLock::new();
-    let ask = || match judge(system::abi(), std::env::var_os("WHARF_WITHOUT_LANDLOCK").is_some()) {
+    static DETECTED_SUPPORT: std::sync::OnceLock<SandboxSupport> = std::sync::OnceLock::new();
+    let ask = || match judge_support(system::abi(), std::env::var_os("WHARF_WITHOUT_LANDLOCK").is_some()) {
         SandboxSupport::Landlock { abi } => match system::check_filter() {
             Ok(()) => SandboxSupport::Landlock { abi },
             Err(why) => SandboxSupport::None(why),
         },
         none @ SandboxSupport::None(_) => none,
     };
-    SUPPORT.get_or_init(ask).clone()
+    DETECTED_SUPPORT.get_or_init(ask).clone()
 }
 
 /// Without this version a confined process could empty every file that it can read (`truncate`).
-pub(super) const LEAST: i32 = 3;
+pub(super) const MIN_LANDLOCK_ABI: i32 = 3;
 
 /// `pretend`: as on a kernel without Landlock, so that the refusal can be tried anywhere.
-pub(super) fn judge(abi: i32, pretend: bool) -> SandboxSupport {
+pub(super) fn judge_support(abi: i32, pretend: bool) -> SandboxSupport {
     match abi {
         _ if pretend => SandboxSupport::None("WHARF_WITHOUT_LANDLOCK is set".to_owned()),
-        ..=0 => SandboxSupport::None(system::NONE.to_owned()),
-        1..LEAST => SandboxSupport::None(format!(
+        ..=0 => SandboxSupport::None(system::NO_LANDLOCK_REASON.to_owned()),
+        1..MIN_LANDLOCK_ABI => SandboxSupport::None(format!(
             "this kernel has version {abi} of Landlock, which lets files be emptied; it takes Linux 6.2 or newer"
         )),
-        LEAST.. => SandboxSupport::Landlock { abi },
+        MIN_LANDLOCK_ABI.. => SandboxSupport::Landlock { abi },
     }
 }
 
@@ -105,14 +105,15 @@ mod system {
         RulesetCreatedAttr, RulesetStatus, Scope, path_beneath_rules,
     };
 
-    use super::super::paths::all_but;
+    use super::super::paths::list_all_but;
     use super::super::seccomp;
     use super::SandboxProfile;
 
-    pub(super) const NONE: &str = "this kernel has no Landlock, or it is not enabled (it is a part of `lsm=`)";
+    pub(super) const NO_LANDLOCK_REASON: &str =
+        "this kernel has no Landlock, or it is not enabled (it is a part of `lsm=`)";
     /// The version that must be there. Additions of later versions (devices, signals) are used if the kernel has them.
-    const LEAST: ABI = ABI::V3;
-    const BEST: ABI = ABI::V6;
+    const MIN_LANDLOCK_ABI: ABI = ABI::V3;
+    const BEST_ABI: ABI = ABI::V6;
 
     /// The library tells it only to who is confined. A thread can be that alone, and then it ends.
     pub(super) fn abi() -> i32 {
@@ -139,11 +140,11 @@ mod system {
     }
 
     fn restrict_files(profile: &SandboxProfile) -> Result<(), String> {
-        let (read, all) = (AccessFs::from_read(BEST), AccessFs::from_all(BEST));
-        let readable = all_but(Path::new("/"), &profile.hidden);
-        let write = profile.write.iter().filter_map(|path| opened(path).transpose());
+        let (read, all) = (AccessFs::from_read(BEST_ABI), AccessFs::from_all(BEST_ABI));
+        let readable = list_all_but(Path::new("/"), &profile.hidden);
+        let write = profile.write.iter().filter_map(|path| open_writable(path).transpose());
         let write: Vec<PathFd> = write.collect::<Result<_, _>>()?;
-        let files = AccessFs::from_file(BEST);
+        let files = AccessFs::from_file(BEST_ABI);
         let write = write.into_iter().map(|fd| {
             let access = if is_directory(&fd) { all } else { files };
             Ok::<_, landlock::RulesetError>(PathBeneath::new(fd, access))
@@ -151,10 +152,10 @@ mod system {
         let enforce = || {
             Ruleset::default()
                 .set_compatibility(CompatLevel::HardRequirement)
-                .handle_access(AccessFs::from_all(LEAST))?
+                .handle_access(AccessFs::from_all(MIN_LANDLOCK_ABI))?
                 .set_compatibility(CompatLevel::BestEffort)
                 .handle_access(all)?
-                .scope(Scope::from_all(BEST))?
+                .scope(Scope::from_all(BEST_ABI))?
                 .create()?
                 .add_rules(path_beneath_rules(&readable, read))?
                 .add_rules(path_beneath_rules(&profile.read, read))?
@@ -169,7 +170,7 @@ mod system {
     }
 
     /// A place to write, held fast. It must still be where it was found: another agent could have put a link there.
-    fn opened(path: &PathBuf) -> Result<Option<PathFd>, String> {
+    fn open_writable(path: &PathBuf) -> Result<Option<PathFd>, String> {
         let Ok(fd) = PathFd::new(path) else { return Ok(None) };
         let real = std::fs::read_link(format!("/proc/self/fd/{}", fd.as_fd().as_raw_fd()));
         match real {
@@ -188,17 +189,17 @@ mod system {
 mod system {
     use super::SandboxProfile;
 
-    pub(super) const NONE: &str = "there is none for this system: it takes Linux";
+    pub(super) const NO_LANDLOCK_REASON: &str = "there is none for this system: it takes Linux";
 
     pub(super) fn abi() -> i32 {
         0
     }
 
     pub(super) fn check_filter() -> Result<(), String> {
-        Err(NONE.to_owned())
+        Err(NO_LANDLOCK_REASON.to_owned())
     }
 
     pub(super) fn apply(_profile: &SandboxProfile) -> Result<(), String> {
-        Err(NONE.to_owned())
+        Err(NO_LANDLOCK_REASON.to_owned())
     }
 }

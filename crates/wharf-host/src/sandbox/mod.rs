@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-pub(crate) use confine::CARRIED;
+pub(crate) use confine::CARRIED_PREFIX;
 pub use confine::{SandboxSupport, detect_support, run};
 pub(crate) use path_template::{PathVariables, is_path_template};
 pub(crate) use paths::resolve_links;
@@ -74,7 +74,7 @@ impl SandboxProfile {
     pub(crate) fn wrap(&self, program: &Path, command: &[String]) -> Vec<OsString> {
         // Paths that are not text were refused; if one were here, the profile would be empty and nothing would run.
         let profile = serde_json::to_string(self).unwrap_or_default();
-        let before = [program.into(), confine::VERB.into(), profile.into(), "--".into()];
+        let before = [program.into(), confine::CONFINE_VERB.into(), profile.into(), "--".into()];
         before.into_iter().chain(command.iter().map(OsString::from)).collect()
     }
 }

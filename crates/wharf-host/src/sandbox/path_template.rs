@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::{Component, Path, PathBuf};
 
-use crate::adapters::is_name;
+use crate::adapters::is_variable_name;
 
 /// What is meant where a program is not told otherwise.
-const BASES: &[(&str, &str)] = &[
+const XDG_DEFAULTS: &[(&str, &str)] = &[
     ("XDG_CONFIG_HOME", ".config"),
     ("XDG_DATA_HOME", ".local/share"),
     ("XDG_STATE_HOME", ".local/state"),
@@ -17,7 +17,7 @@ const BASES: &[(&str, &str)] = &[
 /// Can this be such a path? What cannot must be told, not left out: it might be meant to be hidden.
 pub(crate) fn is_path_template(written: &str) -> bool {
     let first = written.split('/').next().unwrap_or_default();
-    let known = first == "~" || first.strip_prefix('$').is_some_and(is_name) || written.starts_with('/');
+    let known = first == "~" || first.strip_prefix('$').is_some_and(is_variable_name) || written.starts_with('/');
     known && !written.contains('\0') && !Path::new(written).components().any(|part| part == Component::ParentDir)
 }
 
@@ -29,13 +29,13 @@ pub(crate) struct PathVariables<'a> {
 }
 
 impl PathVariables<'_> {
-    fn variable(&self, name: &str) -> Option<PathBuf> {
+    fn variable_path(&self, name: &str) -> Option<PathBuf> {
         let set = self.own.get(name).map(OsString::from).or_else(|| (self.host)(name)).map(PathBuf::from);
-        let base = || Some(self.home()?.join(BASES.iter().find(|(known, _)| *known == name)?.1));
+        let base = || Some(self.home_dir()?.join(XDG_DEFAULTS.iter().find(|(known, _)| *known == name)?.1));
         set.filter(|path| path.is_absolute()).or_else(base)
     }
 
-    fn home(&self) -> Option<PathBuf> {
+    fn home_dir(&self) -> Option<PathBuf> {
         let set = self.own.get("HOME").map(OsString::from).or_else(|| (self.host)("HOME"));
         set.map(PathBuf::from).filter(|path| path.is_absolute())
     }
@@ -48,8 +48,8 @@ impl PathVariables<'_> {
         let (first, rest) = written.split_once('/').unwrap_or((written, ""));
         let base = match (first, first.strip_prefix('$')) {
             ("", _) => PathBuf::from("/"),
-            ("~", _) => self.home()?,
-            (_, Some(name)) => self.variable(name)?,
+            ("~", _) => self.home_dir()?,
+            (_, Some(name)) => self.variable_path(name)?,
             (_, None) => return None,
         };
         Some(base.join(rest.trim_matches('/')).components().collect())
@@ -57,6 +57,6 @@ impl PathVariables<'_> {
 
     /// Where temporary files go.
     pub(crate) fn temporary_dir(&self) -> PathBuf {
-        self.variable("TMPDIR").unwrap_or_else(|| "/tmp".into())
+        self.variable_path("TMPDIR").unwrap_or_else(|| "/tmp".into())
     }
 }

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 /// Paths that together hold all of `root` except what is beneath `hidden`. Links are left out: what they point to is
 /// reached by its own path, and a link to something hidden would open it.
-pub(super) fn all_but(root: &Path, hidden: &[PathBuf]) -> Vec<PathBuf> {
+pub(super) fn list_all_but(root: &Path, hidden: &[PathBuf]) -> Vec<PathBuf> {
     if hidden.iter().any(|hidden| root.starts_with(hidden)) {
         return Vec::new();
     }
@@ -13,7 +13,7 @@ pub(super) fn all_but(root: &Path, hidden: &[PathBuf]) -> Vec<PathBuf> {
     }
     let Ok(entries) = std::fs::read_dir(root) else { return Vec::new() };
     let real = entries.flatten().filter(|entry| entry.file_type().is_ok_and(|kind| !kind.is_symlink()));
-    real.flat_map(|entry| all_but(&entry.path(), hidden)).collect()
+    real.flat_map(|entry| list_all_but(&entry.path(), hidden)).collect()
 }
 
 /// The path without links, as far as it exists; the rest as it is written.
@@ -26,6 +26,6 @@ pub(crate) fn resolve_links(path: &Path) -> PathBuf {
 
 /// Where the names of a path themselves stand, each without links on the way to it: whoever may write there can make
 /// the path lead elsewhere.
-pub(super) fn stations(path: &Path) -> impl Iterator<Item = PathBuf> {
+pub(super) fn list_positions(path: &Path) -> impl Iterator<Item = PathBuf> {
     path.ancestors().filter_map(|above| Some(resolve_links(above.parent()?).join(above.file_name()?)))
 }

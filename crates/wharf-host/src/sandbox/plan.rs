@@ -2,11 +2,11 @@
 
 use std::path::{Path, PathBuf};
 
-use super::paths::{resolve_links, stations};
+use super::paths::{list_positions, resolve_links};
 use super::{SandboxError, SandboxProfile, SandboxSupport};
 
 /// Devices that every program expects to write to. The rest of `/dev` may only be read.
-const DEVICES: &[&str] = &[
+const WRITABLE_DEVICES: &[&str] = &[
     "/dev/null",
     "/dev/zero",
     "/dev/full",
@@ -65,27 +65,27 @@ impl SandboxPlan {
         }
         let mut own: Vec<&Path> = self.own.iter().map(PathBuf::as_path).collect();
         own.sort_by_key(|path| path.components().count());
-        let devices = DEVICES.iter().map(Path::new);
+        let devices = WRITABLE_DEVICES.iter().map(Path::new);
         for path in std::iter::once(self.temporary.as_path()).chain(own).chain(devices) {
             // A path inside of a writable directory needs no rule of its own, and a link there is not followed: the
             // agent itself may have made it.
-            let inside =
-                stations(path).any(|station| write.iter().any(|open| station != *open && station.starts_with(open)));
+            let inside = list_positions(path)
+                .any(|station| write.iter().any(|open| station != *open && station.starts_with(open)));
             match path.canonicalize() {
                 Ok(path) if !inside && !write.contains(&path) => write.push(path),
                 Ok(_) | Err(_) => {}
             }
         }
-        let hidden = [reals(&self.kept), reals(&self.hidden)].concat();
+        let hidden = [resolve_all_links(&self.kept), resolve_all_links(&self.hidden)].concat();
         let read = self.readable.iter().filter_map(|path| path.canonicalize().ok()).collect();
         let profile = SandboxProfile { write, hidden, read };
-        self.check(&profile)?;
+        self.check_overlaps(&profile)?;
         Ok(profile)
     }
 
-    fn check(&self, profile: &SandboxProfile) -> Result<(), SandboxError> {
-        let (kept, sealed) = (reals(&self.kept), reals(&self.sealed));
-        let hidden = reals(&self.hidden);
+    fn check_overlaps(&self, profile: &SandboxProfile) -> Result<(), SandboxError> {
+        let (kept, sealed) = (resolve_all_links(&self.kept), resolve_all_links(&self.sealed));
+        let hidden = resolve_all_links(&self.hidden);
         let except = self.except.as_deref().map(resolve_links);
         let crosses = |path: &Path, other: &PathBuf| other.starts_with(path) || path.starts_with(other);
         for write in profile.write.iter().filter(|write| Some(*write) != except.as_ref()) {
@@ -109,6 +109,6 @@ impl SandboxPlan {
     }
 }
 
-fn reals(paths: &[PathBuf]) -> Vec<PathBuf> {
+fn resolve_all_links(paths: &[PathBuf]) -> Vec<PathBuf> {
     paths.iter().map(|path| resolve_links(path)).collect()
 }

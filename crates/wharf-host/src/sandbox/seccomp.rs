@@ -7,7 +7,7 @@
 use seccompiler::sock_filter;
 
 /// The calls that are judged, by their numbers on one architecture.
-struct Calls {
+struct JudgedCalls {
     /// As the kernel names the architecture to filters (`AUDIT_ARCH_…`).
     architecture: u32,
     prlimit64: u32,
@@ -18,14 +18,14 @@ struct Calls {
 }
 
 #[cfg(target_arch = "x86_64")]
-const ARCHITECTURES: &[Calls] = &[X86_64, I386];
+const KNOWN_ARCHITECTURES: &[JudgedCalls] = &[X86_64, I386];
 #[cfg(target_arch = "aarch64")]
-const ARCHITECTURES: &[Calls] = &[AARCH64, ARM];
+const KNOWN_ARCHITECTURES: &[JudgedCalls] = &[AARCH64, ARM];
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
-const ARCHITECTURES: &[Calls] = &[];
+const KNOWN_ARCHITECTURES: &[JudgedCalls] = &[];
 
 #[cfg(any(target_arch = "x86_64", test))]
-const X86_64: Calls = Calls {
+const X86_64: JudgedCalls = JudgedCalls {
     architecture: 0xC000_003E,
     prlimit64: 302,
     setpriority: 141,
@@ -33,7 +33,7 @@ const X86_64: Calls = Calls {
     scheduling: [142, 144, 203, 314],
 };
 #[cfg(any(target_arch = "x86_64", test))]
-const I386: Calls = Calls {
+const I386: JudgedCalls = JudgedCalls {
     architecture: 0x4000_0003,
     prlimit64: 340,
     setpriority: 97,
@@ -41,7 +41,7 @@ const I386: Calls = Calls {
     scheduling: [154, 156, 241, 351],
 };
 #[cfg(any(target_arch = "aarch64", test))]
-const AARCH64: Calls = Calls {
+const AARCH64: JudgedCalls = JudgedCalls {
     architecture: 0xC000_00B7,
     prlimit64: 261,
     setpriority: 140,
@@ -49,7 +49,7 @@ const AARCH64: Calls = Calls {
     scheduling: [118, 119, 122, 274],
 };
 #[cfg(any(target_arch = "aarch64", test))]
-const ARM: Calls = Calls {
+const ARM: JudgedCalls = JudgedCalls {
     architecture: 0x4000_0028,
     prlimit64: 369,
     setpriority: 97,
@@ -63,106 +63,110 @@ const X32_BIT: u32 = 0x4000_0000;
 const PRIO_PROCESS: u32 = 0;
 const IOPRIO_WHO_PROCESS: u32 = 1;
 
-const LOAD: u16 = 0x20;
+const LOAD_INSTRUCTION: u16 = 0x20;
 const JUMP_IF_EQUAL: u16 = 0x15;
 const JUMP_IF_GREATER_OR_EQUAL: u16 = 0x35;
-const RETURN: u16 = 0x06;
+const RETURN_INSTRUCTION: u16 = 0x06;
 
-const ALLOW: u32 = 0x7fff_0000;
+const ALLOW_CALL: u32 = 0x7fff_0000;
 const FAIL_WITH: u32 = 0x0005_0000;
-const EPERM: u32 = FAIL_WITH | 1;
-const ENOSYS: u32 = FAIL_WITH | 38;
+const FAIL_WITH_EPERM: u32 = FAIL_WITH | 1;
+const FAIL_WITH_ENOSYS: u32 = FAIL_WITH | 38;
 
 /// Where the number, the architecture and the arguments stand in what a filter sees.
 const NUMBER_OFFSET: u32 = 0;
 const ARCHITECTURE_OFFSET: u32 = 4;
 
 /// The lower half of an argument, on the little-endian machines that are known here. A pid has no upper half.
-const fn argument(place: u32) -> u32 {
+const fn argument_offset(place: u32) -> u32 {
     16 + 8 * place
 }
 
-const fn upper_half(place: u32) -> u32 {
-    argument(place) + 4
+const fn upper_half_offset(place: u32) -> u32 {
+    argument_offset(place) + 4
 }
 
 /// Puts this thread, and all that it becomes and starts, under the filter.
 pub(super) fn apply() -> Result<(), String> {
-    if ARCHITECTURES.is_empty() {
+    if KNOWN_ARCHITECTURES.is_empty() {
         return Err("its filter for system calls is made for x86-64 and arm64 only".to_owned());
     }
-    let program = assemble(ARCHITECTURES, std::process::id());
+    let program = assemble_program(KNOWN_ARCHITECTURES, std::process::id());
     seccompiler::apply_filter(&program)
         .map_err(|error| format!("the kernel takes no filter for system calls (seccomp): {error}"))
 }
 
-fn load(offset: u32) -> sock_filter {
-    sock_filter { code: LOAD, jt: 0, jf: 0, k: offset }
+fn load_word(offset: u32) -> sock_filter {
+    sock_filter { code: LOAD_INSTRUCTION, jt: 0, jf: 0, k: offset }
 }
 
-fn answer(with: u32) -> sock_filter {
-    sock_filter { code: RETURN, jt: 0, jf: 0, k: with }
+fn return_action(with: u32) -> sock_filter {
+    sock_filter { code: RETURN_INSTRUCTION, jt: 0, jf: 0, k: with }
 }
 
 /// Jumps over `then` or over `otherwise` instructions.
-fn jump(code: u16, value: u32, then: usize, otherwise: usize) -> sock_filter {
+fn jump_if(code: u16, value: u32, then: usize, otherwise: usize) -> sock_filter {
     // No part of this program is that long; the tests run all of it.
     let [jt, jf] = [then, otherwise].map(|count| u8::try_from(count).unwrap_or(u8::MAX));
     sock_filter { code, jt, jf, k: value }
 }
 
 /// The whole program. Each architecture's part answers; whatever comes from another one is unknown to the filter.
-fn assemble(architectures: &[Calls], own: u32) -> Vec<sock_filter> {
-    let mut program = vec![load(ARCHITECTURE_OFFSET)];
+fn assemble_program(architectures: &[JudgedCalls], own: u32) -> Vec<sock_filter> {
+    let mut program = vec![load_word(ARCHITECTURE_OFFSET)];
     for calls in architectures {
         let part = judge_calls(calls, own);
-        program.push(jump(JUMP_IF_EQUAL, calls.architecture, 0, part.len()));
+        program.push(jump_if(JUMP_IF_EQUAL, calls.architecture, 0, part.len()));
         program.extend(part);
     }
-    program.push(answer(ENOSYS));
+    program.push(return_action(FAIL_WITH_ENOSYS));
     program
 }
 
-fn judge_calls(calls: &Calls, own: u32) -> Vec<sock_filter> {
-    let mut part = vec![load(NUMBER_OFFSET), jump(JUMP_IF_GREATER_OR_EQUAL, X32_BIT, 0, 1), answer(ENOSYS)];
+fn judge_calls(calls: &JudgedCalls, own: u32) -> Vec<sock_filter> {
+    let mut part = vec![
+        load_word(NUMBER_OFFSET),
+        jump_if(JUMP_IF_GREATER_OR_EQUAL, X32_BIT, 0, 1),
+        return_action(FAIL_WITH_ENOSYS),
+    ];
     let mut rule = |number: u32, judgement: Vec<sock_filter>| {
-        part.push(jump(JUMP_IF_EQUAL, number, 0, judgement.len()));
+        part.push(jump_if(JUMP_IF_EQUAL, number, 0, judgement.len()));
         part.extend(judgement);
     };
     rule(calls.prlimit64, [allow_reading(2), judge_process(0, own)].concat());
-    rule(calls.setpriority, [demand(0, PRIO_PROCESS), judge_process(1, own)].concat());
-    rule(calls.ioprio_set, [demand(0, IOPRIO_WHO_PROCESS), judge_process(1, own)].concat());
+    rule(calls.setpriority, [require_argument(0, PRIO_PROCESS), judge_process(1, own)].concat());
+    rule(calls.ioprio_set, [require_argument(0, IOPRIO_WHO_PROCESS), judge_process(1, own)].concat());
     for number in calls.scheduling {
         rule(number, judge_process(0, own));
     }
-    part.push(answer(ALLOW));
+    part.push(return_action(ALLOW_CALL));
     part
 }
 
 /// Lets the call through if its argument names the caller or this program.
 fn judge_process(place: u32, own: u32) -> Vec<sock_filter> {
     vec![
-        load(argument(place)),
-        jump(JUMP_IF_EQUAL, 0, 2, 0),
-        jump(JUMP_IF_EQUAL, own, 1, 0),
-        answer(EPERM),
-        answer(ALLOW),
+        load_word(argument_offset(place)),
+        jump_if(JUMP_IF_EQUAL, 0, 2, 0),
+        jump_if(JUMP_IF_EQUAL, own, 1, 0),
+        return_action(FAIL_WITH_EPERM),
+        return_action(ALLOW_CALL),
     ]
 }
 
 /// Goes on only if the argument has this value.
-fn demand(place: u32, value: u32) -> Vec<sock_filter> {
-    vec![load(argument(place)), jump(JUMP_IF_EQUAL, value, 1, 0), answer(EPERM)]
+fn require_argument(place: u32, value: u32) -> Vec<sock_filter> {
+    vec![load_word(argument_offset(place)), jump_if(JUMP_IF_EQUAL, value, 1, 0), return_action(FAIL_WITH_EPERM)]
 }
 
 /// Lets the call through if the pointer to the new value is null: then it only reads.
 fn allow_reading(place: u32) -> Vec<sock_filter> {
     vec![
-        load(argument(place)),
-        jump(JUMP_IF_EQUAL, 0, 0, 3),
-        load(upper_half(place)),
-        jump(JUMP_IF_EQUAL, 0, 0, 1),
-        answer(ALLOW),
+        load_word(argument_offset(place)),
+        jump_if(JUMP_IF_EQUAL, 0, 0, 3),
+        load_word(upper_half_offset(place)),
+        jump_if(JUMP_IF_EQUAL, 0, 0, 1),
+        return_action(ALLOW_CALL),
     ]
 }
 
@@ -184,22 +188,22 @@ mod tests {
             let sock_filter { code, jt, jf, k } = program[at].clone();
             let step = |jumps: bool| 1 + usize::from(if jumps { jt } else { jf });
             at += match code {
-                LOAD => {
+                LOAD_INSTRUCTION => {
                     let offset = k as usize;
                     value = u32::from_le_bytes(data[offset..offset + 4].try_into().unwrap());
                     1
                 }
                 JUMP_IF_EQUAL => step(value == k),
                 JUMP_IF_GREATER_OR_EQUAL => step(value >= k),
-                RETURN => return k,
+                RETURN_INSTRUCTION => return k,
                 _ => panic!("unknown instruction {code:#x}"),
             };
         }
     }
 
-    fn for_each_architecture(check: impl Fn(&Calls, &dyn Fn(u32, [u64; 3]) -> u32)) {
+    fn for_each_architecture(check: impl Fn(&JudgedCalls, &dyn Fn(u32, [u64; 3]) -> u32)) {
         for pair in [&[X86_64, I386], &[AARCH64, ARM]] {
-            let program = assemble(pair, OWN);
+            let program = assemble_program(pair, OWN);
             for calls in pair {
                 check(calls, &|number, arguments| judge(&program, calls.architecture, number, arguments));
             }
@@ -211,22 +215,26 @@ mod tests {
         for_each_architecture(|calls, judge| {
             let own = u64::from(OWN);
             for number in calls.scheduling {
-                assert_eq!(judge(number, [OTHER, 0, POINTER]), EPERM, "{number}");
-                assert_eq!([judge(number, [0, 0, POINTER]), judge(number, [own, 0, POINTER])], [ALLOW; 2], "{number}");
+                assert_eq!(judge(number, [OTHER, 0, POINTER]), FAIL_WITH_EPERM, "{number}");
+                assert_eq!(
+                    [judge(number, [0, 0, POINTER]), judge(number, [own, 0, POINTER])],
+                    [ALLOW_CALL; 2],
+                    "{number}"
+                );
                 // The kernel reads a pid of 32 bits, whatever stands above it.
-                assert_eq!(judge(number, [OTHER | 1 << 32, 0, 0]), EPERM);
-                assert_eq!(judge(number, [1 << 32, 0, 0]), ALLOW);
+                assert_eq!(judge(number, [OTHER | 1 << 32, 0, 0]), FAIL_WITH_EPERM);
+                assert_eq!(judge(number, [1 << 32, 0, 0]), ALLOW_CALL);
             }
-            assert_eq!(judge(calls.prlimit64, [OTHER, 7, POINTER]), EPERM);
-            assert_eq!(judge(calls.prlimit64, [OTHER, 7, 0x1000]), EPERM);
-            assert_eq!(judge(calls.prlimit64, [OTHER, 7, 0]), ALLOW, "it only reads");
-            assert_eq!(judge(calls.prlimit64, [0, 7, POINTER]), ALLOW);
-            assert_eq!(judge(calls.prlimit64, [own, 7, POINTER]), ALLOW);
+            assert_eq!(judge(calls.prlimit64, [OTHER, 7, POINTER]), FAIL_WITH_EPERM);
+            assert_eq!(judge(calls.prlimit64, [OTHER, 7, 0x1000]), FAIL_WITH_EPERM);
+            assert_eq!(judge(calls.prlimit64, [OTHER, 7, 0]), ALLOW_CALL, "it only reads");
+            assert_eq!(judge(calls.prlimit64, [0, 7, POINTER]), ALLOW_CALL);
+            assert_eq!(judge(calls.prlimit64, [own, 7, POINTER]), ALLOW_CALL);
             for (number, process, others) in [(calls.setpriority, 0, [1, 2]), (calls.ioprio_set, 1, [2, 3])] {
-                assert_eq!(judge(number, [process, OTHER, 5]), EPERM);
-                assert_eq!([judge(number, [process, 0, 5]), judge(number, [process, own, 5])], [ALLOW; 2]);
+                assert_eq!(judge(number, [process, OTHER, 5]), FAIL_WITH_EPERM);
+                assert_eq!([judge(number, [process, 0, 5]), judge(number, [process, own, 5])], [ALLOW_CALL; 2]);
                 // A group may be the host's, and a user is everything.
-                assert_eq!(others.map(|which| judge(number, [which, 0, 5])), [EPERM; 2]);
+                assert_eq!(others.map(|which| judge(number, [which, 0, 5])), [FAIL_WITH_EPERM; 2]);
             }
         });
     }
@@ -237,10 +245,10 @@ mod tests {
             let judged =
                 [calls.scheduling.as_slice(), &[calls.prlimit64, calls.setpriority, calls.ioprio_set]].concat();
             for number in (0..500).filter(|number| !judged.contains(number)) {
-                assert_eq!(judge(number, [OTHER, OTHER, POINTER]), ALLOW, "{number}");
+                assert_eq!(judge(number, [OTHER, OTHER, POINTER]), ALLOW_CALL, "{number}");
             }
-            assert_eq!(judge(X32_BIT | calls.prlimit64, [OTHER, 7, POINTER]), ENOSYS);
+            assert_eq!(judge(X32_BIT | calls.prlimit64, [OTHER, 7, POINTER]), FAIL_WITH_ENOSYS);
         });
-        assert_eq!(judge(&assemble(&[X86_64], OWN), I386.architecture, 1, [0; 3]), ENOSYS);
+        assert_eq!(judge(&assemble_program(&[X86_64], OWN), I386.architecture, 1, [0; 3]), FAIL_WITH_ENOSYS);
     }
 }

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
-use super::confine::judge;
-use super::paths::all_but;
+use super::confine::judge_support;
+use super::paths::list_all_but;
 use super::{PathVariables, SandboxError, SandboxPlan, SandboxProfile, SandboxSupport, SessionRoot};
 
 const HERE: SandboxSupport = SandboxSupport::Landlock { abi: 3 };
@@ -35,20 +35,20 @@ fn written(profile: &SandboxProfile, root: &Path) -> Vec<String> {
 }
 
 #[test]
-fn all_but_a_hidden_place_is_what_is_beside_it_at_every_level() {
+fn list_without_a_hidden_path_has_its_siblings_at_every_level() {
     let (_dir, root) = place();
-    let mut rest = all_but(&root, &[root.join("home/state")]);
+    let mut rest = list_all_but(&root, &[root.join("home/state")]);
     rest.sort();
     assert_eq!(rest, [root.join("home/other"), root.join("home/project"), root.join("temp")]);
-    assert_eq!(all_but(&root.join("temp"), &[root.join("home/state")]), [root.join("temp")]);
-    assert!(all_but(&root.join("home/state/logs"), &[root.join("home/state")]).is_empty());
+    assert_eq!(list_all_but(&root.join("temp"), &[root.join("home/state")]), [root.join("temp")]);
+    assert!(list_all_but(&root.join("home/state/logs"), &[root.join("home/state")]).is_empty());
 }
 
 #[test]
 fn a_link_to_a_hidden_place_does_not_open_it() {
     let (_dir, root) = place();
     symlink(root.join("home/state"), root.join("home/door")).unwrap();
-    let rest = all_but(&root, &[root.join("home/state")]);
+    let rest = list_all_but(&root, &[root.join("home/state")]);
     assert!(!rest.contains(&root.join("home/door")), "{rest:?}");
 }
 
@@ -122,7 +122,7 @@ fn a_link_that_the_agent_could_have_made_is_not_followed() {
 }
 
 #[test]
-fn what_is_hidden_can_be_given_back_by_name_and_the_hosts_own_cannot() {
+fn hidden_paths_can_be_made_readable_and_the_hosts_own_cannot() {
     let (_dir, root) = place();
     let hidden = vec![root.join("home")];
     let readable = vec![root.join("home/other")];
@@ -142,12 +142,12 @@ fn what_is_hidden_can_be_given_back_by_name_and_the_hosts_own_cannot() {
 
 #[test]
 fn a_kernel_that_cannot_do_it_is_an_error_that_says_why() {
-    assert_eq!(judge(7, false), SandboxSupport::Landlock { abi: 7 });
+    assert_eq!(judge_support(7, false), SandboxSupport::Landlock { abi: 7 });
     let (_dir, root) = place();
     for (abi, pretend, word) in
         [(0, false, "no Landlock"), (2, false, "Linux 6.2"), (7, true, "WHARF_WITHOUT_LANDLOCK")]
     {
-        let error = plan(&root).make_profile(&judge(abi, pretend)).unwrap_err().to_string();
+        let error = plan(&root).make_profile(&judge_support(abi, pretend)).unwrap_err().to_string();
         assert!(error.contains(word) && error.contains("wharf doctor"), "{error}");
     }
 }

@@ -100,17 +100,17 @@ impl AgentSettings {
         if let Some((offered, value)) = offers::read_choice(result, ["modes", "availableModes", "id", "currentModeId"])
         {
             self.offers.modes = Some(offered);
-            self.put(mode(value));
+            self.put_setting(mode_setting(value));
         }
         if let Some((offered, value)) =
             offers::read_choice(result, ["models", "availableModels", "modelId", "currentModelId"])
         {
             self.offers.models = Some(offered);
-            self.put(model(value));
+            self.put_setting(model_setting(value));
         }
         if let Ok(Some(list)) = result.member("configOptions") {
             for option in self.take_list(list) {
-                self.put(option);
+                self.put_setting(option);
             }
         }
     }
@@ -122,7 +122,7 @@ impl AgentSettings {
             (UpdateKind::CurrentModeUpdate, Some(update)) => {
                 update.text_at(&["currentModeId"])?.ok_or_else(|| ReadError::Missing("currentModeId".into()))?;
                 if let Some(value) = update.member("currentModeId")?.and_then(to_raw) {
-                    self.change(mode(value));
+                    self.change_setting(mode_setting(value));
                 }
             }
             (UpdateKind::ConfigOptionUpdate, Some(update)) => {
@@ -138,7 +138,7 @@ impl AgentSettings {
     /// Takes the complete list of config options.
     pub(crate) fn take_options(&mut self, list: Json<'_>) {
         for option in self.take_list(list) {
-            self.change(option);
+            self.change_setting(option);
         }
     }
 
@@ -154,16 +154,16 @@ impl AgentSettings {
 
     /// Takes a value that the agent agreed to.
     pub(crate) fn take_set(&mut self, request: &SettingRequest) {
-        self.change(self.setting_of(request));
+        self.change_setting(self.setting_of(request));
     }
 
     fn setting_of(&self, request: &SettingRequest) -> AgentSetting {
         let value = request.value.clone();
         match &request.option {
-            None if request.of == SettingSpelling::Model => model(value),
-            None => mode(value),
+            None if request.of == SettingSpelling::Model => model_setting(value),
+            None => mode_setting(value),
             Some(id) => {
-                let category = self.offers.option(id).and_then(|offer| offer.category.as_deref().map(Into::into));
+                let category = self.offers.find_option(id).and_then(|offer| offer.category.as_deref().map(Into::into));
                 AgentSetting { of: SettingSpelling::Option, id: Some(id.clone()), category, value }
             }
         }
@@ -172,7 +172,7 @@ impl AgentSettings {
     /// Is this the value that is in force?
     pub(crate) fn is_in_force(&self, request: &SettingRequest) -> bool {
         let setting = self.setting_of(request);
-        self.find(&setting).is_some_and(|known| is_same_value(&known.value, &setting.value))
+        self.find_setting(&setting).is_some_and(|known| is_same_value(&known.value, &setting.value))
     }
 
     /// The settings that the agent must have when it comes back on these terms.
@@ -195,28 +195,30 @@ impl AgentSettings {
         let option = self.in_force.iter().find(|known| is_of_category(known, "mode")).cloned();
         let has_modes = self.in_force.iter().any(|known| known.of == SettingSpelling::Mode);
         match option {
-            Some(option) if !has_modes => self.change(AgentSetting { value, ..option }),
-            Some(_) | None => self.change(mode(value)),
+            Some(option) if !has_modes => self.change_setting(AgentSetting { value, ..option }),
+            Some(_) | None => self.change_setting(mode_setting(value)),
         }
     }
 
-    fn find(&self, setting: &AgentSetting) -> Option<&AgentSetting> {
+    fn find_setting(&self, setting: &AgentSetting) -> Option<&AgentSetting> {
         self.in_force.iter().find(|known| is_same_setting(known, setting))
     }
 
     /// A change of one spelling is a change of the other, if that offers the value too.
-    fn change(&mut self, setting: AgentSetting) {
-        if self.find(&setting).is_some_and(|known| is_same_value(&known.value, &setting.value)) {
+    fn change_setting(&mut self, setting: AgentSetting) {
+        if self.find_setting(&setting).is_some_and(|known| is_same_value(&known.value, &setting.value)) {
             return;
         }
         let other = self.other_spelling(&setting).filter(|other| {
             let value = text_of(&setting.value);
-            value.is_some_and(|value| self.offers.has(&setting, &value) && self.offers.has(other, &value))
+            value.is_some_and(|value| {
+                self.offers.offers_value(&setting, &value) && self.offers.offers_value(other, &value)
+            })
         });
         if let Some(other) = other {
-            self.put(AgentSetting { value: setting.value.clone(), ..other });
+            self.put_setting(AgentSetting { value: setting.value.clone(), ..other });
         }
-        self.put(setting);
+        self.put_setting(setting);
     }
 
     /// The other spelling of a mode or model, if the agent has it.
@@ -233,7 +235,7 @@ impl AgentSettings {
         found.cloned()
     }
 
-    fn put(&mut self, setting: AgentSetting) {
+    fn put_setting(&mut self, setting: AgentSetting) {
         let place = self.in_force.iter().position(|known| is_same_setting(known, &setting));
         match place {
             Some(place) if is_same_value(&self.in_force[place].value, &setting.value) => {}
@@ -246,11 +248,11 @@ impl AgentSettings {
     }
 }
 
-fn mode(value: Raw) -> AgentSetting {
+fn mode_setting(value: Raw) -> AgentSetting {
     AgentSetting { of: SettingSpelling::Mode, id: None, category: None, value }
 }
 
-fn model(value: Raw) -> AgentSetting {
+fn model_setting(value: Raw) -> AgentSetting {
     AgentSetting { of: SettingSpelling::Model, id: None, category: None, value }
 }
 

@@ -21,22 +21,24 @@ pub(super) struct OptionOffer {
 }
 
 impl Offers {
-    pub(super) fn option(&self, id: &Raw) -> Option<&OptionOffer> {
+    pub(super) fn find_option(&self, id: &Raw) -> Option<&OptionOffer> {
         self.options.iter().flatten().find(|offer| super::is_same_value(&offer.id, id))
     }
 
     /// Is the value offered in the spelling of this setting?
-    pub(super) fn has(&self, setting: &AgentSetting, value: &str) -> bool {
+    pub(super) fn offers_value(&self, setting: &AgentSetting, value: &str) -> bool {
         let values = match setting.of {
             SettingSpelling::Mode => self.modes.as_ref(),
             SettingSpelling::Model => self.models.as_ref(),
-            SettingSpelling::Option => setting.id.as_ref().and_then(|id| self.option(id)).map(|offer| &offer.values),
+            SettingSpelling::Option => {
+                setting.id.as_ref().and_then(|id| self.find_option(id)).map(|offer| &offer.values)
+            }
         };
         values.into_iter().flatten().any(|offered| offered == value)
     }
 
     /// Does the agent tell this spelling at all?
-    pub(super) fn tells(&self, of: SettingSpelling) -> bool {
+    pub(super) fn reports_spelling(&self, of: SettingSpelling) -> bool {
         match of {
             SettingSpelling::Mode => self.modes.is_some(),
             SettingSpelling::Model => self.models.is_some(),

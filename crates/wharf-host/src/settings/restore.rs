@@ -50,17 +50,17 @@ impl Restoration {
     }
 
     fn is_due(&self, setting: &AgentSetting, reported: &AgentSettings) -> bool {
-        if let Some(known) = reported.find(setting) {
+        if let Some(known) = reported.find_setting(setting) {
             return !is_same_value(&known.value, &setting.value) && !self.follows_from_newer(setting, reported);
         }
         let other = self.other_spelling(setting);
-        let told = other.is_some_and(|other| reported.find(other).is_some());
+        let told = other.is_some_and(|other| reported.find_setting(other).is_some());
         if is_of_category(setting, "mode") || setting.of == SettingSpelling::Mode {
             // The mode decides over rights: it must be told in some spelling, or be set.
             return !told;
         }
         // An option that is missing in the agent's list does not exist any more.
-        !told && !reported.offers.tells(setting.of)
+        !told && !reported.offers.reports_spelling(setting.of)
     }
 
     /// Of two spellings of the model with values of their own, the newer one decides. If the agent has kept that, the older
@@ -69,7 +69,7 @@ impl Restoration {
         let is_model = setting.of == SettingSpelling::Model || is_of_category(setting, "model");
         let Some(other) = self.other_spelling(setting).filter(|_| is_model) else { return false };
         let place = |of: &AgentSetting| self.wanted.iter().position(|wanted| is_same_setting(wanted, of));
-        let was_kept = reported.find(other).is_some_and(|known| is_same_value(&known.value, &other.value));
+        let was_kept = reported.find_setting(other).is_some_and(|known| is_same_value(&known.value, &other.value));
         let was_set = self.done.iter().any(|done| is_same_setting(done, other));
         place(other) > place(setting) && was_kept && !was_set
     }

@@ -124,12 +124,12 @@ mod tests {
     }
 
     #[test]
-    fn without_caps_nobody_is_put_to_sleep() {
+    fn without_caps_no_session_is_put_to_sleep() {
         assert_eq!(choose_sleepers(&[session_usage(u64::MAX / 4, Some(9_999))], MemoryCaps::default()), []);
     }
 
     #[test]
-    fn the_one_that_has_been_idle_for_longest_goes_first_and_no_more_than_needed() {
+    fn longest_idle_session_sleeps_first_and_no_more_than_needed() {
         let all = [
             session_usage(40, Some(10)),
             session_usage(40, Some(99)),
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn what_goes_for_its_own_cap_counts_for_the_total() {
+    fn sessions_over_their_own_cap_count_for_the_total() {
         let caps = MemoryCaps { session: Some(100), total: Some(120) };
         let all = [session_usage(200, Some(5)), session_usage(50, Some(99))];
         assert_eq!(places(&choose_sleepers(&all, caps)), [0]);

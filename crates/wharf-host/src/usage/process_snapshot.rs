@@ -139,7 +139,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_command_with_brackets_and_blanks_confuses_nobody() {
+    fn stat_of_a_command_with_brackets_and_blanks_is_parsed() {
         let line = "7 (a) b (c) S 3 7 7 0 -1 4194560 1 0 0 0 11 22 33 44 20 0 1 0 555 0 0";
         assert_eq!(parse_stat(line), Some(UsageStat { parent: 3, ticks: 110, started: 555 }));
         assert_eq!(parse_stat("7 (a S 3"), None);

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use super::{SpawnLocation, WorkspaceError, WorkspaceList, Workspaces, innermost, unknown_to};
+use super::{SpawnLocation, WorkspaceError, WorkspaceList, Workspaces, find_innermost, unknown_in_scope};
 
 /// The directories that a caller may name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -43,8 +43,8 @@ impl Workspaces {
     pub fn allows_path(&self, ground: &DirectoryScope, path: &Path) -> bool {
         match ground {
             DirectoryScope::Anywhere => true,
-            DirectoryScope::Workspaces => self.list().is_ok_and(|list| innermost(&list, path).is_some()),
-            DirectoryScope::Workspace(slug) => self.list().is_ok_and(|list| holds(&list, slug, path)),
+            DirectoryScope::Workspaces => self.list().is_ok_and(|list| find_innermost(&list, path).is_some()),
+            DirectoryScope::Workspace(slug) => self.list().is_ok_and(|list| is_inside_workspace(&list, slug, path)),
         }
     }
 
@@ -59,13 +59,13 @@ impl Workspaces {
         let Some(own) = ground.only_workspace() else { return self.resolve_location(cwd, slug) };
         let list = self.list_in_scope(ground)?;
         let wanted = slug.unwrap_or(own);
-        let known = list.get(own).filter(|_| wanted == own).ok_or_else(|| unknown_to(ground, wanted))?;
+        let known = list.get(own).filter(|_| wanted == own).ok_or_else(|| unknown_in_scope(ground, wanted))?;
         let cwd = cwd.unwrap_or(&known.path).to_owned();
         Ok(SpawnLocation { cwd, bucket: known.slug.to_string(), warnings: Vec::new() })
     }
 }
 
-fn holds(list: &WorkspaceList, slug: &str, path: &Path) -> bool {
+fn is_inside_workspace(list: &WorkspaceList, slug: &str, path: &Path) -> bool {
     let root = list.get(slug).and_then(|known| known.path.canonicalize().ok());
     root.is_some_and(|root| path.canonicalize().is_ok_and(|path| path.starts_with(root)))
 }

@@ -11,9 +11,9 @@ use super::{DEFAULT_BUCKET, WorkspaceError};
 use crate::host::write_private;
 
 /// The format that this version reads and writes.
-const VERSION: u64 = 1;
+const FORMAT_VERSION: u64 = 1;
 /// A registry of thousands of directories is far below this.
-const LONGEST: u64 = 4 << 20;
+const MAX_FILE_BYTES: u64 = 4 << 20;
 
 /// The registry as it is on disk and on the wire.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -22,7 +22,7 @@ pub struct WorkspaceList {
     /// The workspace of spawns that name none.
     #[serde(default)]
     pub active: Option<Slug>,
-    #[serde(deserialize_with = "distinct")]
+    #[serde(deserialize_with = "deserialize_distinct")]
     pub workspaces: Vec<Workspace>,
     /// Members that this version does not know.
     #[serde(flatten)]
@@ -34,7 +34,7 @@ pub struct WorkspaceList {
 #[serde(rename_all = "camelCase")]
 pub struct Workspace {
     pub slug: Slug,
-    #[serde(deserialize_with = "absolute")]
+    #[serde(deserialize_with = "deserialize_absolute_path")]
     pub path: PathBuf,
     pub added_at: String,
     pub updated_at: String,
@@ -52,7 +52,7 @@ impl Workspace {
 
 impl Default for WorkspaceList {
     fn default() -> Self {
-        Self { version: VERSION, active: None, workspaces: Vec::new(), more: Map::new() }
+        Self { version: FORMAT_VERSION, active: None, workspaces: Vec::new(), more: Map::new() }
     }
 }
 
@@ -72,7 +72,9 @@ impl WorkspaceList {
     pub(super) fn read(path: &Path) -> Result<Self, WorkspaceError> {
         let unreadable = |why: String| WorkspaceError::Unreadable { path: path.to_owned(), why };
         match std::fs::metadata(path) {
-            Ok(known) if known.len() > LONGEST => return Err(unreadable(format!("it is over {LONGEST} bytes long"))),
+            Ok(known) if known.len() > MAX_FILE_BYTES => {
+                return Err(unreadable(format!("it is over {MAX_FILE_BYTES} bytes long")));
+            }
             Ok(_) => {}
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Self::default()),
             Err(error) => return Err(unreadable(error.to_string())),
@@ -94,7 +96,7 @@ impl WorkspaceList {
             why: without_place(&error),
         };
         let Version { version } = wharf_json::read_own(text.as_bytes()).map_err(damaged)?;
-        if version != VERSION {
+        if version != FORMAT_VERSION {
             return Err(WorkspaceError::Version { path: path.to_owned(), version });
         }
         wharf_json::read_own(text.as_bytes()).map_err(damaged)
@@ -117,7 +119,7 @@ fn without_place(error: &serde_json::Error) -> String {
     text.rsplit_once(" at line ").map_or(text.clone(), |(message, _)| message.to_owned())
 }
 
-fn absolute<'de, D: Deserializer<'de>>(deserializer: D) -> Result<PathBuf, D::Error> {
+fn deserialize_absolute_path<'de, D: Deserializer<'de>>(deserializer: D) -> Result<PathBuf, D::Error> {
     let path = PathBuf::deserialize(deserializer)?;
     if path.is_absolute() {
         return Ok(path);
@@ -125,7 +127,7 @@ fn absolute<'de, D: Deserializer<'de>>(deserializer: D) -> Result<PathBuf, D::Er
     Err(de::Error::custom(format!("{path:?} is not an absolute path")))
 }
 
-fn distinct<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Workspace>, D::Error> {
+fn deserialize_distinct<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Workspace>, D::Error> {
     let list = Vec::<Workspace>::deserialize(deserializer)?;
     // Sessions outside every workspace are kept there, and would be purged with it.
     if list.iter().any(|workspace| workspace.slug.as_str() == DEFAULT_BUCKET) {

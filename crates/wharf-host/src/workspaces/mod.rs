@@ -21,7 +21,7 @@ use crate::timestamp::format_timestamp;
 /// The bucket of sessions that belong to no registered workspace.
 pub(crate) const DEFAULT_BUCKET: &str = "default";
 /// Where a slug stands in a path of REST, this stands for the workspace that is active.
-const ACTIVE: &str = "active";
+const ACTIVE_ALIAS: &str = "active";
 /// The longest label, of a workspace as of a session.
 pub(crate) const MAX_LABEL_BYTES: usize = 1024;
 
@@ -83,7 +83,7 @@ impl Workspaces {
     /// Registers a directory. The first one becomes the active one.
     pub fn add(&self, slug: &str, path: &Path, label: Option<&str>) -> Result<Workspace, WorkspaceError> {
         let slug: Slug = slug.parse()?;
-        if [DEFAULT_BUCKET, ACTIVE].contains(&slug.as_str()) {
+        if [DEFAULT_BUCKET, ACTIVE_ALIAS].contains(&slug.as_str()) {
             return Err(WorkspaceError::Reserved(slug.to_string()));
         }
         if label.is_some_and(|label| label.len() > MAX_LABEL_BYTES) {
@@ -93,12 +93,12 @@ impl Workspaces {
         if !path.is_absolute() || !path.is_dir() || path.to_str().is_none() {
             return Err(WorkspaceError::Path { path: path.to_owned() });
         }
-        self.change(|list| {
+        self.change_list(|list| {
             if let Some(known) = list.get(slug.as_str()) {
                 return Err(WorkspaceError::Exists { slug: slug.to_string(), path: known.path.clone() });
             }
             let label = label.map(ToOwned::to_owned);
-            let workspace = Workspace::new(slug.clone(), tidy(path), label, format_timestamp(Now::millis()));
+            let workspace = Workspace::new(slug.clone(), normalize_path(path), label, format_timestamp(Now::millis()));
             list.workspaces.push(workspace.clone());
             list.active.get_or_insert(slug);
             Ok(workspace)
@@ -107,9 +107,9 @@ impl Workspaces {
 
     /// Takes a directory out of the registry. Its sessions stay.
     pub fn remove(&self, slug: &str) -> Result<Workspace, WorkspaceError> {
-        self.change(|list| {
+        self.change_list(|list| {
             let at = list.workspaces.iter().position(|known| known.slug.as_str() == slug);
-            let removed = list.workspaces.remove(at.ok_or_else(|| unknown(list, slug))?);
+            let removed = list.workspaces.remove(at.ok_or_else(|| unknown_workspace(list, slug))?);
             list.active.take_if(|active| *active == removed.slug);
             Ok(removed)
         })
@@ -117,10 +117,10 @@ impl Workspaces {
 
     /// Makes this the workspace of spawns that name none.
     pub fn activate(&self, slug: &str) -> Result<WorkspaceList, WorkspaceError> {
-        self.change(|list| {
+        self.change_list(|list| {
             let now = format_timestamp(Now::millis());
             let known = list.workspaces.iter_mut().find(|known| known.slug.as_str() == slug);
-            let Some(known) = known else { return Err(unknown(list, slug)) };
+            let Some(known) = known else { return Err(unknown_workspace(list, slug)) };
             known.updated_at = now;
             list.active = Some(known.slug.clone());
             Ok(list.clone())
@@ -148,7 +148,7 @@ impl Workspaces {
             bucket: bucket.to_owned(),
             warnings: Vec::new(),
         };
-        let named = slug.map(|slug| list.get(slug).ok_or_else(|| unknown(&list, slug))).transpose()?;
+        let named = slug.map(|slug| list.get(slug).ok_or_else(|| unknown_workspace(&list, slug))).transpose()?;
         match (cwd, named) {
             (Some(cwd), Some(named)) => Ok(place(cwd, named.slug.as_str())),
             (Some(cwd), None) => Ok(place(cwd, &bucket_in(&list, cwd))),
@@ -156,9 +156,9 @@ impl Workspaces {
             (None, None) => Ok(match list.active.as_ref().map(|active| (active, list.get(active.as_str()))) {
                 Some((_, Some(active))) => place(&active.path, active.slug.as_str()),
                 Some((active, None)) => {
-                    own(&list, &format!("the active workspace {:?} is not registered", active.as_str()))
+                    locate_in_host_dir(&list, &format!("the active workspace {:?} is not registered", active.as_str()))
                 }
-                None => own(&list, "no workspace is active"),
+                None => locate_in_host_dir(&list, "no workspace is active"),
             }),
         }
     }
@@ -174,7 +174,7 @@ impl Workspaces {
         }
     }
 
-    fn change<T>(
+    fn change_list<T>(
         &self,
         change: impl FnOnce(&mut WorkspaceList) -> Result<T, WorkspaceError>,
     ) -> Result<T, WorkspaceError> {
@@ -187,7 +187,7 @@ impl Workspaces {
 }
 
 /// The host's own directory, and why it is that.
-fn own(list: &WorkspaceList, why: &str) -> SpawnLocation {
+fn locate_in_host_dir(list: &WorkspaceList, why: &str) -> SpawnLocation {
     let cwd = std::env::current_dir().unwrap_or_else(|_| "/".into());
     let warning =
         format!("{why}, and no cwd was given: the session runs in the host's own directory, {}", cwd.display());
@@ -195,10 +195,10 @@ fn own(list: &WorkspaceList, why: &str) -> SpawnLocation {
 }
 
 fn bucket_in(list: &WorkspaceList, path: &Path) -> String {
-    innermost(list, path).map_or(DEFAULT_BUCKET, |found| found.slug.as_str()).to_owned()
+    find_innermost(list, path).map_or(DEFAULT_BUCKET, |found| found.slug.as_str()).to_owned()
 }
 
-fn innermost<'a>(list: &'a WorkspaceList, path: &Path) -> Option<&'a Workspace> {
+fn find_innermost<'a>(list: &'a WorkspaceList, path: &Path) -> Option<&'a Workspace> {
     let path = path.canonicalize().ok()?;
     let holds = |workspace: &'a Workspace| {
         let root = workspace.path.canonicalize().ok()?;
@@ -209,17 +209,17 @@ fn innermost<'a>(list: &'a WorkspaceList, path: &Path) -> Option<&'a Workspace> 
 }
 
 /// Without `.` and doubled slashes; `..` and links stay as they are.
-fn tidy(path: &Path) -> PathBuf {
+fn normalize_path(path: &Path) -> PathBuf {
     path.components().collect()
 }
 
 /// For one who knows of one workspace only: what there is besides is not told.
-fn unknown_to(ground: &DirectoryScope, slug: &str) -> WorkspaceError {
+fn unknown_in_scope(ground: &DirectoryScope, slug: &str) -> WorkspaceError {
     let known = ground.only_workspace().filter(|own| *own != slug).unwrap_or("none");
     WorkspaceError::Unknown { slug: slug.chars().take(65).collect(), known: known.to_owned() }
 }
 
-fn unknown(list: &WorkspaceList, slug: &str) -> WorkspaceError {
+fn unknown_workspace(list: &WorkspaceList, slug: &str) -> WorkspaceError {
     let known: Vec<&str> = list.workspaces.iter().map(|known| known.slug.as_str()).take(20).collect();
     let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
     WorkspaceError::Unknown { slug: slug.chars().take(65).collect(), known }

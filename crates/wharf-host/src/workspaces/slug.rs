@@ -7,7 +7,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Deserializer, Serialize, de};
 
 /// The longest slug.
-const LENGTH: usize = 64;
+const MAX_SLUG_BYTES: usize = 64;
 
 /// `^[a-z0-9][a-z0-9-_]{0,63}$`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
@@ -28,11 +28,11 @@ impl FromStr for Slug {
 
     fn from_str(text: &str) -> Result<Self, BadSlug> {
         let plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
-        let fits = text.len() <= LENGTH
+        let fits = text.len() <= MAX_SLUG_BYTES
             && text.bytes().next().is_some_and(plain)
             && text.bytes().all(|byte| plain(byte) || matches!(byte, b'-' | b'_'));
         // The quotation in the error is bounded too.
-        if fits { Ok(Self(text.into())) } else { Err(BadSlug(text.chars().take(LENGTH + 1).collect())) }
+        if fits { Ok(Self(text.into())) } else { Err(BadSlug(text.chars().take(MAX_SLUG_BYTES + 1).collect())) }
     }
 }
 

@@ -217,7 +217,7 @@ fn a_link_out_of_a_workspace_is_not_covered_and_one_into_it_is() {
 }
 
 #[test]
-fn who_has_one_workspace_knows_of_no_other_and_of_no_damage_elsewhere() {
+fn caller_with_one_workspace_sees_no_other_and_no_damage_elsewhere() {
     let bench = bench();
     let (secret, own) = (bench.add("secret"), bench.add("own"));
     let inner = bench.dir("own/inner");

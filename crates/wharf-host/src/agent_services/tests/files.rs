@@ -31,11 +31,11 @@ fn tree() -> Tree {
 
 impl Tree {
     fn read(&self, path: impl AsRef<Path>) -> Result<String, ServiceError> {
-        files::read(&self.roots, &self.inside.join(path), None, None, MAX)
+        files::read_text(&self.roots, &self.inside.join(path), None, None, MAX)
     }
 
     fn write(&self, path: impl AsRef<Path>, content: &str) -> Result<(), ServiceError> {
-        files::write(&self.roots, &self.inside.join(path), content)
+        files::write_text(&self.roots, &self.inside.join(path), content)
     }
 
     fn link(&self, target: impl AsRef<Path>, at: &str) {
@@ -72,7 +72,7 @@ fn paths_outside_are_refused() {
     tree.refuses("/");
     // A name that only begins like the root.
     tree.refuses(&format!("{}side", tree.inside.display()));
-    let relative = files::read(&tree.roots, Path::new("plain"), None, None, MAX).unwrap_err();
+    let relative = files::read_text(&tree.roots, Path::new("plain"), None, None, MAX).unwrap_err();
     assert_eq!(relative.to_string(), "plain is not an absolute path");
 }
 
@@ -128,13 +128,13 @@ fn other_roots_are_reached_and_a_root_may_be_a_symlink() {
     tree.link(alias.join("file"), "absolute");
     let roots = Roots::new(tree.inside.clone(), vec![alias.clone()]);
     for path in [alias.join("file"), other.join("file"), tree.inside.join("relative"), tree.inside.join("absolute")] {
-        assert_eq!(files::read(&roots, &path, None, None, MAX).unwrap(), "other", "{}", path.display());
+        assert_eq!(files::read_text(&roots, &path, None, None, MAX).unwrap(), "other", "{}", path.display());
     }
     // The root is what it was at the start: nobody can turn it round later.
     fs::remove_file(other.join("file")).unwrap();
     fs::remove_dir(&other).unwrap();
     symlink(&tree.outside, &other).unwrap();
-    assert!(files::read(&roots, &alias.join("secret"), None, None, MAX).is_err());
+    assert!(files::read_text(&roots, &alias.join("secret"), None, None, MAX).is_err());
 }
 
 #[test]
@@ -167,7 +167,7 @@ fn a_tree_that_changes_all_the_time_never_lets_anyone_out() {
 #[test]
 fn lines_are_counted_from_one() {
     let tree = tree();
-    let read = |line, limit| files::read(&tree.roots, &tree.inside.join("plain"), line, limit, MAX).unwrap();
+    let read = |line, limit| files::read_text(&tree.roots, &tree.inside.join("plain"), line, limit, MAX).unwrap();
     assert_eq!(read(None, None), "one\ntwo\nthree\n");
     assert_eq!(read(Some(0), Some(1)), "one\n");
     assert_eq!(read(Some(1), Some(1)), "one\n");
@@ -187,7 +187,7 @@ fn a_large_file_is_read_in_parts_only() {
     let tree = tree();
     let line = format!("{}\n", "x".repeat(99));
     fs::write(tree.inside.join("large"), line.repeat(2_000)).unwrap();
-    let read = |line, limit| files::read(&tree.roots, &tree.inside.join("large"), line, limit, 10_000);
+    let read = |line, limit| files::read_text(&tree.roots, &tree.inside.join("large"), line, limit, 10_000);
     let error = read(None, None).unwrap_err();
     assert!(error.to_string().ends_with("large is larger than 10000 bytes; read a part of it with line and limit"));
     assert_eq!(error.code(), -32602);
@@ -196,7 +196,7 @@ fn a_large_file_is_read_in_parts_only() {
     assert_eq!(read(Some(1_999), Some(100)).unwrap().len(), 200);
     // A sparse terabyte with no line in reach is given up soon.
     fs::File::create(tree.inside.join("huge")).unwrap().set_len(1 << 40).unwrap();
-    assert!(files::read(&tree.roots, &tree.inside.join("huge"), Some(2), Some(1), 10_000).is_err());
+    assert!(files::read_text(&tree.roots, &tree.inside.join("huge"), Some(2), Some(1), 10_000).is_err());
 }
 
 #[test]
@@ -276,7 +276,7 @@ fn a_file_that_may_not_be_written_is_not_replaced() {
 }
 
 #[test]
-fn what_the_agents_sandbox_keeps_from_it_is_kept_here_too() {
+fn file_service_obeys_the_agents_sandbox() {
     let temp = tempfile::tempdir().unwrap();
     let [inside, outside] = ["inside", "outside"].map(|name| temp.path().canonicalize().unwrap().join(name));
     fs::create_dir(&inside).unwrap();
@@ -290,17 +290,17 @@ fn what_the_agents_sandbox_keeps_from_it_is_kept_here_too() {
         ..SandboxProfile::default()
     };
     let roots = Roots::new(inside.clone(), vec![outside.clone()]).with_sandbox(Some(sandbox));
-    let read = |path: PathBuf| files::read(&roots, &path, None, None, MAX);
+    let read = |path: PathBuf| files::read_text(&roots, &path, None, None, MAX);
     assert_eq!(read(outside.join("open")).unwrap(), "open");
     for path in [outside.join("secret"), inside.join("door")] {
         let error = read(path).unwrap_err();
         assert!(matches!(error, ServiceError::Confined(_)) && error.code() == -32602, "{error:?}");
     }
     for path in [outside.join("open"), outside.join("new/file"), inside.join("door")] {
-        let error = files::write(&roots, &path, "x").unwrap_err();
+        let error = files::write_text(&roots, &path, "x").unwrap_err();
         assert!(matches!(error, ServiceError::Confined(_)), "{error:?}");
     }
     assert_eq!(fs::read_to_string(outside.join("open")).unwrap(), "open");
     assert!(!outside.join("new").exists(), "not even the directory");
-    files::write(&roots, &inside.join("new/file"), "x").unwrap();
+    files::write_text(&roots, &inside.join("new/file"), "x").unwrap();
 }

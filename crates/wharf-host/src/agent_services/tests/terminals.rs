@@ -210,7 +210,7 @@ async fn a_kill_takes_the_whole_tree_even_one_that_ignores_it() {
 }
 
 #[tokio::test]
-async fn what_a_command_leaves_behind_ends_with_it() {
+async fn leftovers_of_a_command_end_with_it() {
     let bench = bench();
     let (id, held) = bench.lively("fifo", "sleep 1000 & echo up >&9; exit 0").await;
     assert_eq!(bench.on("wait_for_exit", &id).await.unwrap(), code(0));
@@ -277,7 +277,7 @@ async fn the_number_is_bounded_until_some_are_released() {
 }
 
 #[tokio::test]
-async fn what_cannot_start_says_why() {
+async fn command_that_cannot_start_says_why() {
     let bench = bench();
     let start = |command: &str, cwd: &Path| bench.create(json!({ "command": command, "cwd": cwd }));
     let none = start("no-such-command-here", &bench.cwd()).await.unwrap_err();
