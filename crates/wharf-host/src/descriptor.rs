@@ -81,7 +81,7 @@ pub struct Resources {
 }
 
 impl Resources {
-    /// Would a person call it the same? Figures move all the time.
+    /// Tells whether two measurements are the same for a person: the figures change all the time.
     pub fn is_near(&self, other: &Self) -> bool {
         let step = (self.memory_bytes / 20).max(1 << 20);
         self.processes == other.processes
@@ -149,17 +149,17 @@ impl Descriptor {
         }
     }
 
-    /// Has a user killed it? Then only an explicit resume brings it back.
+    /// Tells whether a user has killed the session. Then only an explicit resume brings it back.
     pub fn is_killed(&self) -> bool {
         !self.status.is_alive() && self.end_reason == Some(EndReason::User)
     }
 
-    /// Did the agent of that session lead to this one?
+    /// Tells whether this session was started, directly or not, by the agent of that session.
     pub fn descends_from(&self, session: &SessionId) -> bool {
         self.lineage.contains(session)
     }
 
-    /// As the index keeps it: with what is the host's alone.
+    /// Returns the form that the index stores, internal fields included.
     pub(crate) fn to_summary(&self) -> Option<Vec<u8>> {
         #[derive(Serialize)]
         struct Summary<'a> {
@@ -189,7 +189,7 @@ impl Descriptor {
         Some(Self { spawned, lineage, queued_since, ..descriptor })
     }
 
-    /// The host has lost it, for this reason.
+    /// Marks a session that the host could not load, with the reason.
     pub(crate) fn mark_failed(&mut self, message: &str, resumable: bool) {
         (self.status, self.turn, self.clients, self.paused) = (Status::Error, TurnWord::Idle, 0, None);
         (self.message, self.resumable) = (Some(message.to_owned()), resumable);

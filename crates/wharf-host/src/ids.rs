@@ -1,4 +1,4 @@
-//! Ids that nobody can guess, and the clock: the two things that the core must be given.
+//! Unguessable ids, and the clock: the core has neither and gets them from here.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -56,7 +56,7 @@ fn not_before(now: u64) -> u64 {
     LATEST_ID_MILLIS.fetch_max(now, Ordering::Relaxed).max(now)
 }
 
-/// From now on ids sort after this one, which an earlier run has given.
+/// Makes all later ids sort after this one, which an earlier run has made.
 pub(crate) fn sort_ids_after(id: &SessionId) {
     let ulid = id.as_str().strip_prefix("sess_").and_then(|text| Ulid::from_string(text).ok());
     let time = ulid.map(|ulid| ulid.timestamp_ms());

@@ -1,4 +1,5 @@
-//! Keeps the index up to date beside the sessions: rows are coalesced, so that a busy session costs one write a beat.
+//! Keeps the index up to date beside the sessions. Rows are coalesced, so that a busy session costs one write per
+//! interval.
 
 use std::collections::HashMap;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
@@ -10,7 +11,7 @@ use wharf_store::{Index, IndexRow, LogId};
 
 use crate::descriptor::Descriptor;
 
-/// How long rows are collected. The index is derived: what a crash loses is read from the log again.
+/// How long rows are collected. The index is derived: the next start reads the rows that a crash loses from the logs.
 const FLUSH_INTERVAL: Duration = Duration::from_millis(200);
 /// The same while the index cannot be written.
 const FAILING_FLUSH_INTERVAL: Duration = Duration::from_secs(2);
@@ -63,7 +64,7 @@ impl IndexWriter {
         self.send_order(IndexOrder::Put(row));
     }
 
-    /// All those that a start has read anew.
+    /// Adds all rows that a start has read from the logs.
     pub(crate) fn put_all(&self, rows: Vec<SessionRow>) {
         self.send_order(IndexOrder::PutAll(rows));
     }
@@ -72,7 +73,7 @@ impl IndexWriter {
         self.send_order(IndexOrder::Remove(id));
     }
 
-    /// Writes what is left and stops.
+    /// Writes the remaining rows and stops.
     pub(crate) fn finish(&self) {
         self.orders.lock().unwrap_or_else(PoisonError::into_inner).take();
         let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();

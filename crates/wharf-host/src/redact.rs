@@ -1,4 +1,4 @@
-//! Secrets that look like secrets, taken out of text (rule 10.6). Conservative: what is not surely one stays.
+//! Redaction: removes text that looks like a secret (rule 10.6). Doubtful text stays.
 
 /// The text that replaces a secret.
 const REPLACEMENT_TEXT: &str = "[redacted]";
@@ -38,14 +38,15 @@ const SECRET_PATTERNS: [SecretPattern; 21] = [
     secret_pattern("Bearer ", "-._~+/=_", 16, true),
     secret_pattern("bearer ", "-._~+/=_", 16, true),
     secret_pattern("npm_", "", 36, false),
-    // Our own, an agent's and anyone's.
+    // Wharf's own tokens, those of agents and those of users.
     secret_pattern("wharf_", "_", 40, true),
 ];
 
-/// A key block that goes on for longer is none. Also how far back a reader must look to know whether it is in one.
+/// A longer block is not a key. A reader that starts in the middle must look back this far to know whether it is in a
+/// key block.
 pub const MAX_KEY_LINES: usize = 100;
 
-/// Text of several lines without its secrets.
+/// Removes the secrets from a text of several lines.
 pub fn redact(text: &str) -> String {
     let mut redactor = Redactor::default();
     let lines: Vec<String> = text.split('\n').map(|line| redactor.redact_line(line.to_owned())).collect();
@@ -60,7 +61,7 @@ pub struct Redactor {
 }
 
 impl Redactor {
-    /// The line without its secrets.
+    /// Returns the line without its secrets.
     pub fn redact_line(&mut self, line: String) -> String {
         if let Some(begin) = find_key_begin(&line) {
             self.key = MAX_KEY_LINES;
@@ -85,7 +86,7 @@ impl Redactor {
     }
 }
 
-/// Where `-----BEGIN … PRIVATE KEY…-----` begins.
+/// Returns the position of `-----BEGIN … PRIVATE KEY…-----`.
 fn find_key_begin(line: &str) -> Option<usize> {
     let begin = line.find("-----BEGIN ")?;
     let title = &line[begin + "-----BEGIN ".len()..];
@@ -93,7 +94,7 @@ fn find_key_begin(line: &str) -> Option<usize> {
     title.contains("PRIVATE KEY").then_some(begin)
 }
 
-/// Where what follows `-----END … PRIVATE KEY…-----` begins.
+/// Returns the position after `-----END … PRIVATE KEY…-----`.
 fn find_key_end(line: &str) -> Option<usize> {
     let begin = line.find("-----END ")? + "-----END ".len();
     let dashes = line[begin..].find("-----")?;
@@ -121,7 +122,7 @@ fn redact_words(line: String) -> String {
     out
 }
 
-/// The secret that begins at `at`: the part of it that must go.
+/// Returns the part to remove of the secret that begins at `at`.
 fn find_secret(line: &str, at: usize) -> Option<(usize, usize)> {
     let bytes = line.as_bytes();
     // Most of any text is ruled out by its first letter.

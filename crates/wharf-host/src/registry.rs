@@ -1,4 +1,4 @@
-//! Which sessions there are, answered from memory: no session or agent is woken by a question (rule 5.2).
+//! The registry of all sessions, in memory: a listing wakes no session and no agent (rule 5.2).
 
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -58,7 +58,7 @@ impl Registry {
         self.note_change();
     }
 
-    /// Wakes those who watch all sessions. A plain function: it waits for nobody.
+    /// Wakes the clients that watch all sessions. It never waits.
     pub(crate) fn note_change(&self) {
         self.changes.send_modify(|count| *count += 1);
     }
@@ -72,7 +72,7 @@ impl Registry {
         sessions.values().map(KnownSession::descriptor).collect()
     }
 
-    /// Looks at every session.
+    /// Calls `look` for every session.
     pub(crate) fn for_each_session(&self, look: impl FnMut(&KnownSession)) {
         self.sessions.read().unwrap_or_else(PoisonError::into_inner).values().for_each(look);
     }
@@ -85,7 +85,7 @@ impl Registry {
             .collect()
     }
 
-    /// Forgets the task of a session, which has ended by itself; the log is read anew when it is wanted.
+    /// Removes the task of a session, which has ended by itself; the next use reads the log again.
     pub(crate) fn release_task(&self, shared: &Arc<Shared>) {
         let cold = to_cold(shared);
         let mut sessions = self.sessions.write().unwrap_or_else(PoisonError::into_inner);
@@ -97,8 +97,8 @@ impl Registry {
         self.note_change();
     }
 
-    /// Lets a session's task go if nobody else holds the session. Handles are only given out under the lock, so what
-    /// is seen here stays true.
+    /// Removes a session's task if nothing else holds the session. Handles are only given out under the lock, so the
+    /// answer stays true.
     pub(crate) fn retire_if_unused(&self, shared: &Arc<Shared>) -> bool {
         let mut sessions = self.sessions.write().unwrap_or_else(PoisonError::into_inner);
         // Ours (the task's) and the registry's own.
@@ -110,7 +110,7 @@ impl Registry {
     }
 }
 
-/// The session without its task.
+/// Returns the registry's entry of a session without a task.
 fn to_cold(shared: &Shared) -> KnownSession {
     let (log_id, bytes) = (shared.log_id.clone(), shared.log.head().bytes);
     KnownSession::Cold { log_id, descriptor: shared.descriptor(), snapshot: None, bytes }

@@ -15,7 +15,7 @@ macro_rules! built_in {
 
 built_in!("claude", "codex", "copilot", "cursor", "gemini", "goose", "hermes", "kimi", "opencode", "qwen");
 
-/// All of them, by name. One that is wrong is left out: a test sees to it that none is.
+/// Returns all built-in manifests, by name. A test checks that each of them is valid.
 pub(super) fn all_manifests() -> &'static [Manifest] {
     static ALL_MANIFESTS: OnceLock<Vec<Manifest>> = OnceLock::new();
     ALL_MANIFESTS.get_or_init(|| {

@@ -1,4 +1,4 @@
-//! Which of a caller's variables an agent gets: the ones that are named, and no other (rule 8.7).
+//! Selects the variables of a caller that an agent gets: the named ones and no other (rule 8.7).
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ const MAX_VARIABLES: usize = 1_000;
 /// is 128 KiB.
 const MAX_TOTAL_BYTES: usize = 96 << 10;
 
-/// May this be a variable's name?
+/// Tells whether this can be the name of a variable.
 pub(crate) fn is_variable_name(name: &str) -> bool {
     let letter = |byte: u8| byte.is_ascii_alphabetic() || byte == b'_';
     name.len() <= 256
@@ -16,7 +16,7 @@ pub(crate) fn is_variable_name(name: &str) -> bool {
         && name.bytes().all(|byte| letter(byte) || byte.is_ascii_digit())
 }
 
-/// Passed on for every agent: where programs are, and how to write for the user.
+/// Tells whether every agent gets the variable: the search path, and the user's language.
 pub fn is_always_passed(name: &str) -> bool {
     matches!(name, "PATH" | "LANG" | "LANGUAGE") || name.starts_with("LC_")
 }
@@ -28,7 +28,7 @@ pub(crate) fn select_passed(given: &BTreeMap<String, String>, named: &[String]) 
     let mut room = MAX_TOTAL_BYTES;
     let mut passed = BTreeMap::new();
     for (name, value) in given.iter().take(MAX_VARIABLES) {
-        // Wharf's own tell the host what is whose: no caller may set them.
+        // The host recognises its processes by Wharf's own variables: no caller may set them.
         if !is_variable_name(name) || name.starts_with("WHARF_") || value.contains('\0') || !wanted(name) {
             continue;
         }

@@ -1,4 +1,4 @@
-//! Why an agent cannot be started as asked. Nothing was made when one of these is told.
+//! The reasons why an agent cannot be started as requested. Nothing was created when one of these is returned.
 
 use std::path::PathBuf;
 
@@ -8,7 +8,7 @@ pub enum AdapterError {
     Unknown { name: String, hint: String, known: String },
     #[error("agent {adapter:?} is not installed: there is no `{bin}` on the PATH{}", .install.as_ref().map(|install| format!("; install it with: {install}")).unwrap_or_default())]
     NotInstalled { adapter: String, bin: String, install: Option<String> },
-    /// The manifest says how, and Wharf does not do it.
+    /// The manifest names a protocol that Wharf does not speak.
     #[error("agent {adapter:?} speaks {protocol:?}; Wharf starts agents that speak \"acp\"")]
     Protocol { adapter: String, protocol: String },
     #[error("agent {adapter:?} has no mode {mode:?}; it has: {known}")]

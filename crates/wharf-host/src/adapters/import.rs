@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use super::folder::MANIFEST_FILE;
 use super::manifest::Manifest;
 
-/// A registry over this is not one.
+/// A larger file is not a registry.
 const MAX_REGISTRY_BYTES: u64 = 16 << 20;
 /// The tag that tells an imported manifest from one that a person wrote.
 const IMPORTED_MARK: &str = "imported";
@@ -103,7 +103,7 @@ pub fn import_registry(file: &Path, adapters: &Path) -> Result<ImportReport, Imp
     Ok(report)
 }
 
-/// Where the manifest goes, if it is good and takes nobody's place.
+/// Returns the path for the manifest, if it is valid and does not replace a manifest that a person wrote.
 fn may_write(adapters: &Path, id: &str, text: &str) -> Result<PathBuf, String> {
     let path = adapters.join(id).join(MANIFEST_FILE);
     Manifest::parse(text, &path).map_err(|error| format!("{}: {}", error.field, error.why))?;

@@ -40,14 +40,14 @@ pub struct AdapterInfo {
     /// The version that the program prints; only present if the program was run for it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bin_version: Option<String>,
-    /// Is that in the manifest's range?
+    /// Whether `bin_version` is in the manifest's range.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub version_ok: Option<bool>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub install_hint: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub login_hint: Option<String>,
-    /// Variables of whoever starts it that it gets, besides those that every agent gets.
+    /// Variables of its caller that it gets, besides those that every agent gets.
     pub variables: Vec<String>,
     /// Obstacles to a start, and oddities, as sentences.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -56,7 +56,7 @@ pub struct AdapterInfo {
     pub options: Vec<OptionInfo>,
     /// As the manifest states them.
     pub capabilities: BTreeMap<String, bool>,
-    /// Is it the agent of clients that name none?
+    /// Whether it is the agent of clients that name none.
     pub default: bool,
 }
 

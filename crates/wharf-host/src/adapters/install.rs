@@ -1,4 +1,4 @@
-//! How a program gets onto a machine, as a manifest states it. It is shown, never run.
+//! Installation hints of a manifest. They are shown, never run.
 
 use super::node::{FieldError, Node};
 
@@ -33,7 +33,7 @@ impl InstallMethod {
         }
     }
 
-    /// A line for a shell, or what to do.
+    /// Returns a line for a shell, or an instruction for a person.
     pub(super) fn to_hint(&self) -> String {
         let what = shell_words::quote(&self.what);
         match self.method {

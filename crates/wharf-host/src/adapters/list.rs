@@ -1,4 +1,4 @@
-//! The adapters as a person looks at them: what is there, what is missing.
+//! The list of adapters for a person: which are installed, and what is missing.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -104,7 +104,7 @@ fn describe_manifest(manifest: &Manifest, blank: AdapterInfo) -> AdapterInfo {
     info
 }
 
-/// With the program, if it is there.
+/// Adds the path of the program if it is installed, else a note that it is missing.
 fn with_program_path(mut info: AdapterInfo, env: &BTreeMap<String, String>) -> AdapterInfo {
     let bin = info.command.first().cloned().unwrap_or_default();
     info.bin_path = program::find_program(&bin, &search_path(env, &BTreeMap::new()));
@@ -116,7 +116,7 @@ fn with_program_path(mut info: AdapterInfo, env: &BTreeMap<String, String>) -> A
 }
 
 impl ManifestAuth {
-    /// Is there anything that looks like a login? A manifest that names nothing wants none.
+    /// Tells whether there is a sign of a login. A manifest that names none needs none.
     fn has_login(&self) -> bool {
         let home = std::env::var_os("HOME").map(PathBuf::from).unwrap_or_default();
         let there = |path: &String| match path.strip_prefix("~/") {

@@ -14,7 +14,7 @@ use super::sandbox;
 use super::version::VersionCheck;
 use crate::config::SandboxSettings;
 
-/// A manifest over this is not one.
+/// A larger file is not a manifest.
 pub(super) const MAX_MANIFEST_BYTES: u64 = 256 << 10;
 /// Everything that AIP-45 knows at the top, and `env`, which is ours.
 const KNOWN_FIELDS: &[&str] = &[
@@ -76,7 +76,7 @@ pub(crate) struct Manifest {
     pub(super) capabilities: BTreeMap<String, bool>,
     pub(super) modes: Vec<ManifestMode>,
     pub(super) options: Vec<ManifestOption>,
-    /// Was it made from an ACP registry?
+    /// Whether it was made from an ACP registry.
     pub(super) imported: bool,
     pub(super) sandbox: SandboxSettings,
     /// Parts of the manifest that Wharf ignores.
@@ -167,7 +167,8 @@ impl Manifest {
         check_unique("options", self.options.iter().map(|option| option.id.as_str()))
     }
 
-    /// May an ended session come back (rule 2.6)? `None`: the agent says. Only what is stated counts.
+    /// Tells whether an ended session may come back (rule 2.6). `None` if the manifest does not state it: then the
+    /// agent decides.
     pub(crate) fn comes_back(&self) -> Option<bool> {
         match (self.capabilities.get("resumable"), self.session_mode) {
             (Some(false), _) | (_, Some("ephemeral")) => Some(false),
@@ -189,12 +190,12 @@ impl Manifest {
         }
     }
 
-    /// One line that installs it here.
+    /// Returns the hint that installs the program on this system.
     pub(crate) fn install_hint(&self) -> Option<String> {
         self.install_hint_for(std::env::consts::OS)
     }
 
-    /// The first way that suits the system, else the first.
+    /// Returns the hint of the first method that suits the system, else of the first.
     pub(super) fn install_hint_for(&self, system: &str) -> Option<String> {
         self.install.iter().find(|way| way.suits_system(system)).or(self.install.first()).map(InstallMethod::to_hint)
     }
@@ -252,7 +253,7 @@ fn read_session_mode(node: &Node<'_>) -> Result<Option<&'static str>, FieldError
     read_optional(node, "mode", |mode| mode.one_of(&["ephemeral", "persistent", "resumable"]))
 }
 
-/// Nothing, or less, means none.
+/// Returns the idle limit; zero and negative values mean none.
 fn read_idle_limit(node: &Node<'_>) -> Result<Option<Millis>, FieldError> {
     let stated = read_optional(node, "idle_timeout_ms", Node::read_integer)?;
     Ok(stated.and_then(|millis| u64::try_from(millis).ok()).filter(|millis| *millis > 0).map(Millis))

@@ -54,7 +54,7 @@ pub struct Launchable {
     pub replay_quiet: std::time::Duration,
     /// Variables of a caller that it gets, besides those that every agent gets.
     pub variables: Vec<String>,
-    /// May its ended sessions come back? `None`: it says so itself.
+    /// Whether its ended sessions may come back; `None` if the agent decides.
     pub comes_back: Option<bool>,
     /// How long its sessions may have nothing to do before they are put to sleep; `None`: for ever.
     pub idle_limit: Option<Millis>,
@@ -82,8 +82,8 @@ impl Config {
 }
 
 impl Adapters<'_> {
-    /// How to start the agent called `slug` in this mode with these options. Whether its program is there is another
-    /// question: see [`Launchable::program`].
+    /// Returns how to start the agent called `slug` in this mode with these options. [`Launchable::find_program`] tells
+    /// whether its program is installed.
     pub fn find(
         &self,
         slug: &str,
@@ -116,7 +116,7 @@ impl Adapters<'_> {
             for found in folder::read_manifests(&dir) {
                 match found {
                     FoundManifest::Good(manifest) if manifest.id == slug => return Some(manifest_entry(manifest)),
-                    // Not silently another one of that name.
+                    // A bad manifest is reported; it does not fall back to another one of that name.
                     FoundManifest::Bad { folder, error } if folder == slug => return Some(AdapterEntry::Bad(error)),
                     FoundManifest::Good(_) | FoundManifest::Bad { .. } => {}
                 }
@@ -252,7 +252,8 @@ fn manifest_entry(manifest: Box<Manifest>) -> AdapterEntry {
 }
 
 impl Launchable {
-    /// The program that would be run. `env` is what the agent gets of its caller: it may bring a PATH of its own.
+    /// Returns the program that would be run. `env` are the variables that the agent gets of its caller, which may set
+    /// `PATH`.
     pub fn find_program(&self, env: &BTreeMap<String, String>) -> Result<PathBuf, AdapterError> {
         let bin = self.command.first().map(String::as_str).unwrap_or_default();
         // Such a path is meant from the session's directory.

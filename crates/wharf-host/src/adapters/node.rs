@@ -39,7 +39,7 @@ impl<'a> Node<'a> {
         self.value.as_object().ok_or_else(|| self.field_error("must be a mapping"))
     }
 
-    /// A member; one that is null counts as absent.
+    /// Returns a member; null counts as absent.
     pub(super) fn get(&self, name: &str) -> Result<Option<Self>, FieldError> {
         let value = self.read_object()?.get(name).filter(|value| !value.is_null());
         Ok(value.map(|value| Self { value, field: self.child_field(name) }))

@@ -22,7 +22,7 @@ pub(super) struct ManifestMode {
     env: BTreeMap<String, String>,
 }
 
-/// A knob.
+/// An option that changes the command line or the environment.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct ManifestOption {
     pub(super) id: String,
@@ -42,7 +42,7 @@ enum OptionKind {
     Enum(Vec<String>),
 }
 
-/// An argv and an environment in the making.
+/// The argv and the environment with the mode and the options applied so far.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct PatchedCommand {
     pub(super) command: Vec<String>,
@@ -110,7 +110,8 @@ impl ManifestOption {
             (OptionKind::String, Value::String(text)) if text.chars().any(char::is_control) => {
                 Err("takes one line without control characters".to_owned())
             }
-            // As a word of its own it would be taken for a flag, and could allow what nobody allowed.
+            // As an argument of its own it would be taken for a flag, and could grant rights that the user did not
+            // grant.
             (OptionKind::String, Value::String(text)) if text.starts_with('-') => {
                 Err("takes no value that begins with a dash".to_owned())
             }
@@ -121,7 +122,7 @@ impl ManifestOption {
         }
     }
 
-    /// A value that is the default changes nothing: it is what the program does anyway.
+    /// Applies a value. The default value changes nothing: the program has it anyway.
     fn apply_value(&self, value: &Value, to: &mut PatchedCommand) -> Result<(), String> {
         let text = self.text_of(value)?;
         if self.default.as_ref() == Some(value) {
@@ -154,7 +155,7 @@ fn read_choices(node: &Node<'_>) -> Result<Vec<String>, FieldError> {
 }
 
 impl Manifest {
-    /// bin, bin_args, the mode, then the options in the order in which the manifest has them.
+    /// Builds the command: bin, bin_args, the mode, then the options in the manifest's order.
     pub(super) fn patch_command(
         &self,
         mode: Option<&str>,

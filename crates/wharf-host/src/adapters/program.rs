@@ -1,10 +1,10 @@
-//! Is a program there? Looked up as the system does when it is started.
+//! Finds a program on the search path, as the system does when it starts one.
 
 use std::ffi::OsStr;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-/// The file that starting `name` would run, given this `PATH`.
+/// Returns the file that starting `name` would run, given this `PATH`.
 pub(super) fn find_program(name: &str, path: &OsStr) -> Option<PathBuf> {
     if name.contains('/') {
         return Some(PathBuf::from(name)).filter(|file| is_program(file));

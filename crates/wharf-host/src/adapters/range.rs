@@ -2,7 +2,7 @@
 
 use semver::{Version, VersionReq};
 
-/// Alternatives, each of which may hold.
+/// A version range: alternatives, one of which must match.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct VersionRange(Vec<VersionReq>);
 

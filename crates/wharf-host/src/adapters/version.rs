@@ -8,7 +8,7 @@ use super::info::AdapterInfo;
 use super::node::{FieldError, Node, read_optional};
 use super::range::{VersionRange, parse_leniently};
 
-/// Where a manifest states no limit.
+/// The time limit of a version check whose manifest states none.
 const DEFAULT_TIMEOUT_MILLIS: u64 = 5_000;
 
 /// How to ask the program for its version.
@@ -48,7 +48,7 @@ impl VersionCheck {
         Duration::from_millis(self.timeout_ms)
     }
 
-    /// Notes the version that the program told. One out of range is a warning: it may well work.
+    /// Notes the version that the program printed. A version out of range is a warning: it may well work.
     pub(crate) fn judge(&self, answer: Result<String, String>, info: &mut AdapterInfo) {
         let told = answer.as_ref().ok().and_then(|said| self.parse.captures(said)).and_then(|found| found.get(1));
         let Some(told) = told.map(|told| told.as_str().to_owned()) else {

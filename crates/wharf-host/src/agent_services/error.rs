@@ -1,4 +1,4 @@
-//! Why a file or a terminal was not given, in words for the agent and as a JSON-RPC code.
+//! The errors of files and terminals, with the message for the agent and the JSON-RPC code.
 
 use std::path::{Path, PathBuf};
 
@@ -27,7 +27,7 @@ pub(crate) enum ServiceError {
     Full(usize),
     #[error("{0}")]
     Failed(String),
-    /// As the process told it that serves files outside of the session's directories.
+    /// An error of the process that serves files outside of the session's directories.
     #[error("{message}")]
     Outsiders { code: i32, message: String, data: Option<Value> },
 }
@@ -37,7 +37,7 @@ impl ServiceError {
         Self::Unfit { path: path.to_owned(), why: why.into() }
     }
 
-    /// `what` is the deed that failed, as in "read".
+    /// Describes a failed operation; `what` is its verb, as in "read".
     pub(super) fn from_io(what: &str, path: &Path, error: impl Into<std::io::Error>) -> Self {
         let error: std::io::Error = error.into();
         match Errno::from_io_error(&error) {

@@ -10,10 +10,10 @@ use rustix::io::Errno;
 use super::ServiceError;
 use super::roots::{FileLocation, Roots};
 
-/// How many times the size of an answer is read at most to get to its first line.
+/// Bounds the bytes that are read to reach the first line of an answer, as a multiple of the answer's largest size.
 const MAX_SCAN_FACTOR: usize = 64;
 
-/// `NONBLOCK`: whatever takes the file's place in between, opening it never waits for another process.
+/// `NONBLOCK`: whatever replaces the file in between, opening it never waits for another process.
 const OPEN_FLAGS: OFlags = OFlags::NOFOLLOW.union(OFlags::NONBLOCK).union(OFlags::CLOEXEC).union(OFlags::NOCTTY);
 
 /// Reads a text file, or `limit` lines of it from `line` (the first is 1) on.
@@ -101,7 +101,8 @@ fn too_large(path: &Path, max_bytes: usize) -> ServiceError {
     ServiceError::unfit(path, format!("is larger than {max_bytes} bytes; read a part of it with line and limit"))
 }
 
-/// The lines after the first `skip`, line breaks included; `None` if they are more than `max` bytes, or too far off.
+/// Returns the lines after the first `skip`, line breaks included; `None` if they have more than `max` bytes, or are
+/// too far from the beginning of the file.
 fn read_lines(mut from: impl BufRead, skip: u32, limit: Option<u32>, max: usize) -> std::io::Result<Option<Vec<u8>>> {
     let mut out = Vec::new();
     let (mut skip, mut left, mut scanned) = (skip, limit, 0_usize);

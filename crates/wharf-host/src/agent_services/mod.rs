@@ -24,7 +24,7 @@ pub(crate) use terminals::{TerminalSpec, Terminals};
 
 use crate::agent::{AgentExit, Launch};
 
-/// The files and terminals of one agent start. [`Tools::close`] ends the terminals, and so does the last drop.
+/// The files and terminals of one agent start. [`FilesAndTerminals::close`] ends the terminals, and so does the last drop.
 #[derive(Clone, Debug)]
 pub(crate) struct FilesAndTerminals {
     pub(crate) roots: Arc<Roots>,
@@ -45,7 +45,7 @@ impl FilesAndTerminals {
         Self { roots, terminals, max_bytes, limits: ServiceLimits::new(max_bytes), outside }
     }
 
-    /// Ends the terminals, and what is under way for files.
+    /// Ends the terminals, and the file requests that are under way.
     pub(crate) fn close(&self) {
         self.terminals.close();
         self.outside.close();
@@ -62,7 +62,7 @@ impl FilesAndTerminals {
     }
 }
 
-/// Is this a method that [`answer`] knows?
+/// Tells whether [`answer_request`] serves this method.
 pub(crate) fn is_served(method: &str) -> bool {
     matches!(
         method,
@@ -195,7 +195,7 @@ fn parse_terminal_id(frame: &[u8]) -> Result<String, ServiceError> {
     parse_params::<TerminalParams>(frame).map(|terminal| terminal.terminal_id)
 }
 
-/// The schema says of these fields that a bad value counts as none.
+/// Reads a field for which the schema says that a bad value counts as absent.
 fn deserialize_leniently<'de, D: Deserializer<'de>, T: DeserializeOwned + Default>(from: D) -> Result<T, D::Error> {
     Ok(wharf_json::read(wharf_json::Json::deserialize(from)?).unwrap_or_default())
 }
@@ -204,7 +204,7 @@ fn exit_status(exit: &AgentExit) -> Value {
     json!({ "exitCode": exit.code, "signal": exit.signal.map(signal_name) })
 }
 
-/// By the numbers that are the same on every system.
+/// Names a signal whose number is the same on every system.
 fn signal_name(signal: i32) -> String {
     let known = [(1, "HUP"), (2, "INT"), (3, "QUIT"), (4, "ILL"), (5, "TRAP"), (6, "ABRT"), (8, "FPE"), (9, "KILL")];
     let more = [(11, "SEGV"), (13, "PIPE"), (14, "ALRM"), (15, "TERM")];

@@ -21,8 +21,8 @@ impl TerminalBuffer {
         self.truncated |= over > 0;
     }
 
-    /// The text, and whether its beginning is missing. While more may come, half a character at the end waits for its
-    /// other half.
+    /// Returns the text, and whether its beginning is missing. While more may come, an incomplete character at the end
+    /// is left out until the rest of it arrives.
     pub(super) fn text(&self, ended: bool) -> (String, bool) {
         let bytes: Vec<u8> = self.kept.iter().copied().collect();
         let mut part = &bytes[..];
@@ -42,7 +42,7 @@ impl TerminalBuffer {
     }
 }
 
-/// How many bytes at the end begin a character that goes on.
+/// Returns the number of bytes at the end that begin an incomplete character.
 fn count_unfinished_bytes(bytes: &[u8]) -> usize {
     let width = |lead: u8| match lead {
         0xc2..=0xdf => 2,

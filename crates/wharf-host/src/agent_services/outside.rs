@@ -52,7 +52,7 @@ impl OutsideFiles {
         Self { max_bytes: launch.frame_limit, launch, agent, closed: watch::Sender::new(false) }
     }
 
-    /// Ends all that is under way, for good.
+    /// Ends all requests that are under way, and refuses new ones.
     pub(super) fn close(&self) {
         self.closed.send_replace(true);
     }

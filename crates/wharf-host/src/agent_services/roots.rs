@@ -18,7 +18,7 @@ use crate::sandbox::SandboxProfile;
 /// As many links as Linux follows in one path.
 const MAX_LINKS: usize = 40;
 
-/// To stand on a directory; on Linux this needs no right to list it.
+/// Opens a directory as a starting point for further steps; on Linux this needs no right to list it.
 #[cfg(target_os = "linux")]
 const DIRECTORY_FLAGS: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 #[cfg(not(target_os = "linux"))]
@@ -35,9 +35,9 @@ pub(crate) struct Roots {
 
 #[derive(Debug)]
 struct Root {
-    /// As the client spelled it, without dots.
+    /// The path as the client wrote it, without `.` and `..`.
     given: PathBuf,
-    /// Without symlinks, as found at the start: a root that is replaced by a link later is not followed.
+    /// The path without symlinks, as of the start: a root that is replaced by a link later is not followed.
     real: PathBuf,
 }
 
@@ -47,11 +47,11 @@ pub(super) struct FileLocation {
     pub(super) dir: OwnedFd,
     /// `.` when the path is a root.
     pub(super) name: OsString,
-    /// The same without symlinks.
+    /// The full path without symlinks.
     pub(super) path: PathBuf,
 }
 
-/// On the way: the directories entered so far, and the names ahead.
+/// A walk along a path: the directories entered so far, and the names ahead.
 struct PathWalk<'a> {
     root: &'a Root,
     start: OwnedFd,
@@ -68,12 +68,12 @@ impl Roots {
         Self { all: std::iter::once(cwd).chain(additional).map(root).collect(), sandbox: None, process: None }
     }
 
-    /// The whole file system as the process `agent` sees it: `/proc/self` is its own.
+    /// Returns the whole file system as the process `agent` sees it: `/proc/self` is its own.
     pub(crate) fn whole_file_system(agent: u32) -> Self {
         Self { process: Some(agent), ..Self::new(PathBuf::from("/"), Vec::new()) }
     }
 
-    /// The same, and nothing that the agent's sandbox keeps from it (rule 3.8).
+    /// Returns the same roots without the paths that the agent's sandbox forbids (rule 3.8).
     pub(crate) fn with_sandbox(self, sandbox: Option<SandboxProfile>) -> Self {
         Self { sandbox, ..self }
     }
@@ -82,7 +82,7 @@ impl Roots {
         self.all.first().map_or(Path::new("/"), |root| &root.given)
     }
 
-    /// The way to a file that is read, or that is written: then missing directories on the way are made.
+    /// Finds a file to read or to write. For a write, missing directories on the way are created.
     pub(super) fn find(&self, path: &Path, write: bool) -> Result<FileLocation, ServiceError> {
         if !path.is_absolute() {
             return Err(ServiceError::unfit(path, "is not an absolute path"));
@@ -150,7 +150,7 @@ impl Roots {
         }
     }
 
-    /// Stands on the root that holds `to`, the innermost if several do.
+    /// Starts a walk at the root that holds `to`, the innermost if several do.
     fn enter_root(&self, path: &Path, to: &Path, write: bool) -> Result<PathWalk<'_>, ServiceError> {
         let to = without_dots(to);
         let spellings = self.all.iter().flat_map(|root| [(root, &root.given), (root, &root.real)]);
@@ -201,14 +201,14 @@ impl FileLocation {
     }
 }
 
-/// The names of a path and its `..`; roots and `.` are left out.
+/// Returns the names of a path, `..` included; roots and `.` are left out.
 fn path_names(path: &Path) -> impl DoubleEndedIterator<Item = &OsStr> {
     path.components()
         .filter(|part| matches!(part, Component::Normal(_) | Component::ParentDir))
         .map(Component::as_os_str)
 }
 
-/// Takes `.` and `..` out by the text alone.
+/// Removes `.` and `..` from the text of a path; the file system is not read.
 fn without_dots(path: &Path) -> PathBuf {
     let mut out = PathBuf::from("/");
     for name in path_names(path) {
@@ -221,7 +221,7 @@ fn without_dots(path: &Path) -> PathBuf {
     out
 }
 
-/// The path without symlinks, as far as it exists.
+/// Returns the path without symlinks, as far as it exists.
 fn resolve_links(path: &Path) -> PathBuf {
     let found =
         path.ancestors().find_map(|above| Some(above.canonicalize().ok()?.join(path.strip_prefix(above).ok()?)));

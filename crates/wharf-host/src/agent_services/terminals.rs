@@ -50,7 +50,7 @@ pub(crate) struct TerminalOutput {
 pub(crate) struct Terminals {
     launch: Launch,
     roots: Arc<Roots>,
-    /// The file system outside of them, for commands that are to run there.
+    /// The file system outside of the roots, for commands that run there.
     everywhere: Roots,
     limit: CountLimit,
     /// `None` when closed.
@@ -60,7 +60,7 @@ pub(crate) struct Terminals {
 #[derive(Debug)]
 struct Terminal {
     shim: u32,
-    /// A word, or its drop, ends the command.
+    /// A message, or dropping the sender, ends the command.
     end: mpsc::Sender<()>,
     exit: watch::Receiver<Option<AgentExit>>,
     output: Arc<Mutex<TerminalBuffer>>,
@@ -114,12 +114,13 @@ impl Terminals {
         })
     }
 
-    /// The output alone, for those who cannot show a terminal.
+    /// Returns the output alone, for clients that cannot show a terminal.
     pub(crate) fn output_text(&self, id: &str) -> Option<String> {
         self.output(id).ok().map(|shown| shown.output)
     }
 
-    /// Waits until the command and all it started are gone. Whoever waits is answered even if the terminal is released.
+    /// Waits until the command and everything that it started has ended. Returns even if the terminal is released
+    /// meanwhile.
     pub(crate) async fn wait_for_exit(&self, id: &str) -> Result<AgentExit, ServiceError> {
         let mut exit = self.with_terminal(id, |terminal| terminal.exit.clone())?;
         let exit = exit.wait_for(Option::is_some).await.map(|exit| exit.clone());
@@ -145,7 +146,7 @@ impl Terminals {
         lock(&self.open).take();
     }
 
-    /// The roots of the process trees.
+    /// Returns the roots of the process trees.
     pub(crate) fn shim_pids(&self) -> Vec<u32> {
         lock(&self.open).iter().flat_map(HashMap::values).map(|terminal| terminal.shim).collect()
     }
@@ -168,13 +169,13 @@ impl Terminals {
         launch.cwd = self.find_directory(spec.cwd.as_deref().unwrap_or(self.roots.cwd()))?;
         launch.command = build_command(&launch.cwd, spec.command, spec.args);
         launch.env.extend(spec.env);
-        // A tag that begins with the agent's: whoever sweeps up after the agent finds its terminals, not the reverse.
+        // A tag that begins with the agent's: a search for the agent's processes finds its terminals, not the reverse.
         launch.tag = format!("{}.{id}", launch.tag);
         Ok(launch)
     }
 
     fn find_directory(&self, path: &Path) -> Result<PathBuf, ServiceError> {
-        // A command outside of the session's directories can do there what its sandbox lets it, as the agent could.
+        // A command outside of the session's directories may do there what its sandbox allows, as the agent could.
         let place = match self.roots.find(path, false) {
             Err(ServiceError::Outside { .. }) => self.everywhere.find(path, false)?,
             found => found?,
@@ -185,8 +186,8 @@ impl Terminals {
     }
 }
 
-/// The words to run. Many agents put a whole shell line into `command` (and write it for bash), because editors give it
-/// to a shell.
+/// Returns the argv to run. Many agents put a whole shell line into `command` (and write it for bash), because editors
+/// give it to a shell.
 fn build_command(cwd: &Path, command: String, args: Vec<String>) -> Vec<String> {
     let plain = |c: char| c.is_alphanumeric() || "/._-+@%,:".contains(c);
     if args.is_empty() && !command.chars().all(plain) && !cwd.join(&command).is_file() {
@@ -196,7 +197,7 @@ fn build_command(cwd: &Path, command: String, args: Vec<String>) -> Vec<String> 
     std::iter::once(command).chain(args).collect()
 }
 
-/// Reads until nothing of the command is left.
+/// Reads the output until the command and everything that it started has ended.
 async fn follow_command(
     mut process: AgentProcess,
     mut pipe: pipe::Receiver,

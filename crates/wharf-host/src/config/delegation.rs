@@ -1,4 +1,4 @@
-//! `[delegation]`: which agents may start others. Nobody may unless it says so.
+//! `[delegation]`: which agents may start other agents. Without an entry none may.
 
 use std::collections::BTreeMap;
 
@@ -8,13 +8,13 @@ use serde::Deserialize;
 #[derive(Clone, Debug, Deserialize)]
 #[serde(default)]
 pub struct Delegation {
-    /// By the adapter of the one that starts: the adapters that it may start.
+    /// The adapters that the agents of an adapter may start, by the name of the starting adapter.
     pub allow: BTreeMap<String, AllowedAdapters>,
     /// How deep a child may be; a session that a user started has depth 0.
     pub max_depth: usize,
     /// Children of one session that are alive at once.
     pub max_children: usize,
-    /// May the agent of a session answer what its children's agents ask?
+    /// Whether the agent of a session may answer the asks of its children's agents.
     pub answer: bool,
     pub children: Children,
 }
@@ -66,7 +66,7 @@ impl Default for Delegation {
 }
 
 impl Delegation {
-    /// May an agent of this adapter start any other?
+    /// Tells whether an agent of this adapter may start any other agent.
     pub fn lets_start(&self, adapter: &str) -> bool {
         match self.allow.get(adapter) {
             Some(AllowedAdapters::All) => true,
@@ -75,7 +75,7 @@ impl Delegation {
         }
     }
 
-    /// May an agent of the adapter `parent` start one of `child`?
+    /// Tells whether an agent of the adapter `parent` may start an agent of `child`.
     pub fn allows(&self, parent: &str, child: &str) -> bool {
         match self.allow.get(parent) {
             Some(AllowedAdapters::All) => true,

@@ -1,4 +1,4 @@
-//! Which keys there are, so that a misspelt one is an error instead of a setting that does nothing.
+//! The known keys of `config.toml`: a misspelt key is an error instead of a setting that does nothing.
 
 /// Every key, dotted; `*` stands for a name that the user chooses, and ends what is checked below it only if last.
 const KNOWN_KEYS: &[&str] = &[
@@ -85,7 +85,7 @@ fn check_table(table: &toml::Table, above: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// Is `path` a known key or the beginning of one?
+/// Tells whether `path` is a known key or the beginning of one.
 fn leads_to(known: &str, path: &str) -> bool {
     let mut known = known.split('.');
     path.split('.').all(|part| known.next().is_some_and(|word| word == "*" || word == part))

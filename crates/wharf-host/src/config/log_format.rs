@@ -1,8 +1,8 @@
-//! `log_format`: how the lines of the host's own output look.
+//! `log_format`: the format of the host's own log.
 
 use serde::Deserialize;
 
-/// How lines of the host's own output look.
+/// The format of the host's own log.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum LogFormat {

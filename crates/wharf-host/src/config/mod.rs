@@ -48,7 +48,7 @@ pub struct Config {
     /// Further names by which clients call this host.
     pub hosts: Vec<String>,
     pub tls: TlsSettings,
-    /// May everyone on the way read along? From the command line alone.
+    /// Whether the host listens without TLS on a public address. Set on the command line only.
     #[serde(skip)]
     pub insecure_no_tls: bool,
     pub auth: Auth,
@@ -69,7 +69,7 @@ pub struct Config {
     pub ready_timeout: Duration,
     /// Which agents are told that their client has files and terminals.
     pub serve_tools: ServeTools,
-    /// Are secrets that look like secrets taken out of output lines?
+    /// Whether text that looks like a secret is removed from output lines.
     pub redact_output: bool,
     pub session: SessionSettings,
     pub amux: AmuxSettings,
@@ -80,7 +80,7 @@ pub struct Config {
     pub delegation: Delegation,
     /// How lines of the host's own output look.
     pub log_format: LogFormat,
-    /// Which of them are written: a level, or a filter of `tracing`.
+    /// The log lines that are written: a level, or a filter of `tracing`.
     pub log_level: String,
     /// Complaints about the file that do not keep the host from starting; logged at its start.
     #[serde(skip)]
@@ -115,7 +115,7 @@ pub enum QueueBy {
 pub enum Auth {
     #[default]
     Token,
-    /// Nothing: every process of this machine is taken for its user. Old amux clients have no token.
+    /// No proof: every process of this machine counts as its user. Old amux clients have no token.
     None,
 }
 
@@ -176,7 +176,7 @@ impl Default for TurnSettings {
     }
 }
 
-/// Bounds. Each says what it is for; hitting one is an error for whoever hit it and nobody else (rule 10.5).
+/// Limits. A client that hits a limit gets an error, and no other client is affected (rule 10.5).
 #[derive(Clone, Debug, Deserialize)]
 #[serde(default)]
 pub struct Limits {
@@ -220,7 +220,7 @@ pub struct Limits {
     pub session_memory: Cap,
     /// The same for all sessions together: the one that has been idle for longest goes to sleep first.
     pub memory: Cap,
-    /// Space on disk that is kept for the moment when there is none.
+    /// Disk space that is reserved for a full disk.
     pub reserve: Size,
 }
 
@@ -370,7 +370,7 @@ impl Config {
         }
     }
 
-    /// Refuses a sandbox for an agent that is not there: it would protect from nothing.
+    /// Refuses sandbox settings for an unknown agent: they would protect nothing.
     pub fn check_sandboxes(&self) -> Result<(), crate::adapters::AdapterError> {
         let mut only = self.agents.iter().filter(|(_, agent)| agent.is_sandbox_only());
         only.try_for_each(|(name, _)| self.adapters().find(name, None, &BTreeMap::new()).map(drop))

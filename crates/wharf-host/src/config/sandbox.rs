@@ -6,7 +6,7 @@ use serde::Deserialize;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct SandboxSettings {
-    /// `None`: not said here.
+    /// `None` if this source does not set it.
     pub mode: Option<SandboxMode>,
     /// Where the agent may write, besides its session's directories and the one for temporary files. `~/` and a variable
     /// may stand first; one that ends with `/` is a directory that is made if it is missing.
@@ -27,7 +27,8 @@ pub enum SandboxMode {
 }
 
 impl SandboxSettings {
-    /// The paths of both; whoever asks for a sandbox gets one, so that no manifest can loosen what the user set.
+    /// Combines two sources: the paths of both, and the sandbox if one of them asks for it, so that no manifest can
+    /// loosen the user's settings.
     pub(crate) fn merged_with(&self, other: &Self) -> Self {
         let asked = [self.mode, other.mode].contains(&Some(SandboxMode::Landlock));
         Self {
@@ -38,7 +39,7 @@ impl SandboxSettings {
         }
     }
 
-    /// The first path that is none.
+    /// Returns the first path that is not a path template.
     pub(crate) fn find_bad_path(&self) -> Option<&str> {
         let mut all = [&self.writable, &self.hidden, &self.readable].into_iter().flatten();
         all.find(|path| !crate::sandbox::is_path_template(path)).map(String::as_str)

@@ -14,7 +14,7 @@ impl Duration {
         Self(Some(millis))
     }
 
-    /// `None`: never.
+    /// Returns the duration; `None` for `"never"`.
     pub fn to_std(self) -> Option<std::time::Duration> {
         self.0.map(std::time::Duration::from_millis)
     }
@@ -59,7 +59,7 @@ impl std::str::FromStr for Size {
     }
 }
 
-/// A size that need not be kept to: `"2GiB"`, or `"never"`.
+/// A cap that can be switched off: `"2GiB"`, or `"never"`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Cap(pub Option<u64>);
 

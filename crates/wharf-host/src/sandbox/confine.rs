@@ -1,4 +1,4 @@
-//! `wharf __confine`: gives up rights, then becomes the command.
+//! `wharf __confine`: gives up rights, then runs the command in its own process.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -9,10 +9,10 @@ use crate::agent::agent_token;
 use crate::agent::process_table::TAG_VARIABLE;
 
 pub(super) const CONFINE_VERB: &str = "__confine";
-/// Variables for the command come with this before their names. Some (`LD_PRELOAD`) run code in every program that
-/// they reach, and an agent chooses those of its terminals: they must not reach a program that is not confined yet.
+/// The prefix of variables that are meant for the command. Some (`LD_PRELOAD`) run code in every program that they
+/// reach, and an agent chooses those of its terminals: they must not reach a program that is not confined yet.
 pub(crate) const CARRIED_PREFIX: &str = "WHARF_CONFINED_";
-/// As shells have it: it cannot be run, it is not there.
+/// Exit codes as shells use them: the command cannot be run, and it does not exist.
 const CANNOT_RUN_CODE: u8 = 126;
 const NOT_FOUND_CODE: u8 = 127;
 
@@ -23,7 +23,7 @@ pub enum SandboxSupport {
         /// The kernel's version of it.
         abi: i32,
     },
-    /// And why.
+    /// Sandboxes are not available; says why.
     None(String),
 }
 
@@ -53,7 +53,7 @@ fn become_command(program: &OsString, args: &[OsString]) -> (String, u8) {
     for (carried, value) in std::env::vars_os() {
         if let Some(name) = carried.as_bytes().strip_prefix(CARRIED_PREFIX.as_bytes()) {
             command.env_remove(&carried);
-            // By these the host knows what it started: nobody else sets them.
+            // The host recognises its processes by these variables, so only the host sets them.
             if ![TAG_VARIABLE, agent_token::SESSION_VARIABLE, agent_token::TOKEN_VARIABLE]
                 .iter()
                 .any(|own| own.as_bytes() == name)
@@ -83,7 +83,8 @@ pub fn detect_support() -> SandboxSupport {
 /// Without this version a confined process could empty every file that it can read (`truncate`).
 pub(super) const MIN_LANDLOCK_ABI: i32 = 3;
 
-/// `pretend`: as on a kernel without Landlock, so that the refusal can be tried anywhere.
+/// Judges the kernel's Landlock version. `pretend` acts as on a kernel without Landlock, so that the refusal can be
+/// tested anywhere.
 pub(super) fn judge_support(abi: i32, pretend: bool) -> SandboxSupport {
     match abi {
         _ if pretend => SandboxSupport::None("WHARF_WITHOUT_LANDLOCK is set".to_owned()),
@@ -115,7 +116,8 @@ mod system {
     const MIN_LANDLOCK_ABI: ABI = ABI::V3;
     const BEST_ABI: ABI = ABI::V6;
 
-    /// The library tells it only to who is confined. A thread can be that alone, and then it ends.
+    /// Returns the kernel's version of Landlock. The library reports it only to a confined thread, so a thread is
+    /// confined and ends.
     pub(super) fn abi() -> i32 {
         let confined = || {
             let rules = Ruleset::default().handle_access(AccessFs::MakeBlock)?.create()?;
@@ -169,7 +171,7 @@ mod system {
         }
     }
 
-    /// A place to write, held fast. It must still be where it was found: another agent could have put a link there.
+    /// Opens a writable path. It must still be where it was found: another agent could have put a link there.
     fn open_writable(path: &PathBuf) -> Result<Option<PathFd>, String> {
         let Ok(fd) = PathFd::new(path) else { return Ok(None) };
         let real = std::fs::read_link(format!("/proc/self/fd/{}", fd.as_fd().as_raw_fd()));

@@ -60,7 +60,8 @@ pub enum SandboxError {
 }
 
 impl SandboxProfile {
-    /// May a confined process write here? Wharf's own files for agents obey the same (rule 3.8). `path` has no links.
+    /// Tells whether a confined process may write to `path`, which has no links. Wharf's own file service obeys it too
+    /// (rule 3.8).
     pub(crate) fn allows_write(&self, path: &Path) -> bool {
         self.write.iter().any(|root| path.starts_with(root))
     }
@@ -70,7 +71,7 @@ impl SandboxProfile {
         beneath(&self.write) || beneath(&self.read) || !beneath(&self.hidden)
     }
 
-    /// The command that confines itself and becomes `command`.
+    /// Returns the command line that confines itself and then becomes `command`.
     pub(crate) fn wrap(&self, program: &Path, command: &[String]) -> Vec<OsString> {
         // Paths that are not text were refused; if one were here, the profile would be empty and nothing would run.
         let profile = serde_json::to_string(self).unwrap_or_default();

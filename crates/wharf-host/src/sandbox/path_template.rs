@@ -1,4 +1,4 @@
-//! The paths of settings and manifests, in which a home or a variable may stand first.
+//! Path templates of settings and manifests: a path that may begin with `~` or a variable.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -6,7 +6,7 @@ use std::path::{Component, Path, PathBuf};
 
 use crate::adapters::is_variable_name;
 
-/// What is meant where a program is not told otherwise.
+/// The defaults of the XDG variables, relative to the home directory.
 const XDG_DEFAULTS: &[(&str, &str)] = &[
     ("XDG_CONFIG_HOME", ".config"),
     ("XDG_DATA_HOME", ".local/share"),
@@ -14,14 +14,16 @@ const XDG_DEFAULTS: &[(&str, &str)] = &[
     ("XDG_CACHE_HOME", ".cache"),
 ];
 
-/// Can this be such a path? What cannot must be told, not left out: it might be meant to be hidden.
+/// Tells whether the text is a path template. Text that is not must be reported, not left out: it may name a path to
+/// hide.
 pub(crate) fn is_path_template(written: &str) -> bool {
     let first = written.split('/').next().unwrap_or_default();
     let known = first == "~" || first.strip_prefix('$').is_some_and(is_variable_name) || written.starts_with('/');
     known && !written.contains('\0') && !Path::new(written).components().any(|part| part == Component::ParentDir)
 }
 
-/// The variables that count: the host's, and what the adapter sets. Never a caller's: it could name any place.
+/// The variables that templates may use: the host's, and those that the adapter sets. Never a caller's, which could
+/// name any path.
 #[derive(Debug)]
 pub(crate) struct PathVariables<'a> {
     pub(crate) own: &'a BTreeMap<String, String>,
@@ -40,7 +42,7 @@ impl PathVariables<'_> {
         set.map(PathBuf::from).filter(|path| path.is_absolute())
     }
 
-    /// An absolute path; `None` if a variable in it is not set, or it is none.
+    /// Returns the absolute path; `None` if its variable is not set, or if the text is not a path template.
     pub(crate) fn expand_path(&self, written: &str) -> Option<PathBuf> {
         if !is_path_template(written) {
             return None;
@@ -55,7 +57,7 @@ impl PathVariables<'_> {
         Some(base.join(rest.trim_matches('/')).components().collect())
     }
 
-    /// Where temporary files go.
+    /// Returns the directory for temporary files.
     pub(crate) fn temporary_dir(&self) -> PathBuf {
         self.variable_path("TMPDIR").unwrap_or_else(|| "/tmp".into())
     }

@@ -1,9 +1,10 @@
-//! Paths without links, and everything but a few places as the list of what is beside them: Landlock can only allow.
+//! Paths without links, and the list of all paths beside a few hidden ones: Landlock can only allow paths, not forbid
+//! them.
 
 use std::path::{Path, PathBuf};
 
-/// Paths that together hold all of `root` except what is beneath `hidden`. Links are left out: what they point to is
-/// reached by its own path, and a link to something hidden would open it.
+/// Returns paths that together hold all of `root` except what is beneath `hidden`. Links are left out: their targets
+/// are reached by their own paths, and a link to a hidden path would open it.
 pub(super) fn list_all_but(root: &Path, hidden: &[PathBuf]) -> Vec<PathBuf> {
     if hidden.iter().any(|hidden| root.starts_with(hidden)) {
         return Vec::new();
@@ -16,7 +17,7 @@ pub(super) fn list_all_but(root: &Path, hidden: &[PathBuf]) -> Vec<PathBuf> {
     real.flat_map(|entry| list_all_but(&entry.path(), hidden)).collect()
 }
 
-/// The path without links, as far as it exists; the rest as it is written.
+/// Returns the path without links, as far as it exists; the rest as it is written.
 pub(crate) fn resolve_links(path: &Path) -> PathBuf {
     let found =
         path.ancestors().find_map(|above| Some(above.canonicalize().ok()?.join(path.strip_prefix(above).ok()?)));
@@ -24,8 +25,8 @@ pub(crate) fn resolve_links(path: &Path) -> PathBuf {
     found.unwrap_or_else(|| path.to_owned()).components().collect()
 }
 
-/// Where the names of a path themselves stand, each without links on the way to it: whoever may write there can make
-/// the path lead elsewhere.
+/// Returns the directory entries that the names of a path stand for, each without links on the way to it. A process
+/// that may write to one of them can make the path lead elsewhere.
 pub(super) fn list_positions(path: &Path) -> impl Iterator<Item = PathBuf> {
     path.ancestors().filter_map(|above| Some(resolve_links(above.parent()?).join(above.file_name()?)))
 }

@@ -1,4 +1,4 @@
-//! From what is wanted to a profile that can be kept, or the reason why it cannot.
+//! Makes a profile that the kernel can enforce from the wishes of settings and manifests, or says why it cannot.
 
 use std::path::{Path, PathBuf};
 
@@ -21,7 +21,7 @@ const WRITABLE_DEVICES: &[&str] = &[
 /// A directory of the session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct SessionRoot {
-    /// As its client wrote it.
+    /// The path as the client wrote it.
     pub(crate) given: PathBuf,
     /// The same path without links, as of the session's creation. An agent may write beside the directory, and a link
     /// in its place must not be a way out.
@@ -35,19 +35,19 @@ pub(crate) struct SandboxPlan {
     pub(crate) temporary: PathBuf,
     /// The agent's own directories and files.
     pub(crate) own: Vec<PathBuf>,
-    /// The host's own: neither read nor written.
+    /// The host's own paths: the agent may neither read nor write them.
     pub(crate) kept: Vec<PathBuf>,
     /// Further paths that the user keeps from the agent; `readable` can give back parts of them.
     pub(crate) hidden: Vec<PathBuf>,
     pub(crate) readable: Vec<PathBuf>,
-    /// Not written: whoever writes there decides what runs without a sandbox.
+    /// Paths that must not be writable: an agent that writes there decides what runs without a sandbox.
     pub(crate) sealed: Vec<PathBuf>,
-    /// May be written although it is kept.
+    /// A path that may be written although it is inside of a kept one.
     pub(crate) except: Option<PathBuf>,
 }
 
 impl SandboxPlan {
-    /// The profile, on a system that can do this.
+    /// Returns the profile, on a system that supports sandboxes.
     pub(crate) fn make_profile(&self, support: &SandboxSupport) -> Result<SandboxProfile, SandboxError> {
         if let SandboxSupport::None(why) = support {
             return Err(SandboxError::Unsupported(why.clone()));

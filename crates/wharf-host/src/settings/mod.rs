@@ -169,7 +169,7 @@ impl AgentSettings {
         }
     }
 
-    /// Is this the value that is in force?
+    /// Tells whether the requested value is in force.
     pub(crate) fn is_in_force(&self, request: &SettingRequest) -> bool {
         let setting = self.setting_of(request);
         self.find_setting(&setting).is_some_and(|known| is_same_value(&known.value, &setting.value))
@@ -269,7 +269,7 @@ fn is_of_category(setting: &AgentSetting, category: &str) -> bool {
     setting.of == SettingSpelling::Option && setting.category.as_deref() == Some(category)
 }
 
-/// Do both name the same setting, in the same spelling?
+/// Tells whether both name the same setting, in the same spelling.
 fn is_same_setting(one: &AgentSetting, other: &AgentSetting) -> bool {
     one.of == other.of
         && match (&one.id, &other.id) {
@@ -279,12 +279,12 @@ fn is_same_setting(one: &AgentSetting, other: &AgentSetting) -> bool {
         }
 }
 
-/// Strings may be escaped in several ways.
+/// Compares two values; strings may be escaped in several ways.
 pub(crate) fn is_same_value(one: &Raw, other: &Raw) -> bool {
     one == other || matches!((text_of(one), text_of(other)), (Some(one), Some(other)) if one == other)
 }
 
-/// Do both say the same? Their order does not matter, nor how a string is escaped.
+/// Tells whether both lists have the same settings and values, in any order and however strings are escaped.
 pub(crate) fn is_same_in_force(one: &[AgentSetting], other: &[AgentSetting]) -> bool {
     let has = |known: &AgentSetting| {
         other.iter().any(|other| is_same_setting(known, other) && is_same_value(&known.value, &other.value))

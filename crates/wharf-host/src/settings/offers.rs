@@ -25,7 +25,7 @@ impl Offers {
         self.options.iter().flatten().find(|offer| super::is_same_value(&offer.id, id))
     }
 
-    /// Is the value offered in the spelling of this setting?
+    /// Tells whether the value is offered in the spelling of this setting.
     pub(super) fn offers_value(&self, setting: &AgentSetting, value: &str) -> bool {
         let values = match setting.of {
             SettingSpelling::Mode => self.modes.as_ref(),
@@ -37,7 +37,7 @@ impl Offers {
         values.into_iter().flatten().any(|offered| offered == value)
     }
 
-    /// Does the agent tell this spelling at all?
+    /// Tells whether the agent reports this spelling at all.
     pub(super) fn reports_spelling(&self, of: SettingSpelling) -> bool {
         match of {
             SettingSpelling::Mode => self.modes.is_some(),

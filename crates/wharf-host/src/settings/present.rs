@@ -1,4 +1,4 @@
-//! The settings in force as clients are told them: in answers to those who join, and by updates to those who are there.
+//! The settings in force as clients are told them: in answers to clients that join, and by updates to attached clients.
 
 use wharf_core::{AgentSetting, Latest, Raw, Seq, SettingSpelling, UpdateKind};
 use wharf_json::Json;
@@ -82,7 +82,7 @@ impl ReportedSettings {
         told
     }
 
-    /// All of these have been told.
+    /// Returns the state after all of these settings have been told.
     pub(crate) fn of_settings(in_force: &[AgentSetting]) -> Self {
         let mode = in_force.iter().find(|one| one.of == SettingSpelling::Mode).map(|mode| mode.value.clone());
         Self { mode, options: only_options(in_force).cloned().collect() }
@@ -111,14 +111,14 @@ impl ReportedSettings {
         }
     }
 
-    /// The mode that has yet to be told.
+    /// Returns the mode in force if clients have not been told it.
     pub(crate) fn missing_mode<'a>(&self, in_force: &'a [AgentSetting]) -> Option<&'a Raw> {
         let mode = &in_force.iter().find(|one| one.of == SettingSpelling::Mode)?.value;
         let is_told = self.mode.as_ref().is_some_and(|told| is_same_value(told, mode));
         (!is_told).then_some(mode)
     }
 
-    /// Do clients know other values of the options than those in force?
+    /// Tells whether clients were told other values of the options than those in force.
     pub(crate) fn lacks_options(&self, in_force: &[AgentSetting]) -> bool {
         let options: Vec<AgentSetting> = only_options(in_force).cloned().collect();
         !super::is_same_in_force(&self.options, &options)

@@ -1,4 +1,4 @@
-//! Which settings an agent that comes back has to be given, one after the other (rule 12.12).
+//! Restores the settings of an agent that comes back, one after the other (rule 12.12).
 
 use wharf_core::{AgentSetting, SettingSpelling};
 

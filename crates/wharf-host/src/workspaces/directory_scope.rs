@@ -1,4 +1,4 @@
-//! Where a caller may have agents work (rule 8.6).
+//! The directories in which a caller may let agents work (rule 8.6).
 
 use std::path::Path;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ pub enum DirectoryScope {
 }
 
 impl DirectoryScope {
-    /// The one workspace, if there is no other.
+    /// Returns the only workspace that the caller knows of; `None` if it knows all.
     pub fn only_workspace(&self) -> Option<&str> {
         match self {
             Self::Anywhere | Self::Workspaces => None,
@@ -28,7 +28,8 @@ impl DirectoryScope {
 }
 
 impl Workspaces {
-    /// The registry as far as a caller with this ground knows of it. What is wrong with the rest is not told either.
+    /// Returns the part of the registry that a caller with this scope may see. Errors in the rest are hidden from it
+    /// too.
     pub fn list_in_scope(&self, ground: &DirectoryScope) -> Result<WorkspaceList, WorkspaceError> {
         let Some(only) = ground.only_workspace() else { return self.list() };
         let mut list = self.list().map_err(|error| {
@@ -39,7 +40,8 @@ impl Workspaces {
         Ok(list)
     }
 
-    /// May a caller with this ground name `path`? Links are followed; what cannot be told may not be named.
+    /// Tells whether a caller with this scope may name `path`. Links are followed; a path that cannot be resolved is
+    /// not allowed.
     pub fn allows_path(&self, ground: &DirectoryScope, path: &Path) -> bool {
         match ground {
             DirectoryScope::Anywhere => true,
@@ -48,8 +50,8 @@ impl Workspaces {
         }
     }
 
-    /// Where a spawn runs, as [`Workspaces::resolve`] says for those who know all workspaces. Who knows only one has
-    /// that for the active one, and no other slug.
+    /// Returns where a spawn runs, like [`Workspaces::resolve_location`]. For a caller that knows only one workspace,
+    /// that one is the active one, and no other slug exists.
     pub fn resolve_in_scope(
         &self,
         ground: &DirectoryScope,

@@ -1,4 +1,4 @@
-//! `workspaces.json`: AIP-46's format, read strictly and written whole. What Wharf does not know in it stays in it.
+//! `workspaces.json`: AIP-46's format, read strictly and written whole. Unknown members are kept.
 
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -57,7 +57,7 @@ impl Default for WorkspaceList {
 }
 
 impl WorkspaceList {
-    /// Leaves nothing but this one, for someone who knows of no other.
+    /// Removes everything but this workspace, for a caller that knows no other.
     pub(super) fn keep_only(&mut self, slug: &str) {
         self.workspaces.retain(|known| known.slug.as_str() == slug);
         self.active.take_if(|active| active.as_str() != slug);
@@ -84,7 +84,7 @@ impl WorkspaceList {
     }
 
     pub(crate) fn parse(text: &str, path: &Path) -> Result<Self, WorkspaceError> {
-        // First the version alone: what a newer one means by the rest is not ours to judge.
+        // First the version alone: the rest of a newer version may have another meaning.
         #[derive(Deserialize)]
         struct Version {
             version: u64,
@@ -113,7 +113,7 @@ impl WorkspaceList {
     }
 }
 
-/// The message without the line and column that serde adds: they are told apart.
+/// Returns the message without the line and column that serde adds: the error has its own fields for them.
 fn without_place(error: &serde_json::Error) -> String {
     let text = error.to_string();
     text.rsplit_once(" at line ").map_or(text.clone(), |(message, _)| message.to_owned())

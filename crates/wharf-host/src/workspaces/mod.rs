@@ -1,6 +1,7 @@
-//! Workspaces: directories with a name, under which spawns find them and sessions are kept (rule 8.6).
+//! Workspaces: named directories. Spawns refer to them by name, and sessions are stored under it (rule 8.6).
 //!
-//! The file is read at every question, so that a hand edit counts at once. A damaged one is reported and never written.
+//! The file is read for every request, so that a hand edit counts at once. A damaged file is reported and never
+//! overwritten.
 
 mod directory_scope;
 mod file;
@@ -20,9 +21,9 @@ use crate::timestamp::format_timestamp;
 
 /// The bucket of sessions that belong to no registered workspace.
 pub(crate) const DEFAULT_BUCKET: &str = "default";
-/// Where a slug stands in a path of REST, this stands for the workspace that is active.
+/// In a REST path this stands for the slug of the active workspace.
 const ACTIVE_ALIAS: &str = "active";
-/// The longest label, of a workspace as of a session.
+/// The longest label of a workspace or a session.
 pub(crate) const MAX_LABEL_BYTES: usize = 1024;
 
 #[derive(Debug, thiserror::Error)]
@@ -55,7 +56,7 @@ pub enum WorkspaceError {
     Purge { slug: String, why: String },
 }
 
-/// Where a session is to run, and in which bucket it is kept.
+/// The directory in which a session runs, and the bucket in which its log is stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SpawnLocation {
     pub cwd: PathBuf,
@@ -67,7 +68,7 @@ pub struct SpawnLocation {
 #[derive(Debug)]
 pub struct Workspaces {
     path: PathBuf,
-    /// Held from reading to writing.
+    /// Held from reading the file to writing it.
     changing: Mutex<()>,
 }
 
@@ -105,7 +106,7 @@ impl Workspaces {
         })
     }
 
-    /// Takes a directory out of the registry. Its sessions stay.
+    /// Removes a directory from the registry. Its sessions stay.
     pub fn remove(&self, slug: &str) -> Result<Workspace, WorkspaceError> {
         self.change_list(|list| {
             let at = list.workspaces.iter().position(|known| known.slug.as_str() == slug);
@@ -127,7 +128,8 @@ impl Workspaces {
         })
     }
 
-    /// Where a spawn runs: `cwd`, else the workspace's directory, else the active one's, else the host's own.
+    /// Returns where a spawn runs: in `cwd`, else in the workspace's directory, else in the active one's, else in the
+    /// host's own.
     ///
     /// A registry that cannot be read refuses whatever needs it; a bare cwd does not, and goes to the default bucket.
     pub fn resolve_location(&self, cwd: Option<&Path>, slug: Option<&str>) -> Result<SpawnLocation, WorkspaceError> {
@@ -163,7 +165,7 @@ impl Workspaces {
         }
     }
 
-    /// The workspace whose directory holds `path`, the innermost one, else `default`. Links are followed.
+    /// Returns the slug of the innermost workspace that holds `path`, else `default`. Links are followed.
     pub fn bucket_of(&self, path: &Path) -> String {
         match self.list() {
             Ok(list) => bucket_in(&list, path),
@@ -186,7 +188,7 @@ impl Workspaces {
     }
 }
 
-/// The host's own directory, and why it is that.
+/// Returns the host's own directory, with a warning that says why.
 fn locate_in_host_dir(list: &WorkspaceList, why: &str) -> SpawnLocation {
     let cwd = std::env::current_dir().unwrap_or_else(|_| "/".into());
     let warning =
@@ -204,16 +206,16 @@ fn find_innermost<'a>(list: &'a WorkspaceList, path: &Path) -> Option<&'a Worksp
         let root = workspace.path.canonicalize().ok()?;
         path.starts_with(&root).then(|| (root.components().count(), workspace))
     };
-    // Of two for the same directory the first.
+    // Of two workspaces for the same directory the first counts.
     list.workspaces.iter().rev().filter_map(holds).max_by_key(|(depth, _)| *depth).map(|(_, workspace)| workspace)
 }
 
-/// Without `.` and doubled slashes; `..` and links stay as they are.
+/// Removes `.` and doubled slashes; `..` and links stay as they are.
 fn normalize_path(path: &Path) -> PathBuf {
     path.components().collect()
 }
 
-/// For one who knows of one workspace only: what there is besides is not told.
+/// Returns the error for a caller that knows only one workspace: other slugs are not revealed.
 fn unknown_in_scope(ground: &DirectoryScope, slug: &str) -> WorkspaceError {
     let known = ground.only_workspace().filter(|own| *own != slug).unwrap_or("none");
     WorkspaceError::Unknown { slug: slug.chars().take(65).collect(), known: known.to_owned() }

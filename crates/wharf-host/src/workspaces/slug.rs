@@ -1,4 +1,4 @@
-//! The name of a workspace: it becomes a directory's name, so it can be nothing but a name.
+//! The name of a workspace. It becomes the name of a directory, so it has no separators.
 
 use std::fmt;
 use std::str::FromStr;
