@@ -85,7 +85,7 @@ impl IndexWriter {
     fn send_order(&self, order: IndexOrder) {
         let orders = self.orders.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(Err(TrySendError::Full(order))) = orders.as_ref().map(|orders| orders.try_send(order)) {
-            tracing::debug!(?order, "the index is behind");
+            tracing::debug!(?order, "the index is behind: a row is dropped until the next change");
         }
     }
 }
@@ -141,7 +141,7 @@ fn flush_rows(index: &Arc<dyn Index>, waiting: &mut HashMap<LogId, SessionRow>, 
         }
         Err(error) => {
             if !std::mem::replace(failing, true) {
-                tracing::warn!(%error, "the index cannot be written; what it lacks is read from the logs");
+                tracing::warn!(%error, "the index cannot be written; the next start reads the missing rows from the logs");
             }
             // They are tried again with the next beat, unless that never ends.
             if waiting.len() >= MAX_WAITING_ROWS {

@@ -34,7 +34,7 @@ pub(crate) fn select_passed(given: &BTreeMap<String, String>, named: &[String]) 
         }
         let size = name.len() + value.len();
         if size > room {
-            tracing::warn!(name, "a variable of a caller is not passed on: together they are too long");
+            tracing::warn!(name, "a caller's variable is not passed on: all of them together are too long");
             continue;
         }
         room -= size;

@@ -182,7 +182,7 @@ fn choose_start(distribution: Distribution) -> Result<StartCommand, String> {
     let Some(Binary { archive, cmd, args, env }) =
         distribution.binary.into_iter().find(|(on, _)| *on == platform).map(|found| found.1)
     else {
-        return Err(format!("it has nothing for {platform}"));
+        return Err(format!("it has no distribution for {platform}"));
     };
     let bin = Path::new(&cmd).file_name().and_then(|name| name.to_str()).ok_or("its cmd names no program")?.to_owned();
     let install = json!({ "method": "download", "url": archive, "extract_bin": cmd });

@@ -186,7 +186,7 @@ impl Adapters<'_> {
             return Err(AdapterError::UnknownMode { adapter, mode: mode.to_owned(), known: patch::join_or_none(&[]) });
         }
         if let Some(option) = options.keys().next() {
-            let why = "there is none of that name; known: none".to_owned();
+            let why = "there is no option of that name; known: none".to_owned();
             return Err(AdapterError::Option { adapter, option: option.clone(), why });
         }
         Ok(Launchable {

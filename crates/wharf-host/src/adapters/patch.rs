@@ -172,7 +172,7 @@ impl Manifest {
             |option: &str, why| AdapterError::Option { adapter: self.id.clone(), option: option.to_owned(), why };
         if let Some(unknown) = options.keys().find(|id| !self.options.iter().any(|option| option.id == **id)) {
             let known: Vec<&str> = self.options.iter().map(|option| option.id.as_str()).collect();
-            return Err(wrong(unknown, format!("there is none of that name; known: {}", join_or_none(&known))));
+            return Err(wrong(unknown, format!("there is no option of that name; known: {}", join_or_none(&known))));
         }
         for option in &self.options {
             if let Some(value) = options.get(&option.id) {

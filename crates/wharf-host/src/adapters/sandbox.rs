@@ -15,10 +15,10 @@ pub(super) fn read_sandbox(node: &Node<'_>) -> Result<(SandboxSettings, Option<S
             let other: Vec<&str> =
                 block.keys().map(String::as_str).filter(|name| !KNOWN_MEMBERS.contains(name)).collect();
             let warning =
-                (!other.is_empty()).then(|| format!("of its sandbox this is not applied: {}", other.join(", ")));
+                (!other.is_empty()).then(|| format!("these members of its sandbox are ignored: {}", other.join(", ")));
             Ok((read_settings(node)?, warning))
         }
-        Value::String(_) => Ok((SandboxSettings::default(), Some("its sandbox is not applied".to_owned()))),
+        Value::String(_) => Ok((SandboxSettings::default(), Some("its sandbox is ignored".to_owned()))),
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_) => {
             Err(node.field_error("must be a mapping or the path of a SANDBOX.md"))
         }
@@ -35,7 +35,8 @@ fn read_settings(node: &Node<'_>) -> Result<SandboxSettings, FieldError> {
     };
     match settings.find_bad_path() {
         Some(path) => {
-            Err(node.field_error(format!("{path:?} is no path; begin it with /, ~/ or $VARIABLE/, without ..")))
+            Err(node
+                .field_error(format!("{path:?} is not a valid path; begin it with /, ~/ or $VARIABLE/, without ..")))
         }
         None => Ok(settings),
     }

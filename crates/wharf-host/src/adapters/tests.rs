@@ -98,7 +98,7 @@ fn an_error_names_the_file_and_the_field() {
         ("sandbox: {}", "", "sandbox: is missing"),
         ("sandbox: {}", "sandbox: 7", "sandbox: must be a mapping"),
         ("sandbox: {}", "sandbox: { mode: strong }", "sandbox.mode: \"strong\" is none of: off, landlock"),
-        ("sandbox: {}", "sandbox: { hidden: [secrets] }", "sandbox: \"secrets\" is no path"),
+        ("sandbox: {}", "sandbox: { hidden: [secrets] }", "sandbox: \"secrets\" is not a valid path"),
         ("protocol: acp", "protocol: telepathy", "protocol: \"telepathy\" is none of: acp, mcp, proprietary"),
         ("acp: ./ACP.md", "", "acp: is missing"),
         ("streaming: true", "streaming: yes please", "capabilities.streaming: must be true or false"),
@@ -136,14 +136,14 @@ fn an_error_names_the_file_and_the_field() {
 fn an_unknown_field_is_ignored_and_said() {
     let manifest = parse(&GOOD.replace("sandbox: {}", "sandbox: ./SANDBOX.md\ncolour: red")).unwrap();
     assert_eq!(manifest.sandbox, crate::config::SandboxSettings::default());
-    assert_eq!(manifest.warnings, ["the field \"colour\" is not known and ignored", "its sandbox is not applied"]);
+    assert_eq!(manifest.warnings, ["the field \"colour\" is not known and ignored", "its sandbox is ignored"]);
 }
 
 #[test]
 fn a_manifest_can_ask_for_a_sandbox_and_cannot_loosen_one() {
     let with = |block: &str| GOOD.replace("sandbox: {}", &format!("sandbox: {block}"));
     let asks = with("{ mode: landlock, writable: [~/.mine/], network: none }");
-    assert_eq!(parse(&asks).unwrap().warnings, ["of its sandbox this is not applied: network"]);
+    assert_eq!(parse(&asks).unwrap().warnings, ["these members of its sandbox are ignored: network"]);
     let mode = |manifest: &str, general: Option<SandboxMode>, own: Option<SandboxMode>| {
         let (_dir, mut config) = with_manifests(&[("mine", manifest)]);
         config.sandbox = SandboxSettings { mode: general, writable: vec!["/all".to_owned()], ..config.sandbox };
@@ -191,7 +191,7 @@ fn options_that_a_manifest_lacks_are_refused() {
         (json!({ "model": "--yolo" }), "\"model\": takes no value that begins with a dash"),
         (json!({ "model": "a\nb" }), "\"model\": takes one line"),
         (json!({ "model": "m".repeat(5000) }), "\"model\": takes at most 4 KiB"),
-        (json!({ "speed": 1 }), "\"speed\": there is none of that name; known: turns, model, auto, effort"),
+        (json!({ "speed": 1 }), "\"speed\": there is no option of that name; known: turns, model, auto, effort"),
     ];
     for (given, expected) in wrong {
         let error = patched(None, given.clone()).unwrap_err();

@@ -52,7 +52,7 @@ impl VersionCheck {
     pub(crate) fn judge(&self, answer: Result<String, String>, info: &mut AdapterInfo) {
         let told = answer.as_ref().ok().and_then(|said| self.parse.captures(said)).and_then(|found| found.get(1));
         let Some(told) = told.map(|told| told.as_str().to_owned()) else {
-            let why = answer.err().unwrap_or_else(|| format!("`{}` does not tell it", self.command.join(" ")));
+            let why = answer.err().unwrap_or_else(|| format!("`{}` does not print it", self.command.join(" ")));
             info.missing.push(format!("its version is not known: {why}"));
             return;
         };

@@ -162,7 +162,7 @@ impl InitializedAgent {
     /// Sends a request and waits for its answer; everything else that comes is kept for later.
     pub(super) async fn send_and_wait(&mut self, method: &str, request: Bytes, id: u64) -> Result<Bytes, StartFailure> {
         if self.outbox.send_frame(request).is_err() {
-            return Err(self.end_with_failure(&format!("the agent did not take `{method}`")).await);
+            return Err(self.end_with_failure(&format!("the agent did not read `{method}` from its stdin")).await);
         }
         match run_until(self.deadline, self.wait_for_answer(id)).await {
             Some(Some(AwaitedLine::Answer(FrameKind::Error, frame))) => {
@@ -229,7 +229,7 @@ impl InitializedAgent {
         let mut until = Instant::now() + quiet;
         loop {
             if self.deadline.is_some_and(|deadline| deadline <= Instant::now()) {
-                let message = describe_timeout("come to the end of what it repeats", self.timeout);
+                let message = describe_timeout("finish the replay of its session", self.timeout);
                 return Err(StartFailure { stderr: self.stderr.text(), ..StartFailure::new(message) });
             }
             // First the lines that were read together with the answer: no further read would return them.
@@ -352,7 +352,7 @@ impl EarlyFrames {
         if self.bytes <= MAX_EARLY_BYTES {
             self.frames.push(Bytes::copy_from_slice(frame));
         } else if self.faults.len() < 100 {
-            self.faults.push((Fault::Oversized, "updates before the session was open, over the limit".to_owned()));
+            self.faults.push((Fault::Oversized, "too many updates before the session was open".to_owned()));
         }
     }
 

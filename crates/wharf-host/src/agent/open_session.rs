@@ -113,7 +113,7 @@ fn explain_unknown_session(failure: StartFailure, how: StartKind) -> StartFailur
         return failure;
     }
     let message = format!(
-        "the agent does not know this session any more: its log can be read, to go on start a new one ({})",
+        "the agent does not know this session any more; its log can still be read; start a new session to go on ({})",
         failure.message
     );
     StartFailure { message, cause: StartFault::SessionUnknown, ..failure }
@@ -211,7 +211,7 @@ impl InitializedAgent {
 /// Names the setting, the agent's reason, and the user's options.
 fn describe_refused_setting(request: &SettingRequest, reason: &str) -> String {
     format!(
-        "the agent did not take back the {} that was in force, and without it might do more than it was allowed to: \
+        "the agent did not accept the former {}, and without it might do more than it was allowed to: \
          {reason}. To go on, choose a mode with `wharf resume --session-mode MODE`, or accept the settings that the \
          agent has with `wharf resume --accept-agent-settings`",
         request.describe()

@@ -28,7 +28,7 @@ pub fn adopt_orphans() {
     lock_shims().extend(child_pids(std::process::id()));
     #[cfg(target_os = "linux")]
     if let Err(error) = rustix::process::set_child_subreaper(Some(rustix::process::getpid())) {
-        tracing::warn!(%error, "what a killed shim leaves behind can only be found by its tag");
+        tracing::warn!(%error, "processes that a killed shim leaves behind can only be found by their tag");
         return;
     }
     ADOPTS_ORPHANS.store(cfg!(target_os = "linux"), Ordering::Relaxed);
@@ -59,7 +59,7 @@ pub(super) async fn end_orphans() {
         }
         tokio::time::sleep(KILL_INTERVAL).await;
     }
-    tracing::error!("what an agent left behind cannot be ended");
+    tracing::error!("processes that an agent left behind cannot be killed");
 }
 
 /// Kills every orphan once. Returns how many there were.

@@ -9,13 +9,13 @@ use wharf_json::rpc::code;
 /// A refusal or a failure; the text names the path and the reason.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ServiceError {
-    #[error("no method {0} here")]
+    #[error("unknown method {0}")]
     Method(String),
     #[error("bad parameters: {0}")]
     Params(String),
     #[error("{} leads to {}, outside of the session's directories", .path.display(), .to.display())]
     Outside { path: PathBuf, to: PathBuf },
-    #[error("{} is kept from this agent by its sandbox", .0.display())]
+    #[error("the agent's sandbox does not allow {}", .0.display())]
     Confined(PathBuf),
     #[error("{} {why}", .path.display())]
     Unfit { path: PathBuf, why: String },

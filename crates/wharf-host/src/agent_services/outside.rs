@@ -99,7 +99,7 @@ impl OutsideFiles {
 
     fn read_answer(&self, mut answer: Vec<u8>) -> Result<String, ServiceError> {
         let done = answer.remove(0) == DONE_BYTE;
-        let odd = || ServiceError::Failed("the process that serves files answered in an unknown way".to_owned());
+        let odd = || ServiceError::Failed("the process that serves files gave an invalid answer".to_owned());
         if done {
             return String::from_utf8(answer).map_err(|_| odd());
         }

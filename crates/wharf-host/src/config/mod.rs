@@ -234,11 +234,11 @@ impl Limits {
         }
         if self.connections == 0 || self.connections_per_token == 0 {
             return Err(
-                "limits.connections, limits.connections_per_token: with 0 nobody could reach the host".to_owned()
+                "limits.connections, limits.connections_per_token: with 0 no client could reach the host".to_owned()
             );
         }
         if self.silence == Duration::NEVER {
-            return Err("limits.silence: \"never\" would let anyone hold a connection for good".to_owned());
+            return Err("limits.silence: \"never\" would let a client hold a connection for ever".to_owned());
         }
         Ok(())
     }
@@ -358,7 +358,9 @@ impl Config {
         config.warnings.extend(tools::warn_of_old_value(&table));
         let mut sandboxes = std::iter::once(&config.sandbox).chain(config.agents.values().map(|agent| &agent.sandbox));
         if let Some(path) = sandboxes.find_map(SandboxSettings::find_bad_path) {
-            return Err(format!("sandbox: {path:?} is no path; begin it with /, ~/ or $VARIABLE/, without .."));
+            return Err(format!(
+                "sandbox: {path:?} is not a valid path; begin it with /, ~/ or $VARIABLE/, without .."
+            ));
         }
         tls::check_names(&config.hosts)?;
         config.limits.check_values()?;

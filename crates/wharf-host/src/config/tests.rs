@@ -71,7 +71,7 @@ fn a_sandbox_path_that_is_none_is_refused_rather_than_left_out() {
         for text in
             [format!("[sandbox]\nhidden = [{path:?}]"), format!("[agents.claude.sandbox]\nwritable = [{path:?}]")]
         {
-            assert!(Config::parse(&text).unwrap_err().contains("is no path"), "{text}");
+            assert!(Config::parse(&text).unwrap_err().contains("is not a valid path"), "{text}");
         }
     }
     assert!(Config::parse("[sandbox]\nmode = \"maybe\"").is_err());

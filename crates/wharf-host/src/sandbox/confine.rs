@@ -39,7 +39,7 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
             Ok(()) => become_command(program, args),
             Err(why) => (format!("the sandbox could not be set up: {why}"), CANNOT_RUN_CODE),
         },
-        _ => ("the sandbox was not told what to run".to_owned(), CANNOT_RUN_CODE),
+        _ => ("the sandbox got no command to run".to_owned(), CANNOT_RUN_CODE),
     };
     let _ = std::io::Write::write_all(&mut std::io::stderr(), format!("{why}\n").as_bytes());
     ExitCode::from(code)
@@ -177,7 +177,7 @@ mod system {
         let real = std::fs::read_link(format!("/proc/self/fd/{}", fd.as_fd().as_raw_fd()));
         match real {
             Ok(real) if real == *path => Ok(Some(fd)),
-            Ok(real) => Err(format!("{} has become {}", path.display(), real.display())),
+            Ok(real) => Err(format!("{} was replaced by {}", path.display(), real.display())),
             Err(error) => Err(format!("cannot tell what {} is: {error}", path.display())),
         }
     }

@@ -35,7 +35,7 @@ pub(crate) struct SandboxProfile {
 #[derive(Debug, thiserror::Error)]
 pub enum SandboxError {
     #[error(
-        "the sandbox was asked for, and {0}; see `wharf doctor`, or turn it off with: [agents.NAME.sandbox] mode = \"off\""
+        "the sandbox is switched on, but {0}; see `wharf doctor`, or turn it off with: [agents.NAME.sandbox] mode = \"off\""
     )]
     Unsupported(String),
     #[error(
@@ -55,7 +55,7 @@ pub enum SandboxError {
         given = given.display(), was = was.display(), now = now.display()
     )]
     Moved { given: PathBuf, was: PathBuf, now: PathBuf },
-    #[error("the sandbox cannot be told of {path}: it is not UTF-8; rename it", path = path.display())]
+    #[error("the sandbox cannot use {path}: the path is not UTF-8; rename it", path = path.display())]
     NotText { path: PathBuf },
 }
 

@@ -89,11 +89,11 @@ const fn upper_half_offset(place: u32) -> u32 {
 /// Puts this thread, and all that it becomes and starts, under the filter.
 pub(super) fn apply() -> Result<(), String> {
     if KNOWN_ARCHITECTURES.is_empty() {
-        return Err("its filter for system calls is made for x86-64 and arm64 only".to_owned());
+        return Err("the sandbox's filter for system calls supports x86-64 and arm64 only".to_owned());
     }
     let program = assemble_program(KNOWN_ARCHITECTURES, std::process::id());
     seccompiler::apply_filter(&program)
-        .map_err(|error| format!("the kernel takes no filter for system calls (seccomp): {error}"))
+        .map_err(|error| format!("the kernel refuses the filter for system calls (seccomp): {error}"))
 }
 
 fn load_word(offset: u32) -> sock_filter {

@@ -28,7 +28,7 @@ pub(crate) const MAX_LABEL_BYTES: usize = 1024;
 
 #[derive(Debug, thiserror::Error)]
 pub enum WorkspaceError {
-    #[error("{path}, line {line}, column {column}: {why}; mend it, or move it away to begin anew", path = path.display())]
+    #[error("{path}, line {line}, column {column}: {why}; repair it, or move it away to start with an empty registry", path = path.display())]
     Damaged { path: PathBuf, line: usize, column: usize, why: String },
     #[error("{path} has version {version}, and this Wharf knows version 1; use the newer Wharf that wrote it", path = path.display())]
     Version { path: PathBuf, version: u64 },
@@ -40,7 +40,7 @@ pub enum WorkspaceError {
     Unwritable { path: PathBuf, why: String },
     #[error(transparent)]
     Slug(#[from] BadSlug),
-    #[error("{0:?} means something else where a slug can stand; choose another slug")]
+    #[error("the slug {0:?} is reserved; choose another one")]
     Reserved(String),
     #[error("the label is over 1 KiB long; shorten it")]
     Label,

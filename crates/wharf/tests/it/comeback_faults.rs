@@ -45,7 +45,7 @@ const RETURN_FAULTS: &[ReturnFault] = &[
     return_fault("load-garbage", &["--garbage-on", "session/load"], TIMEOUT_TEXT),
     return_fault("forgot", &["--forget"], "does not know this session any more"),
     return_fault("load-then-die", &["--die-after", "session/load"], "went away"),
-    return_fault("endless", &["--replay-forever"], "come to the end of what it repeats within"),
+    return_fault("endless", &["--replay-forever"], "finish the replay of its session within"),
     return_fault("resume-hang", &["--resume", "--hang-on", "session/resume"], "answer `session/resume` within"),
     return_fault("resume-no", &["--resume", "--error-on", "session/resume=-32603"], "refused `session/resume`"),
     return_fault("resume-none", &["--no-load"], "refused `session/resume`"),

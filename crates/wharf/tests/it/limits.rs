@@ -466,7 +466,7 @@ fn impossible_limits_are_refused_at_startup() -> Result<()> {
     for (text, word) in [
         ("[limits]\nheaders = \"1KiB\"", "limits.headers"),
         ("[limits]\nsilence = \"never\"", "limits.silence"),
-        ("[limits]\nconnections_per_token = 0", "nobody could reach"),
+        ("[limits]\nconnections_per_token = 0", "no client could reach"),
         ("hosts = [\"https://box.example\"]", "box.example"),
         ("hosts = [\"box.example:7433\"]", "without scheme and port"),
     ] {
