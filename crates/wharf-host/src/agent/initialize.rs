@@ -280,14 +280,14 @@ fn describe_timeout(what: &str, limit: Option<Duration>) -> String {
     format!("the agent did not {what} within {:?} (start_timeout)", limit.unwrap_or_default())
 }
 
-/// The line that was awaited.
+/// The awaited answer as it was found.
 enum AwaitedLine {
     Answer(FrameKind, Bytes),
     /// It names the request and cannot be read; says why.
     Malformed(String),
 }
 
-/// Handles one line while the answer to a request is awaited. Returns it if this is the one.
+/// Handles one line while the answer to the request `id` is awaited. Returns the line if it is that answer.
 fn sort_line(line: FrameLine<'_>, id: Option<u64>, early: &mut EarlyFrames, outbox: &Outbox) -> Option<AwaitedLine> {
     let frame = match line {
         FrameLine::Frame(frame) => frame,

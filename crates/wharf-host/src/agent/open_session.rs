@@ -106,7 +106,7 @@ fn read_session_id(answer: &[u8]) -> Result<Option<String>, ReadError> {
     Ok(result.member("sessionId")?.and_then(Json::text).map(Cow::into_owned))
 }
 
-/// Says it plainly if the agent does not know its session any more.
+/// Rewrites the failure if the agent does not know its session any more.
 fn explain_unknown_session(failure: StartFailure, how: StartKind) -> StartFailure {
     let answer = failure.answer.as_deref().map(frame::to_value);
     if how == StartKind::New || answer.is_none_or(|answer| answer["error"]["code"] != code::RESOURCE_NOT_FOUND) {

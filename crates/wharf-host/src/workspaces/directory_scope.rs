@@ -30,8 +30,8 @@ impl DirectoryScope {
 impl Workspaces {
     /// Returns the part of the registry that a caller with this scope may see. Errors in the rest are hidden from it
     /// too.
-    pub fn list_in_scope(&self, ground: &DirectoryScope) -> Result<WorkspaceList, WorkspaceError> {
-        let Some(only) = ground.only_workspace() else { return self.list() };
+    pub fn list_in_scope(&self, scope: &DirectoryScope) -> Result<WorkspaceList, WorkspaceError> {
+        let Some(only) = scope.only_workspace() else { return self.list() };
         let mut list = self.list().map_err(|error| {
             tracing::warn!(%error, "the registry of workspaces cannot be read");
             WorkspaceError::Hidden
@@ -42,8 +42,8 @@ impl Workspaces {
 
     /// Tells whether a caller with this scope may name `path`. Links are followed; a path that cannot be resolved is
     /// not allowed.
-    pub fn allows_path(&self, ground: &DirectoryScope, path: &Path) -> bool {
-        match ground {
+    pub fn allows_path(&self, scope: &DirectoryScope, path: &Path) -> bool {
+        match scope {
             DirectoryScope::Anywhere => true,
             DirectoryScope::Workspaces => self.list().is_ok_and(|list| find_innermost(&list, path).is_some()),
             DirectoryScope::Workspace(slug) => self.list().is_ok_and(|list| is_inside_workspace(&list, slug, path)),
@@ -54,14 +54,14 @@ impl Workspaces {
     /// that one is the active one, and no other slug exists.
     pub fn resolve_in_scope(
         &self,
-        ground: &DirectoryScope,
+        scope: &DirectoryScope,
         cwd: Option<&Path>,
         slug: Option<&str>,
     ) -> Result<SpawnLocation, WorkspaceError> {
-        let Some(own) = ground.only_workspace() else { return self.resolve_location(cwd, slug) };
-        let list = self.list_in_scope(ground)?;
+        let Some(own) = scope.only_workspace() else { return self.resolve_location(cwd, slug) };
+        let list = self.list_in_scope(scope)?;
         let wanted = slug.unwrap_or(own);
-        let known = list.get(own).filter(|_| wanted == own).ok_or_else(|| unknown_in_scope(ground, wanted))?;
+        let known = list.get(own).filter(|_| wanted == own).ok_or_else(|| unknown_in_scope(scope, wanted))?;
         let cwd = cwd.unwrap_or(&known.path).to_owned();
         Ok(SpawnLocation { cwd, bucket: known.slug.to_string(), warnings: Vec::new() })
     }

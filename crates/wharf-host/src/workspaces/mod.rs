@@ -216,8 +216,8 @@ fn normalize_path(path: &Path) -> PathBuf {
 }
 
 /// Returns the error for a caller that knows only one workspace: other slugs are not revealed.
-fn unknown_in_scope(ground: &DirectoryScope, slug: &str) -> WorkspaceError {
-    let known = ground.only_workspace().filter(|own| *own != slug).unwrap_or("none");
+fn unknown_in_scope(scope: &DirectoryScope, slug: &str) -> WorkspaceError {
+    let known = scope.only_workspace().filter(|own| *own != slug).unwrap_or("none");
     WorkspaceError::Unknown { slug: slug.chars().take(65).collect(), known: known.to_owned() }
 }
 

@@ -222,21 +222,21 @@ fn caller_with_one_workspace_sees_no_other_and_no_damage_elsewhere() {
     let (secret, own) = (bench.add("secret"), bench.add("own"));
     let inner = bench.dir("own/inner");
     bench.workspaces.add("inner", &inner, None).unwrap();
-    let ground = DirectoryScope::Workspace("own".into());
-    let place = |cwd: Option<&Path>, slug| bench.workspaces.resolve_in_scope(&ground, cwd, slug);
+    let scope = DirectoryScope::Workspace("own".into());
+    let place = |cwd: Option<&Path>, slug| bench.workspaces.resolve_in_scope(&scope, cwd, slug);
     let expected = |cwd: &PathBuf| SpawnLocation { cwd: cwd.clone(), bucket: "own".to_owned(), warnings: Vec::new() };
     assert_eq!(place(None, None).unwrap(), expected(&own), "not the active one");
     assert_eq!(place(Some(&inner), Some("own")).unwrap(), expected(&inner), "not kept under the inner one");
     let refused = place(None, Some("inner")).unwrap_err().to_string();
     assert!(refused.contains("known: own") && !refused.contains("secret"), "{refused}");
-    let allows = |path: &Path| bench.workspaces.allows_path(&ground, path);
+    let allows = |path: &Path| bench.workspaces.allows_path(&scope, path);
     assert!(allows(&own) && allows(&inner) && !allows(&secret) && !allows(&own.join("..")));
-    let known = bench.workspaces.list_in_scope(&ground).unwrap();
+    let known = bench.workspaces.list_in_scope(&scope).unwrap();
     assert_eq!((known.active, known.workspaces.len()), (None, 1));
 
     std::fs::write(bench.file(), bench.text().replace("\"inner\"", "\"secret\"")).unwrap();
     assert!(bench.workspaces.list().unwrap_err().to_string().contains("secret"));
-    assert!(!bench.workspaces.list_in_scope(&ground).unwrap_err().to_string().contains("secret"));
+    assert!(!bench.workspaces.list_in_scope(&scope).unwrap_err().to_string().contains("secret"));
     assert!(!place(None, None).unwrap_err().to_string().contains("secret"));
     assert!(!allows(&own));
 }
