@@ -231,6 +231,19 @@ fn every_event_comes_back_as_it_was() {
     }
 }
 
+/// The encoded form of `one_of_each`, one event per line, as version 1 of the format writes it. Never edited.
+const EVERY_EVENT: &str = include_str!("../../../../fixtures/log/v1/every-event.jsonl");
+
+#[test]
+fn every_event_is_encoded_as_recorded() {
+    let recorded: Vec<&str> = EVERY_EVENT.lines().collect();
+    let events = one_of_each();
+    assert_eq!(events.len(), recorded.len());
+    for (event, recorded) in events.iter().zip(recorded) {
+        assert_eq!(encoded(event), recorded);
+    }
+}
+
 #[test]
 fn every_event_is_one_line_that_begins_with_kind_and_time() {
     for event in one_of_each() {
