@@ -9,6 +9,7 @@ use crate::{
 
 /// The complete result of one input. The host appends the events, publishes them, then runs the effects, in this order.
 #[derive(Clone, Debug, Default)]
+#[must_use = "the events of a step are applied to the session already: unless they are appended, the log lacks them"]
 pub struct Step {
     pub events: Vec<Event>,
     pub effects: Vec<Effect>,
@@ -45,6 +46,7 @@ pub enum AskReply {
 
 /// The reply to the caller of an input.
 #[derive(Clone, Debug, Default)]
+#[must_use = "a reply may be a refusal, of which the caller has to be told"]
 pub enum Reply {
     #[default]
     Done,

@@ -1,11 +1,12 @@
-//! The identity of a client, which decides which prompts are its own on every connection.
+//! Clients: the sender that is stored with a fact, and the identity that decides which prompts are its own on every
+//! connection.
 
 use std::fmt;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Sender, SessionId};
+use crate::{ClientId, Role, SessionId};
 
 /// The longest id that a client may give itself. It is stored with every prompt and shown to all clients.
 pub const MAX_CHOSEN_ID_BYTES: usize = 256;
@@ -38,6 +39,43 @@ impl fmt::Display for InvalidChosenId {
 }
 
 impl std::error::Error for InvalidChosenId {}
+
+/// The client that did something. It is part of the fact and stored with it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Sender {
+    /// The connection.
+    pub client: ClientId,
+    /// The id that the client gave itself: by this and the token it is recognised on another connection.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub chosen: Option<ChosenId>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<Arc<str>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub version: Option<Arc<str>>,
+    /// The id of its token (never the token).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub token: Option<Arc<str>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent: Option<SessionId>,
+    /// Its name among amux clients (rule 9.1).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub peer: Option<Peer>,
+}
+
+/// An amux client's own id, and the role that it chose.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Peer {
+    pub id: Arc<str>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub role: Option<Arc<str>>,
+}
+
+/// A client as others see it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Member {
+    pub sender: Sender,
+    pub role: Role,
+}
 
 /// A client as the owner of prompts and answers. Two connections with equal identities are one client.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

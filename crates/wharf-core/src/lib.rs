@@ -20,13 +20,13 @@ mod session;
 pub use codec::{CodecError, FORMAT_VERSION, decode, encode};
 pub use effect::{AskReply, Effect, Joined, PromptReceipt, Refusal, Reply, Step};
 pub use event::{
-    AgentSetting, AgentTraits, Ask, AskKind, AskOutcome, EndReason, Ending, Event, Fault, Member, Origin, PauseReason,
-    Peer, PromptEnd, Sender, SettingSpelling, SpawnKey, StartKind, Status, ToolCall, ToolCallState, TurnLimit,
-    UpdateKind,
+    AgentEvent, AgentSetting, AgentTraits, Ask, AskEvent, AskKind, AskOutcome, EndReason, Ending, Event, Fault, Origin,
+    PauseReason, PromptEnd, PromptEvent, SessionEvent, SettingSpelling, SpawnKey, StartKind, Status, StorageEvent,
+    ToolCall, ToolCallState, TurnLimit, UpdateKind,
 };
 pub use failure_text::FailureText;
 pub use id::{AskId, ClientId, Epoch, EventId, Millis, NotAnEventId, PromptId, Seq, SessionId, StartNo, parse_digits};
-pub use identity::{ChosenId, ClientIdentity, InvalidChosenId, MAX_CHOSEN_ID_BYTES};
+pub use identity::{ChosenId, ClientIdentity, InvalidChosenId, MAX_CHOSEN_ID_BYTES, Member, Peer, Sender};
 pub use input::{
     Attachment, CancelScope, Input, NewSession, OnRestart, Overlap, Role, Settings, StartFault, Submission, WakeCause,
 };

@@ -8,8 +8,8 @@ use anyhow::{Context, Result};
 use bytes::Bytes;
 use serde_json::json;
 use wharf_core::{
-    AgentTraits, ClientId, EndReason, Ending, Event, Millis, Origin, PromptEnd, PromptId, Raw, Sender, SessionId,
-    StartKind, StartNo, Status, UpdateKind, encode,
+    AgentEvent, AgentTraits, ClientId, EndReason, Ending, Event, Millis, Origin, PromptEnd, PromptEvent, PromptId, Raw,
+    Sender, SessionEvent, SessionId, StartKind, StartNo, Status, UpdateKind, encode,
 };
 use wharf_store::{Engine, FileEngine, FileLease, FileOptions, Lease, LogId};
 
@@ -64,25 +64,33 @@ impl ColdSessions<'_> {
         let traits = AgentTraits { load: true, ..AgentTraits::default() };
         let answer = raw_json(r#"{"jsonrpc":"2.0","id":1,"result":{"sessionId":"cold"}}"#);
         let mut events = vec![
-            Event::Created(origin),
-            Event::AgentStarting { start, how: StartKind::New },
-            Event::AgentStarted { start, agent_session: "cold".into(), traits, answer },
+            Event::Session(SessionEvent::Created(origin)),
+            Event::Agent(AgentEvent::Starting { start, how: StartKind::New }),
+            Event::Agent(AgentEvent::Started { start, agent_session: "cold".into(), traits, answer }),
         ];
         events.extend(accepted_event("first", "echo first"));
-        events.push(Event::TurnStarted { prompt: PromptId::new("first"), content: wharf_core::Seq(4) });
+        events.push(Event::Prompt(PromptEvent::TurnStarted {
+            prompt: PromptId::new("first"),
+            content: wharf_core::Seq(4),
+        }));
         let update = json!({ "sessionUpdate": "agent_message_chunk", "content": { "type": "text", "text": "first" } });
         let frame =
             json!({ "jsonrpc": "2.0", "method": "session/update", "params": { "sessionId": id, "update": update } });
         let frame = raw_json(&frame.to_string());
-        events.push(Event::AgentUpdated { update: UpdateKind::AgentMessageChunk, frame, title: None, tool: None });
+        events.push(Event::Agent(AgentEvent::Updated {
+            update: UpdateKind::AgentMessageChunk,
+            frame,
+            title: None,
+            tool: None,
+        }));
         let frame = raw_json(r#"{"jsonrpc":"2.0","id":2,"result":{"stopReason":"end_turn"}}"#);
         let end = PromptEnd::Answered { stop_reason: "end_turn".into(), frame };
-        events.push(Event::PromptEnded { prompt: PromptId::new("first"), end });
+        events.push(Event::Prompt(PromptEvent::Ended { prompt: PromptId::new("first"), end }));
         if let Some(text) = self.waiting {
             events.extend(accepted_event("waiting", text));
         }
         let (status, reason) = (Status::Killed, EndReason::HostShutdown);
-        events.push(Event::Ended(Ending { status, reason, exit_code: None, message: None }));
+        events.push(Event::Session(SessionEvent::Ended(Ending { status, reason, exit_code: None, message: None })));
         events
     }
 
@@ -102,7 +110,7 @@ fn accepted_event(prompt: &str, text: &str) -> Option<Event> {
     let client = ClientId::new("cli_cold");
     let sender = Sender { client, chosen: None, name: None, version: None, token: None, parent: None, peer: None };
     let (prompt, frame) = (PromptId::new(prompt), raw_json(&frame.to_string()));
-    Some(Event::PromptAccepted { prompt, sender, frame, key: None, first: false })
+    Some(Event::Prompt(PromptEvent::Accepted { prompt, sender, frame, key: None, first: false }))
 }
 
 fn raw_json(text: &str) -> Raw {

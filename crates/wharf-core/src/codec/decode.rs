@@ -10,8 +10,9 @@ use serde_json::value::RawValue;
 
 use super::{CodecError, SNAPSHOT_VERSION};
 use crate::{
-    AgentSetting, AgentTraits, Ask, AskId, AskOutcome, Ending, Event, Fault, Millis, Origin, PauseReason, PromptEnd,
-    PromptId, Raw, Sender, Seq, StartKind, StartNo, ToolCall, TurnLimit, UpdateKind,
+    AgentEvent, AgentSetting, AgentTraits, Ask, AskEvent, AskId, AskOutcome, Ending, Event, Fault, Millis, Origin,
+    PauseReason, PromptEnd, PromptEvent, PromptId, Raw, Sender, Seq, SessionEvent, StartKind, StartNo, StorageEvent,
+    ToolCall, TurnLimit, UpdateKind,
 };
 
 #[derive(Deserialize)]
@@ -23,35 +24,61 @@ struct Head<'a> {
 
 /// Parses the variant's members out of the body.
 macro_rules! read {
-    ($body:expr, $kind:expr, Event::$variant:ident { $($(#[$attr:meta])* $member:ident: $type:ty),* $(,)? }) => {{
+    ($body:expr, $kind:expr, $group:ident::$variant:ident { $($(#[$attr:meta])* $member:ident: $type:ty),* $(,)? }) => {{
         #[derive(Deserialize)]
         struct Members { $($(#[$attr])* $member: $type),* }
         let Members { $($member),* } = parse($body, $kind)?;
-        Event::$variant { $($member),* }
+        $group::$variant { $($member),* }
     }};
 }
 
 /// Reads one encoded event. An update's frame shares the body's memory; unknown kinds are kept whole.
 pub fn decode(body: &Bytes) -> Result<(Millis, Event), CodecError> {
-    if let Some(update) = decode_update(body) {
-        return Ok(update);
+    if let Some((at, update)) = decode_update(body) {
+        return Ok((at, Event::Agent(update)));
     }
     let head: Head<'_> =
         wharf_json::read_own(body).map_err(|error| CodecError::NotAnEvent { why: error.to_string().into() })?;
-    let kind = head.kind.as_ref();
-    let event = match kind {
-        "created" => Event::Created(parse::<CreatedMembers>(body, kind)?.origin),
-        "ended" => Event::Ended(parse::<EndedMembers>(body, kind)?.ending),
-        "agent_starting" => read!(body, kind, Event::AgentStarting { start: StartNo, how: StartKind }),
+    Ok((head.at, decode_kind(body, head.kind.as_ref())?))
+}
+
+/// Asks each group for the kind in turn: the groups share no kind.
+fn decode_kind(body: &Bytes, kind: &str) -> Result<Event, CodecError> {
+    Ok(if let Some(event) = decode_prompt_event(body, kind)? {
+        Event::Prompt(event)
+    } else if let Some(event) = decode_agent_event(body, kind)? {
+        Event::Agent(event)
+    } else if let Some(event) = decode_ask_event(body, kind)? {
+        Event::Ask(event)
+    } else if let Some(event) = decode_session_event(body, kind)? {
+        Event::Session(event)
+    } else if let Some(event) = decode_storage_event(body, kind)? {
+        Event::Storage(event)
+    } else {
+        Event::Unknown { kind: kind.into(), body: raw(body.clone(), kind)? }
+    })
+}
+
+fn decode_session_event(body: &Bytes, kind: &str) -> Result<Option<SessionEvent>, CodecError> {
+    Ok(Some(match kind {
+        "created" => SessionEvent::Created(parse::<CreatedMembers>(body, kind)?.origin),
+        "ended" => SessionEvent::Ended(parse::<EndedMembers>(body, kind)?.ending),
+        _ => return Ok(None),
+    }))
+}
+
+fn decode_agent_event(body: &Bytes, kind: &str) -> Result<Option<AgentEvent>, CodecError> {
+    Ok(Some(match kind {
+        "agent_starting" => read!(body, kind, AgentEvent::Starting { start: StartNo, how: StartKind }),
         "agent_started" => read!(
             body,
             kind,
-            Event::AgentStarted { start: StartNo, agent_session: Arc<str>, traits: AgentTraits, answer: Raw }
+            AgentEvent::Started { start: StartNo, agent_session: Arc<str>, traits: AgentTraits, answer: Raw }
         ),
         "start_failed" => read!(
             body,
             kind,
-            Event::StartFailed {
+            AgentEvent::StartFailed {
                 start: StartNo,
                 exit_code: Option<i32>,
                 message: Option<Arc<str>>,
@@ -59,29 +86,18 @@ pub fn decode(body: &Bytes) -> Result<(Millis, Event), CodecError> {
             }
         ),
         "agent_updated" => parse_update(body, kind)?,
-        "settings_changed" => read!(body, kind, Event::SettingsChanged { settings: Vec<AgentSetting> }),
-        "ask_opened" => Event::AskOpened(parse::<AskMembers>(body, kind)?.ask),
-        "ask_resolved" => {
-            read!(body, kind, Event::AskResolved { ask: AskId, outcome: AskOutcome, by: Option<Sender> })
-        }
-        "agent_faulted" => read!(body, kind, Event::AgentFaulted { fault: Fault, detail: Arc<str> }),
-        "paused" => read!(body, kind, Event::Paused { why: PauseReason }),
-        "continued" => Event::Continued,
-        "snapshot" => decode_snapshot(body, kind)?,
-        _ => match decode_prompt_event(body, kind)? {
-            Some(event) => event,
-            None => Event::Unknown { kind: kind.into(), body: raw(body.clone(), kind)? },
-        },
-    };
-    Ok((head.at, event))
+        "settings_changed" => read!(body, kind, AgentEvent::SettingsChanged { settings: Vec<AgentSetting> }),
+        "agent_faulted" => read!(body, kind, AgentEvent::Faulted { fault: Fault, detail: Arc<str> }),
+        _ => return Ok(None),
+    }))
 }
 
-fn decode_prompt_event(body: &Bytes, kind: &str) -> Result<Option<Event>, CodecError> {
+fn decode_prompt_event(body: &Bytes, kind: &str) -> Result<Option<PromptEvent>, CodecError> {
     Ok(Some(match kind {
         "prompt_accepted" => read!(
             body,
             kind,
-            Event::PromptAccepted {
+            PromptEvent::Accepted {
                 prompt: PromptId,
                 sender: Sender,
                 frame: Raw,
@@ -91,22 +107,41 @@ fn decode_prompt_event(body: &Bytes, kind: &str) -> Result<Option<Event>, CodecE
             }
         ),
         "prompt_updated" => {
-            read!(body, kind, Event::PromptUpdated { prompt: PromptId, by: Sender, frame: Raw, sender: Option<Sender> })
+            read!(body, kind, PromptEvent::Updated { prompt: PromptId, by: Sender, frame: Raw, sender: Option<Sender> })
         }
-        "prompt_moved" => read!(body, kind, Event::PromptMoved { prompt: PromptId, by: Sender, position: usize }),
-        "turn_started" => read!(body, kind, Event::TurnStarted { prompt: PromptId, content: Seq }),
+        "prompt_moved" => read!(body, kind, PromptEvent::Moved { prompt: PromptId, by: Sender, position: usize }),
+        "turn_started" => read!(body, kind, PromptEvent::TurnStarted { prompt: PromptId, content: Seq }),
         "cancel_requested" => read!(
             body,
             kind,
-            Event::CancelRequested {
+            PromptEvent::CancelRequested {
                 prompt: PromptId,
                 by: Option<Sender>,
                 limit: Option<TurnLimit>,
                 reason: Option<Arc<str>>,
             }
         ),
-        "prompt_ended" => read!(body, kind, Event::PromptEnded { prompt: PromptId, end: PromptEnd }),
-        "prompt_requeued" => read!(body, kind, Event::PromptRequeued { prompt: PromptId }),
+        "prompt_ended" => read!(body, kind, PromptEvent::Ended { prompt: PromptId, end: PromptEnd }),
+        "prompt_requeued" => read!(body, kind, PromptEvent::Requeued { prompt: PromptId }),
+        _ => return Ok(None),
+    }))
+}
+
+fn decode_ask_event(body: &Bytes, kind: &str) -> Result<Option<AskEvent>, CodecError> {
+    Ok(Some(match kind {
+        "ask_opened" => AskEvent::Opened(parse::<AskMembers>(body, kind)?.ask),
+        "ask_resolved" => {
+            read!(body, kind, AskEvent::Resolved { ask: AskId, outcome: AskOutcome, by: Option<Sender> })
+        }
+        _ => return Ok(None),
+    }))
+}
+
+fn decode_storage_event(body: &Bytes, kind: &str) -> Result<Option<StorageEvent>, CodecError> {
+    Ok(Some(match kind {
+        "paused" => read!(body, kind, StorageEvent::Paused { why: PauseReason }),
+        "continued" => StorageEvent::Continued,
+        "snapshot" => decode_snapshot(body, kind)?,
         _ => return Ok(None),
     }))
 }
@@ -128,7 +163,7 @@ struct AskMembers {
 
 /// Decodes an update on the hot path: exactly the spelling of `encode`. Returns `None` for any other spelling, which is
 /// left to the parser.
-fn decode_update(body: &Bytes) -> Option<(Millis, Event)> {
+fn decode_update(body: &Bytes) -> Option<(Millis, AgentEvent)> {
     let rest = body.strip_prefix(br#"{"kind":"agent_updated","at":"#)?;
     let digits = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
     // A u64 has at most 20 digits; 19 cannot overflow.
@@ -143,10 +178,10 @@ fn decode_update(body: &Bytes) -> Option<(Millis, Event)> {
     let frame = rest.strip_prefix(br#"","frame":"#)?.strip_suffix(b"}")?;
     let update = UpdateKind::from_tag(std::str::from_utf8(tag).ok()?);
     let frame = Raw::new(body.slice_ref(frame))?;
-    Some((Millis(at), Event::AgentUpdated { update, frame, title: None, tool: None }))
+    Some((Millis(at), AgentEvent::Updated { update, frame, title: None, tool: None }))
 }
 
-fn parse_update(body: &Bytes, kind: &str) -> Result<Event, CodecError> {
+fn parse_update(body: &Bytes, kind: &str) -> Result<AgentEvent, CodecError> {
     #[derive(Deserialize)]
     struct Members<'a> {
         #[serde(borrow)]
@@ -158,10 +193,10 @@ fn parse_update(body: &Bytes, kind: &str) -> Result<Event, CodecError> {
     }
     let Members { update, title, tool, frame } = wharf_json::read_own(body).map_err(|error| malformed(kind, &error))?;
     let frame = raw(body.slice_ref(frame.get().as_bytes()), kind)?;
-    Ok(Event::AgentUpdated { update: UpdateKind::from_tag(&update), frame, title, tool })
+    Ok(AgentEvent::Updated { update: UpdateKind::from_tag(&update), frame, title, tool })
 }
 
-fn decode_snapshot(body: &Bytes, kind: &str) -> Result<Event, CodecError> {
+fn decode_snapshot(body: &Bytes, kind: &str) -> Result<StorageEvent, CodecError> {
     #[derive(Deserialize)]
     struct Version {
         v: u32,
@@ -176,7 +211,7 @@ fn decode_snapshot(body: &Bytes, kind: &str) -> Result<Event, CodecError> {
     if found > SNAPSHOT_VERSION {
         return Err(CodecError::Newer { found, known: SNAPSHOT_VERSION });
     }
-    Ok(Event::Snapshot(raw(body.slice_ref(saved.get().as_bytes()), kind)?))
+    Ok(StorageEvent::Snapshot(raw(body.slice_ref(saved.get().as_bytes()), kind)?))
 }
 
 fn parse<T: DeserializeOwned>(body: &[u8], kind: &str) -> Result<T, CodecError> {

@@ -2,63 +2,65 @@
 
 use serde::Serialize;
 
-use crate::{Ask, AskOutcome, Event, Millis, PromptEnd, Raw, ToolCall, UpdateKind};
+use crate::{
+    AgentEvent, Ask, AskEvent, AskOutcome, Event, Millis, PromptEnd, PromptEvent, Raw, SessionEvent, StorageEvent,
+    ToolCall, UpdateKind,
+};
 
 /// Appends the event as one JSON object in one line, without a line break at its end.
 pub fn encode(event: &Event, at: Millis, out: &mut Vec<u8>) {
     match event {
-        Event::AgentUpdated { update, frame, title, tool } => {
-            encode_update(*update, frame, title.as_deref(), tool.as_ref(), at, out);
-        }
+        Event::Session(event) => encode_session_event(event, at, out),
+        Event::Agent(event) => encode_agent_event(event, at, out),
+        Event::Prompt(event) => encode_prompt_event(event, at, out),
+        Event::Ask(event) => encode_ask_event(event, at, out),
+        Event::Storage(event) => encode_storage_event(event, at, out),
         // The content of an unknown event is unknown, so it is kept unchanged with its time.
         Event::Unknown { body, .. } => out.extend_from_slice(body.bytes()),
-        Event::Created(origin) => encode_as("created", at, out, |o| o.value("origin", origin)),
-        Event::AgentStarting { start, how } => encode_as("agent_starting", at, out, |o| {
+    }
+}
+
+fn encode_session_event(event: &SessionEvent, at: Millis, out: &mut Vec<u8>) {
+    match event {
+        SessionEvent::Created(origin) => encode_as("created", at, out, |o| o.value("origin", origin)),
+        SessionEvent::Ended(ending) => encode_as("ended", at, out, |o| o.value("ending", ending)),
+    }
+}
+
+fn encode_agent_event(event: &AgentEvent, at: Millis, out: &mut Vec<u8>) {
+    match event {
+        AgentEvent::Updated { update, frame, title, tool } => {
+            encode_update(*update, frame, title.as_deref(), tool.as_ref(), at, out);
+        }
+        AgentEvent::Starting { start, how } => encode_as("agent_starting", at, out, |o| {
             o.value("start", start);
             o.value("how", how);
         }),
-        Event::AgentStarted { start, agent_session, traits, answer } => encode_as("agent_started", at, out, |o| {
+        AgentEvent::Started { start, agent_session, traits, answer } => encode_as("agent_started", at, out, |o| {
             o.value("start", start);
             o.value("agent_session", agent_session);
             o.value("traits", traits);
             o.raw("answer", answer);
         }),
-        Event::StartFailed { start, exit_code, message, retry_in } => encode_as("start_failed", at, out, |o| {
+        AgentEvent::StartFailed { start, exit_code, message, retry_in } => encode_as("start_failed", at, out, |o| {
             o.value("start", start);
             o.optional("exit_code", exit_code.as_ref());
             o.optional("message", message.as_ref());
             o.value("retry_in", retry_in);
         }),
-        Event::Ended(ending) => encode_as("ended", at, out, |o| o.value("ending", ending)),
-        Event::SettingsChanged { settings } => {
+        AgentEvent::SettingsChanged { settings } => {
             encode_as("settings_changed", at, out, |o| o.value("settings", settings));
         }
-        Event::AskOpened(ask) => encode_as("ask_opened", at, out, |o| o.object("ask", |o| ask_members(ask, o))),
-        Event::AskResolved { ask, outcome, by } => encode_as("ask_resolved", at, out, |o| {
-            o.value("ask", ask);
-            o.optional("by", by.as_ref());
-            o.object("outcome", |o| outcome_members(outcome, o));
-        }),
-        Event::AgentFaulted { fault, detail } => encode_as("agent_faulted", at, out, |o| {
+        AgentEvent::Faulted { fault, detail } => encode_as("agent_faulted", at, out, |o| {
             o.value("fault", fault);
             o.value("detail", detail);
         }),
-        Event::Paused { why } => encode_as("paused", at, out, |o| o.value("why", why)),
-        Event::Continued => encode_as("continued", at, out, |_| {}),
-        Event::Snapshot(saved) => encode_as("snapshot", at, out, |o| o.raw("saved", saved)),
-        Event::PromptAccepted { .. }
-        | Event::PromptUpdated { .. }
-        | Event::PromptMoved { .. }
-        | Event::TurnStarted { .. }
-        | Event::CancelRequested { .. }
-        | Event::PromptEnded { .. }
-        | Event::PromptRequeued { .. } => encode_prompt_event(event, at, out),
     }
 }
 
-fn encode_prompt_event(event: &Event, at: Millis, out: &mut Vec<u8>) {
+fn encode_prompt_event(event: &PromptEvent, at: Millis, out: &mut Vec<u8>) {
     match event {
-        Event::PromptAccepted { prompt, sender, frame, key, first } => encode_as("prompt_accepted", at, out, |o| {
+        PromptEvent::Accepted { prompt, sender, frame, key, first } => encode_as("prompt_accepted", at, out, |o| {
             o.value("prompt", prompt);
             o.value("sender", sender);
             o.optional("key", key.as_ref());
@@ -67,46 +69,51 @@ fn encode_prompt_event(event: &Event, at: Millis, out: &mut Vec<u8>) {
             }
             o.raw("frame", frame);
         }),
-        Event::PromptUpdated { prompt, by, frame, sender } => encode_as("prompt_updated", at, out, |o| {
+        PromptEvent::Updated { prompt, by, frame, sender } => encode_as("prompt_updated", at, out, |o| {
             o.value("prompt", prompt);
             o.value("by", by);
             o.optional("sender", sender.as_ref());
             o.raw("frame", frame);
         }),
-        Event::PromptMoved { prompt, by, position } => encode_as("prompt_moved", at, out, |o| {
+        PromptEvent::Moved { prompt, by, position } => encode_as("prompt_moved", at, out, |o| {
             o.value("prompt", prompt);
             o.value("by", by);
             o.value("position", position);
         }),
-        Event::TurnStarted { prompt, content } => encode_as("turn_started", at, out, |o| {
+        PromptEvent::TurnStarted { prompt, content } => encode_as("turn_started", at, out, |o| {
             o.value("prompt", prompt);
             o.value("content", content);
         }),
-        Event::CancelRequested { prompt, by, limit, reason } => encode_as("cancel_requested", at, out, |o| {
+        PromptEvent::CancelRequested { prompt, by, limit, reason } => encode_as("cancel_requested", at, out, |o| {
             o.value("prompt", prompt);
             o.optional("by", by.as_ref());
             o.optional("limit", limit.as_ref());
             o.optional("reason", reason.as_ref());
         }),
-        Event::PromptEnded { prompt, end } => encode_as("prompt_ended", at, out, |o| {
+        PromptEvent::Ended { prompt, end } => encode_as("prompt_ended", at, out, |o| {
             o.value("prompt", prompt);
             o.object("end", |o| end_members(end, o));
         }),
-        Event::PromptRequeued { prompt } => encode_as("prompt_requeued", at, out, |o| o.value("prompt", prompt)),
-        Event::Created(_)
-        | Event::AgentStarting { .. }
-        | Event::AgentStarted { .. }
-        | Event::StartFailed { .. }
-        | Event::Ended(_)
-        | Event::AgentUpdated { .. }
-        | Event::SettingsChanged { .. }
-        | Event::AskOpened(_)
-        | Event::AskResolved { .. }
-        | Event::AgentFaulted { .. }
-        | Event::Paused { .. }
-        | Event::Continued
-        | Event::Snapshot(_)
-        | Event::Unknown { .. } => {}
+        PromptEvent::Requeued { prompt } => encode_as("prompt_requeued", at, out, |o| o.value("prompt", prompt)),
+    }
+}
+
+fn encode_ask_event(event: &AskEvent, at: Millis, out: &mut Vec<u8>) {
+    match event {
+        AskEvent::Opened(ask) => encode_as("ask_opened", at, out, |o| o.object("ask", |o| ask_members(ask, o))),
+        AskEvent::Resolved { ask, outcome, by } => encode_as("ask_resolved", at, out, |o| {
+            o.value("ask", ask);
+            o.optional("by", by.as_ref());
+            o.object("outcome", |o| outcome_members(outcome, o));
+        }),
+    }
+}
+
+fn encode_storage_event(event: &StorageEvent, at: Millis, out: &mut Vec<u8>) {
+    match event {
+        StorageEvent::Paused { why } => encode_as("paused", at, out, |o| o.value("why", why)),
+        StorageEvent::Continued => encode_as("continued", at, out, |_| {}),
+        StorageEvent::Snapshot(saved) => encode_as("snapshot", at, out, |o| o.raw("saved", saved)),
     }
 }
 

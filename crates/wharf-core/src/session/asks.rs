@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use super::{Draft, Session};
-use crate::{Ask, AskId, AskKind, AskOutcome, AskReply, Effect, Event, Fault, Raw, Refusal, Reply, Sender, Status};
+use crate::{
+    AgentEvent, Ask, AskEvent, AskId, AskKind, AskOutcome, AskReply, Effect, Fault, Raw, Refusal, Reply, Sender, Status,
+};
 
 /// An ask without an id.
 pub(super) struct Question {
@@ -25,7 +27,7 @@ impl Session {
             draft.act(Effect::AnswerAsk { agent_request, reply: AskReply::Refused });
             if !self.state.flooded {
                 let detail = format!("over {} open asks; further ones are refused", self.settings.max_asks);
-                self.record(Event::AgentFaulted { fault: Fault::TooManyAsks, detail: detail.into() }, draft);
+                self.record(AgentEvent::Faulted { fault: Fault::TooManyAsks, detail: detail.into() }, draft);
             }
             return;
         }
@@ -33,7 +35,7 @@ impl Session {
         let turn = self.state.turns.last();
         let is_to_stop = turn.is_some_and(|turn| turn.cancel);
         let prompt = turn.map(|turn| turn.prompt.clone());
-        self.record(Event::AskOpened(Ask { id, kind, agent_request, frame, options, tool_call, prompt }), draft);
+        self.record(AskEvent::Opened(Ask { id, kind, agent_request, frame, options, tool_call, prompt }), draft);
         if is_to_stop {
             self.settle_ask(id, AskOutcome::Cancelled, AskReply::Cancelled, None, draft);
             return;
@@ -129,13 +131,13 @@ impl Session {
     ) {
         let Some(open) = self.state.asks.get(&ask) else { return };
         draft.act(Effect::AnswerAsk { agent_request: open.agent_request.clone(), reply });
-        self.record(Event::AskResolved { ask, outcome, by }, draft);
+        self.record(AskEvent::Resolved { ask, outcome, by }, draft);
     }
 
     /// Settles the asks of an agent that is gone, without an answer.
     pub(super) fn abandon_asks(&mut self, draft: &mut Draft) {
         while let Some((&ask, _)) = self.state.asks.first_key_value() {
-            self.record(Event::AskResolved { ask, outcome: AskOutcome::AgentGone, by: None }, draft);
+            self.record(AskEvent::Resolved { ask, outcome: AskOutcome::AgentGone, by: None }, draft);
         }
     }
 

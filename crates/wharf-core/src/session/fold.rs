@@ -7,8 +7,8 @@ use super::keys::Keys;
 use super::state::{Latest, Paused, QueuedPrompt, State, Turn};
 use crate::codec::{SNAPSHOT_VERSION, Saved, SavedRef};
 use crate::{
-    AgentTraits, AskId, EndReason, Ending, Event, Fault, Millis, Origin, PromptEnd, PromptId, Raw, Seq, StartKind,
-    StartNo, Status, ToolCall, ToolCallState, UpdateKind,
+    AgentEvent, AgentTraits, AskEvent, AskId, EndReason, Ending, Event, Fault, Millis, Origin, PromptEnd, PromptEvent,
+    PromptId, Raw, Seq, SessionEvent, StartKind, StartNo, Status, StorageEvent, ToolCall, ToolCallState, UpdateKind,
 };
 
 /// The number of settled asks that are remembered, to distinguish them from unknown ones. A late answer comes within
@@ -21,26 +21,13 @@ impl State {
     /// Returns the state after the first entry of a restore: the first event or a snapshot.
     pub fn begin(seq: Seq, at: Millis, event: &Event) -> Option<Self> {
         match event {
-            Event::Created(origin) => Some(Self::new(origin.clone(), seq, at)),
-            Event::Snapshot(saved) => Self::from_saved(saved, seq),
-            Event::AgentStarting { .. }
-            | Event::AgentStarted { .. }
-            | Event::StartFailed { .. }
-            | Event::Ended(_)
-            | Event::PromptAccepted { .. }
-            | Event::PromptUpdated { .. }
-            | Event::PromptMoved { .. }
-            | Event::TurnStarted { .. }
-            | Event::CancelRequested { .. }
-            | Event::PromptEnded { .. }
-            | Event::PromptRequeued { .. }
-            | Event::AgentUpdated { .. }
-            | Event::SettingsChanged { .. }
-            | Event::AskOpened(_)
-            | Event::AskResolved { .. }
-            | Event::AgentFaulted { .. }
-            | Event::Paused { .. }
-            | Event::Continued
+            Event::Session(SessionEvent::Created(origin)) => Some(Self::new(origin.clone(), seq, at)),
+            Event::Storage(StorageEvent::Snapshot(saved)) => Self::from_saved(saved, seq),
+            Event::Agent(_)
+            | Event::Session(SessionEvent::Ended(_))
+            | Event::Prompt(_)
+            | Event::Ask(_)
+            | Event::Storage(StorageEvent::Paused { .. } | StorageEvent::Continued)
             | Event::Unknown { .. } => None,
         }
     }
@@ -92,7 +79,25 @@ impl State {
     pub fn apply(&mut self, seq: Seq, at: Millis, event: &Event) {
         self.head = seq;
         match event {
-            Event::AgentUpdated { update, frame, title, tool } => {
+            Event::Session(SessionEvent::Ended(ending)) => self.apply_ended(at, ending),
+            // A second creation is damage and is ignored.
+            Event::Session(SessionEvent::Created(_)) | Event::Unknown { .. } => {}
+            Event::Agent(event) => self.apply_agent_event(seq, at, event),
+            Event::Prompt(event) => self.apply_prompt_event(seq, at, event),
+            Event::Ask(AskEvent::Opened(ask)) => {
+                self.last_output_at = Some(at);
+                self.asks.insert(ask.id, ask.clone());
+            }
+            Event::Ask(AskEvent::Resolved { ask, .. }) => self.apply_resolved(*ask),
+            Event::Storage(StorageEvent::Paused { why }) => self.paused = Some(Paused { why: *why, since: at }),
+            Event::Storage(StorageEvent::Continued) => self.apply_continued(at),
+            Event::Storage(StorageEvent::Snapshot(_)) => self.snapshot = Some(seq),
+        }
+    }
+
+    fn apply_agent_event(&mut self, seq: Seq, at: Millis, event: &AgentEvent) {
+        match event {
+            AgentEvent::Updated { update, frame, title, tool } => {
                 if tool.as_ref().is_none_or(|tool| tool.state != ToolCallState::Cut) {
                     self.last_output_at = Some(at);
                 }
@@ -103,9 +108,7 @@ impl State {
                     self.latest.apply(*update, seq, frame, title.as_ref());
                 }
             }
-            // A second creation is damage and is ignored.
-            Event::Created(_) | Event::Unknown { .. } => {}
-            Event::AgentStarting { start, how } => {
+            AgentEvent::Starting { start, how } => {
                 self.status = Status::Starting;
                 self.start = *start;
                 self.started_at = at;
@@ -115,7 +118,7 @@ impl State {
                 // A new session of the agent remembers nothing.
                 self.answered &= *how != StartKind::New;
             }
-            Event::AgentStarted { start, agent_session, traits, answer } => {
+            AgentEvent::Started { start, agent_session, traits, answer } => {
                 self.status = Status::Running;
                 self.start = *start;
                 self.agent_session = Some(agent_session.clone());
@@ -123,31 +126,15 @@ impl State {
                 (self.answer, self.answer_at) = (Some(answer.clone()), seq);
                 self.failed_starts = 0;
             }
-            Event::StartFailed { .. } => self.failed_starts = self.failed_starts.saturating_add(1),
-            Event::SettingsChanged { settings } => self.settings = Some(settings.clone()),
-            Event::Ended(ending) => self.apply_ended(at, ending),
-            Event::AskOpened(ask) => {
-                self.last_output_at = Some(at);
-                self.asks.insert(ask.id, ask.clone());
-            }
-            Event::AskResolved { ask, .. } => self.apply_resolved(*ask),
-            Event::AgentFaulted { fault, .. } => self.flooded |= *fault == Fault::TooManyAsks,
-            Event::Paused { why } => self.paused = Some(Paused { why: *why, since: at }),
-            Event::Continued => self.apply_continued(at),
-            Event::Snapshot(_) => self.snapshot = Some(seq),
-            Event::PromptAccepted { .. }
-            | Event::PromptUpdated { .. }
-            | Event::PromptMoved { .. }
-            | Event::TurnStarted { .. }
-            | Event::CancelRequested { .. }
-            | Event::PromptEnded { .. }
-            | Event::PromptRequeued { .. } => self.apply_prompt_event(seq, at, event),
+            AgentEvent::StartFailed { .. } => self.failed_starts = self.failed_starts.saturating_add(1),
+            AgentEvent::SettingsChanged { settings } => self.settings = Some(settings.clone()),
+            AgentEvent::Faulted { fault, .. } => self.flooded |= *fault == Fault::TooManyAsks,
         }
     }
 
-    fn apply_prompt_event(&mut self, seq: Seq, at: Millis, event: &Event) {
+    fn apply_prompt_event(&mut self, seq: Seq, at: Millis, event: &PromptEvent) {
         match event {
-            Event::PromptAccepted { prompt, sender, frame, key, first } => {
+            PromptEvent::Accepted { prompt, sender, frame, key, first } => {
                 if let Some(key) = key {
                     self.keys.add(key.clone(), prompt.clone(), sender, frame);
                 }
@@ -156,19 +143,19 @@ impl State {
                 let queued = QueuedPrompt { prompt, sender, frame, content, key, accepted_at, requeued, edited_by };
                 self.queue.insert(if *first { 0 } else { self.queue.len() }, queued);
             }
-            Event::PromptUpdated { prompt, frame, by, .. } => {
+            PromptEvent::Updated { prompt, frame, by, .. } => {
                 if let Some(queued) = self.queue.iter_mut().find(|queued| queued.prompt == *prompt) {
                     queued.frame = frame.clone();
                     queued.edited_by = Some(by.clone());
                     queued.content = seq;
                 }
             }
-            Event::PromptMoved { prompt, position, .. } => {
+            PromptEvent::Moved { prompt, position, .. } => {
                 if let Some(queued) = self.unqueue(prompt) {
                     self.queue.insert((*position).min(self.queue.len()), queued);
                 }
             }
-            Event::TurnStarted { prompt, .. } => {
+            PromptEvent::TurnStarted { prompt, .. } => {
                 if let Some(queued) = self.unqueue(prompt) {
                     let QueuedPrompt { prompt, sender, frame, content, key, accepted_at, requeued, .. } = queued;
                     let (started_seq, started_at, cancel, held_for) = (seq, at, false, Millis(0));
@@ -187,13 +174,13 @@ impl State {
                     });
                 }
             }
-            Event::CancelRequested { prompt, .. } => {
+            PromptEvent::CancelRequested { prompt, .. } => {
                 if let Some(turn) = self.turns.iter_mut().find(|turn| turn.prompt == *prompt) {
                     turn.cancel = true;
                 }
             }
-            Event::PromptEnded { prompt, end } => self.apply_prompt_ended(at, prompt, end),
-            Event::PromptRequeued { prompt } => {
+            PromptEvent::Ended { prompt, end } => self.apply_prompt_ended(at, prompt, end),
+            PromptEvent::Requeued { prompt } => {
                 if let Some(Turn { prompt, sender, frame, content, key, accepted_at, .. }) = self.untrack(prompt) {
                     let (requeued, edited_by) = (true, None);
                     self.queue.push_front(QueuedPrompt {
@@ -208,20 +195,6 @@ impl State {
                     });
                 }
             }
-            Event::Created(_)
-            | Event::AgentStarting { .. }
-            | Event::AgentStarted { .. }
-            | Event::StartFailed { .. }
-            | Event::Ended(_)
-            | Event::AgentUpdated { .. }
-            | Event::SettingsChanged { .. }
-            | Event::AskOpened(_)
-            | Event::AskResolved { .. }
-            | Event::AgentFaulted { .. }
-            | Event::Paused { .. }
-            | Event::Continued
-            | Event::Snapshot(_)
-            | Event::Unknown { .. } => {}
         }
     }
 

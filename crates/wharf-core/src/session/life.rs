@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use super::{Draft, Session};
 use crate::{
-    Effect, EndReason, Ending, Event, Millis, OnRestart, PromptEnd, Refusal, Reply, StartFault, StartKind, StartNo,
-    Status, WakeCause,
+    AgentEvent, Effect, EndReason, Ending, Millis, OnRestart, PromptEnd, PromptEvent, Refusal, Reply, SessionEvent,
+    StartFault, StartKind, StartNo, Status, WakeCause,
 };
 
 /// The number of deaths of an agent without an answered prompt between them that ends the queue, which would otherwise
@@ -16,7 +16,7 @@ impl Session {
     /// Starts the agent. Callers make sure that no start is under way.
     pub(super) fn start_agent(&mut self, how: StartKind, draft: &mut Draft) {
         let start = StartNo(self.state.start.0 + 1);
-        self.record(Event::AgentStarting { start, how }, draft);
+        self.record(AgentEvent::Starting { start, how }, draft);
         draft.act(Effect::StartAgent { start, how });
     }
 
@@ -82,7 +82,7 @@ impl Session {
         self.state.way_back().ok_or(Refusal::NotResumable)
     }
 
-    pub(super) fn agent_started(&mut self, started: Event, start: StartNo, draft: &mut Draft) {
+    pub(super) fn agent_started(&mut self, started: AgentEvent, start: StartNo, draft: &mut Draft) {
         if start != self.state.start || self.live.retry_at.is_some() {
             return;
         }
@@ -113,7 +113,7 @@ impl Session {
         }
         if let Some((how, retry_in)) = self.next_try(cause, is_awaited) {
             let message = worth_telling(message);
-            self.record(Event::StartFailed { start, exit_code, message, retry_in }, draft);
+            self.record(AgentEvent::StartFailed { start, exit_code, message, retry_in }, draft);
             if retry_in.is_zero() {
                 self.start_agent(how, draft);
             } else {
@@ -185,7 +185,7 @@ impl Session {
             self.requeue_turns(draft);
         }
         self.end_turns(&PromptEnd::AgentExited, draft);
-        self.record(Event::Ended(ending), draft);
+        self.record(SessionEvent::Ended(ending), draft);
     }
 
     /// Starts the agent again for the queued prompts, or ends them after too many deaths.
@@ -202,7 +202,7 @@ impl Session {
         self.abandon_asks(draft);
         self.fail_open_tools(draft);
         self.end_turns(turns, draft);
-        self.record(Event::Ended(ending), draft);
+        self.record(SessionEvent::Ended(ending), draft);
     }
 
     pub(super) fn kill(&mut self, reason: EndReason, draft: &mut Draft) {
@@ -243,7 +243,7 @@ impl Session {
         }
         if was_alive || again {
             let ending = Ending { status: Status::Killed, reason, exit_code: None, message: None };
-            self.record(Event::Ended(ending), draft);
+            self.record(SessionEvent::Ended(ending), draft);
         }
         if was_alive {
             draft.act(Effect::StopAgent { start });
@@ -257,7 +257,7 @@ impl Session {
             return Reply::Refused(refusal);
         }
         let start = self.state.start;
-        self.record(Event::Ended(Self::sleep_ending(reason, why)), draft);
+        self.record(SessionEvent::Ended(Self::sleep_ending(reason, why)), draft);
         draft.act(Effect::StopAgent { start });
         Reply::Done
     }
@@ -283,7 +283,7 @@ impl Session {
         }
         if self.state.status.is_alive() {
             let (status, reason) = (Status::Killed, EndReason::HostRestarted);
-            self.record(Event::Ended(Ending { status, reason, exit_code: None, message: None }), draft);
+            self.record(SessionEvent::Ended(Ending { status, reason, exit_code: None, message: None }), draft);
         }
     }
 
@@ -294,9 +294,9 @@ impl Session {
         let running: Vec<_> = running.map(|turn| (turn.prompt.clone(), turn.cancel)).collect();
         for (prompt, cancel) in running.into_iter().rev() {
             let event = if cancel {
-                Event::PromptEnded { prompt, end: PromptEnd::Cancelled }
+                PromptEvent::Ended { prompt, end: PromptEnd::Cancelled }
             } else {
-                Event::PromptRequeued { prompt }
+                PromptEvent::Requeued { prompt }
             };
             self.record(event, draft);
         }
@@ -326,7 +326,7 @@ impl Session {
         self.abandon_asks(draft);
         self.fail_open_tools(draft);
         for prompt in cancelled {
-            self.record(Event::PromptEnded { prompt, end: PromptEnd::Cancelled }, draft);
+            self.record(PromptEvent::Ended { prompt, end: PromptEnd::Cancelled }, draft);
         }
         let (status, reason) = (Status::Killed, EndReason::Unresponsive);
         let message = Some("the agent did not end a cancelled turn in time".into());

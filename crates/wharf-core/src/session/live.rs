@@ -2,7 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use crate::{AskId, AskKind, ClientId, ClientIdentity, Event, Member, Millis, PromptId, Raw, Role, Sender, Seq};
+use crate::{
+    AgentEvent, AskEvent, AskId, AskKind, ClientId, ClientIdentity, Event, Member, Millis, PromptEvent, PromptId, Raw,
+    Role, Sender, Seq, SessionEvent,
+};
 
 /// The number of clients whose last turn's end is remembered. A cancel that crosses it comes within seconds.
 const MAX_OWN_ENDS: usize = 64;
@@ -142,13 +145,13 @@ impl Live {
 
     /// Drops transient state that the event has ended.
     pub(super) fn note(&mut self, event: &Event, now: Millis) {
-        if let Event::AskResolved { ask, .. } = event {
+        if let Event::Ask(AskEvent::Resolved { ask, .. }) = event {
             self.answered_at = Some(now);
             self.declines.remove(ask);
             self.ask_deadlines.remove(ask);
-        } else if let Event::PromptEnded { prompt, .. } | Event::PromptRequeued { prompt } = event {
+        } else if let Event::Prompt(PromptEvent::Ended { prompt, .. } | PromptEvent::Requeued { prompt }) = event {
             self.cancel_deadlines.remove(prompt);
-        } else if let Event::AgentStarting { .. } | Event::Ended(_) = event {
+        } else if let Event::Agent(AgentEvent::Starting { .. }) | Event::Session(SessionEvent::Ended(_)) = event {
             self.retry_at = None;
         }
     }

@@ -19,9 +19,30 @@ mod turns;
 use live::Live;
 pub use state::{Latest, Paused, QueuedPrompt, State, Turn, TurnState};
 
-use crate::{Effect, Event, Input, Member, Millis, NewSession, Reply, Sender, Seq, Settings, StartKind, Step};
+use crate::{
+    AgentEvent, Effect, Event, Input, Member, Millis, NewSession, PromptEvent, Reply, Sender, Seq, SessionEvent,
+    Settings, StartKind, Step, StorageEvent,
+};
 
-/// One conversation, as a value.
+/// One conversation, as a value. It decides; the host that owns it does the rest.
+///
+/// # Contract
+///
+/// - **Order of calls.** A session begins with [`Session::create`], or with [`Session::restore`] and then, in a new host,
+///   [`Input::HostRestarted`] as the first input. From then on, [`Session::handle`] is called with one input after another.
+///   The host appends the events of each [`Step`] in the order of the steps, then publishes them, then runs the effects
+///   and sends the reply. The effects and the reply of a step with an event for which [`Event::wants_sync`] is true wait
+///   until the log is synced.
+/// - **Append.** One owner per session calls `handle` and appends to the log, and it appends nothing but events of this
+///   session: [`Session::head`] counts them, so that event N of the log is the Nth that was decided. A step's events are
+///   applied to the state when `handle` returns. If they cannot be appended, the session is ahead of its log and may not
+///   be shown. [`Session::propose`] avoids this for requests that can be refused: the host appends the proposed event
+///   first, and `handle` with the same input and the same time then returns a step that begins with it.
+/// - **Time.** Every call gets the time of the host. It is stored with the events. The session compares times but reads
+///   no clock: time may stand still between two calls and, between two hosts, go back. Within one host it must not go
+///   back while [`Session::deadline`] is set.
+/// - **Deadline.** The host calls `handle` with [`Input::TimePassed`] once the deadline has passed. A late call is fine; an
+///   early or unneeded one changes nothing. Every call can move the deadline, so it is read again after each.
 #[derive(Clone, Debug)]
 pub struct Session {
     settings: Settings,
@@ -56,7 +77,7 @@ impl Session {
         let NewSession { origin, settings } = new;
         let mut draft = Draft::new(now);
         let state = State::new(origin.clone(), Seq::ZERO.next(), now);
-        draft.events.push(Event::Created(origin));
+        draft.events.push(Event::Session(SessionEvent::Created(origin)));
         let mut session = Self { settings, state, live: Live::default() };
         session.start_agent(StartKind::New, &mut draft);
         (session, draft.finish(Reply::Done))
@@ -71,7 +92,7 @@ impl Session {
         for (seq, at, event) in entries {
             // A snapshot equals the state of its predecessors, unless one of them is damaged: then the snapshot is
             // right.
-            if let Event::Snapshot(saved) = &event
+            if let Event::Storage(StorageEvent::Snapshot(saved)) = &event
                 && let Some(saved) = State::from_saved(saved, seq)
             {
                 state = saved;
@@ -104,7 +125,7 @@ impl Session {
         &self.settings
     }
 
-    /// Returns who is attached.
+    /// Returns the attached clients, one member per connection.
     pub fn members(&self) -> impl Iterator<Item = &Member> {
         self.live.members()
     }
@@ -130,11 +151,11 @@ impl Session {
             Input::AgentUpdated { update, frame, title, tool } => {
                 // This is by far the most frequent input, with one event: reserving four would take a kilobyte.
                 draft.events.reserve_exact(1);
-                self.record(Event::AgentUpdated { update, frame, title, tool }, draft);
+                self.record(AgentEvent::Updated { update, frame, title, tool }, draft);
             }
-            Input::SettingsChanged { settings } => self.record(Event::SettingsChanged { settings }, draft),
+            Input::SettingsChanged { settings } => self.record(AgentEvent::SettingsChanged { settings }, draft),
             Input::AgentStarted { start, agent_session, traits, answer } => {
-                self.agent_started(Event::AgentStarted { start, agent_session, traits, answer }, start, draft);
+                self.agent_started(AgentEvent::Started { start, agent_session, traits, answer }, start, draft);
             }
             Input::StartFailed { start, cause, is_awaited, exit_code, message } => {
                 self.start_failed(start, (cause, is_awaited), exit_code, message, draft);
@@ -147,7 +168,7 @@ impl Session {
                 self.agent_asked(asks::Question { kind, agent_request, frame, options, tool_call }, draft);
             }
             Input::AgentWithdrew { agent_request } => self.agent_withdrew(&agent_request, draft),
-            Input::AgentFaulted { fault, detail } => self.record(Event::AgentFaulted { fault, detail }, draft),
+            Input::AgentFaulted { fault, detail } => self.record(AgentEvent::Faulted { fault, detail }, draft),
             Input::Attach(attachment) => return self.attach(attachment, draft),
             Input::Detach { sender } => self.detach(&sender, draft),
             Input::Prompt(submission) => return self.take_prompt(submission, draft),
@@ -172,9 +193,10 @@ impl Session {
     }
 
     /// Records the event and applies it.
-    fn record(&mut self, event: Event, draft: &mut Draft) {
+    fn record(&mut self, event: impl Into<Event>, draft: &mut Draft) {
+        let event = event.into();
         let seq = self.state.head.next();
-        if let Event::PromptEnded { prompt, .. } = &event
+        if let Event::Prompt(PromptEvent::Ended { prompt, .. }) = &event
             && let Some(turn) = self.state.running(prompt)
         {
             self.live.note_own_end(turn.sender.identity(), seq);
@@ -194,7 +216,7 @@ impl Session {
             return;
         }
         if let Some(saved) = self.state.to_saved() {
-            self.record(Event::Snapshot(saved), draft);
+            self.record(StorageEvent::Snapshot(saved), draft);
         }
     }
 }

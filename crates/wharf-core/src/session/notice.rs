@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use wharf_json::rpc;
 
 use super::{Draft, Session};
-use crate::{Event, Raw, ToolCall, ToolCallState, UpdateKind};
+use crate::{AgentEvent, Raw, ToolCall, ToolCallState, UpdateKind};
 
 /// The notice for clients when an agent goes on in a session that it does not remember (rule 12.5).
 const LOST_MEMORY: &str =
@@ -32,7 +32,7 @@ impl Session {
     fn record_update(&mut self, kind: UpdateKind, update: &Value, tool: Option<ToolCall>, draft: &mut Draft) {
         let params = json!({ "sessionId": self.state.origin.session.as_str(), "update": update });
         if let Some(frame) = Raw::new(rpc::notification("session/update", params)) {
-            self.record(Event::AgentUpdated { update: kind, frame, title: None, tool }, draft);
+            self.record(AgentEvent::Updated { update: kind, frame, title: None, tool }, draft);
         }
     }
 }

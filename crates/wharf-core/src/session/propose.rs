@@ -1,7 +1,7 @@
 //! The event that a caller's request stands or falls with, found without touching the session.
 
 use super::Session;
-use crate::{EndReason, Ending, Event, Input, StartKind, StartNo, Status};
+use crate::{AgentEvent, EndReason, Ending, Event, Input, SessionEvent, StartKind, StartNo, Status, StorageEvent};
 
 impl Session {
     /// Returns the first event that [`Session::handle`] records for a request that its caller can be refused.
@@ -17,10 +17,11 @@ impl Session {
             Input::Attach(attachment) if self.attaching_wakes(attachment) => self.propose_start(self.state.way_back()),
             Input::Resume => self.propose_start(self.way_to_resume().ok()),
             Input::Wake { cause } => self.propose_start(self.way_to_wake(*cause).ok()),
-            Input::Sleep { reason, why } => {
-                self.why_not_sleep().is_none().then(|| Event::Ended(Self::sleep_ending(*reason, why.clone())))
-            }
-            Input::StorageBack => self.state.paused.map(|_| Event::Continued),
+            Input::Sleep { reason, why } => self
+                .why_not_sleep()
+                .is_none()
+                .then(|| Event::Session(SessionEvent::Ended(Self::sleep_ending(*reason, why.clone())))),
+            Input::StorageBack => self.state.paused.map(|_| Event::Storage(StorageEvent::Continued)),
             Input::Attach(_)
             | Input::AgentStarted { .. }
             | Input::StartFailed { .. }
@@ -46,7 +47,7 @@ impl Session {
     }
 
     fn propose_start(&self, how: Option<StartKind>) -> Option<Event> {
-        how.map(|how| Event::AgentStarting { start: StartNo(self.state.start.0 + 1), how })
+        how.map(|how| Event::Agent(AgentEvent::Starting { start: StartNo(self.state.start.0 + 1), how }))
     }
 
     pub(super) fn sleep_ending(reason: EndReason, why: std::sync::Arc<str>) -> Ending {

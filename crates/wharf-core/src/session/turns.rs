@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use super::{Draft, Session};
 use crate::{
-    AskReply, CancelScope, Effect, Event, Millis, Overlap, PromptEnd, PromptId, PromptReceipt, Raw, Refusal, Reply,
-    Sender, Status, Submission, TurnLimit,
+    AskReply, CancelScope, Effect, Event, Millis, Overlap, PromptEnd, PromptEvent, PromptId, PromptReceipt, Raw,
+    Refusal, Reply, Sender, Status, Submission, TurnLimit,
 };
 
 /// The cause of a cancel: a client, with the reason that it gave, or a limit.
@@ -31,7 +31,7 @@ impl Session {
         let Submission { prompt, sender, frame, key, overlap, .. } = submission;
         let first = overlap == Overlap::Interrupt;
         let accepted = (prompt.clone(), sender.clone());
-        self.record(Event::PromptAccepted { prompt, sender, frame, key, first }, draft);
+        self.record(PromptEvent::Accepted { prompt, sender, frame, key, first }, draft);
         let (prompt, sender) = accepted;
         if hands_over {
             self.start_turn(&prompt, draft);
@@ -50,7 +50,7 @@ impl Session {
             return None;
         }
         let Submission { prompt, sender, frame, key, overlap, .. } = submission.clone();
-        Some(Event::PromptAccepted { prompt, sender, frame, key, first: overlap == Overlap::Interrupt })
+        Some(Event::Prompt(PromptEvent::Accepted { prompt, sender, frame, key, first: overlap == Overlap::Interrupt }))
     }
 
     /// Returns the reply to a prompt that is not taken: a refusal, or the receipt of the prompt that it repeats.
@@ -120,7 +120,7 @@ impl Session {
 
     fn start_turn(&mut self, prompt: &PromptId, draft: &mut Draft) {
         let Some(queued) = self.state.queue.iter().find(|queued| queued.prompt == *prompt) else { return };
-        self.record(Event::TurnStarted { prompt: prompt.clone(), content: queued.content }, draft);
+        self.record(PromptEvent::TurnStarted { prompt: prompt.clone(), content: queued.content }, draft);
         if let Some(turn) = self.state.running(prompt) {
             draft.act(Effect::SendPrompt { prompt: turn.prompt.clone(), frame: turn.frame.clone() });
         }
@@ -142,7 +142,7 @@ impl Session {
             Some(stop_reason) => PromptEnd::Answered { stop_reason, frame },
             None => PromptEnd::Failed { frame },
         };
-        self.record(Event::PromptEnded { prompt, end }, draft);
+        self.record(PromptEvent::Ended { prompt, end }, draft);
     }
 
     /// Handles `session/cancel` (rule 7.4): ends the caller's own prompts. If there are none, cancels another client's
@@ -168,7 +168,7 @@ impl Session {
         };
 
         for prompt in doomed {
-            self.record(Event::PromptEnded { prompt, end: PromptEnd::Cancelled }, draft);
+            self.record(PromptEvent::Ended { prompt, end: PromptEnd::Cancelled }, draft);
         }
         let was_busy = !meant.is_empty();
         self.cancel_turns(meant, CancelCause::by(&by), self.settings.cancel_timeout, draft);
@@ -203,7 +203,7 @@ impl Session {
         let CancelCause { by, limit, reason } = cause;
         for prompt in prompts {
             let (asked_by, reason) = (by.cloned(), reason.clone());
-            self.record(Event::CancelRequested { prompt: prompt.clone(), by: asked_by, limit, reason }, draft);
+            self.record(PromptEvent::CancelRequested { prompt: prompt.clone(), by: asked_by, limit, reason }, draft);
             self.cancel_asks_of(&prompt, by, draft);
             if let Some(wait) = patience {
                 self.live.cancel_deadlines.insert(prompt, draft.now.after(wait));
@@ -241,7 +241,7 @@ impl Session {
         if let Some(refusal) = self.not_waiting(&prompt, &by) {
             return Reply::Refused(refusal);
         }
-        self.record(Event::PromptEnded { prompt, end: PromptEnd::Removed { by: Some(by) } }, draft);
+        self.record(PromptEvent::Ended { prompt, end: PromptEnd::Removed { by: Some(by) } }, draft);
         Reply::Done
     }
 
@@ -250,7 +250,7 @@ impl Session {
             return Reply::Refused(refusal);
         }
         let sender = self.sender_of(&prompt);
-        self.record(Event::PromptUpdated { prompt, by, frame, sender }, draft);
+        self.record(PromptEvent::Updated { prompt, by, frame, sender }, draft);
         Reply::Done
     }
 
@@ -259,7 +259,12 @@ impl Session {
             return None;
         }
         let sender = self.sender_of(prompt);
-        Some(Event::PromptUpdated { prompt: prompt.clone(), by: by.clone(), frame: frame.clone(), sender })
+        Some(Event::Prompt(PromptEvent::Updated {
+            prompt: prompt.clone(),
+            by: by.clone(),
+            frame: frame.clone(),
+            sender,
+        }))
     }
 
     fn sender_of(&self, prompt: &PromptId) -> Option<Sender> {
@@ -279,7 +284,7 @@ impl Session {
     pub(super) fn propose_move(&self, prompt: &PromptId, by: &Sender, position: usize) -> Option<Event> {
         let position = position.min(self.state.queue.len().saturating_sub(1));
         let moves = self.not_waiting(prompt, by).is_none() && self.state.position(prompt) != Some(position);
-        moves.then(|| Event::PromptMoved { prompt: prompt.clone(), by: by.clone(), position })
+        moves.then(|| Event::Prompt(PromptEvent::Moved { prompt: prompt.clone(), by: by.clone(), position }))
     }
 
     fn not_waiting(&self, prompt: &PromptId, by: &Sender) -> Option<Refusal> {
@@ -297,14 +302,14 @@ impl Session {
     pub(super) fn end_turns(&mut self, end: &PromptEnd, draft: &mut Draft) {
         while let Some(turn) = self.state.turns.first() {
             let prompt = turn.prompt.clone();
-            self.record(Event::PromptEnded { prompt, end: end.clone() }, draft);
+            self.record(PromptEvent::Ended { prompt, end: end.clone() }, draft);
         }
     }
 
     pub(super) fn end_queue(&mut self, end: &PromptEnd, draft: &mut Draft) {
         while let Some(queued) = self.state.queue.front() {
             let prompt = queued.prompt.clone();
-            self.record(Event::PromptEnded { prompt, end: end.clone() }, draft);
+            self.record(PromptEvent::Ended { prompt, end: end.clone() }, draft);
         }
     }
 }

@@ -1,13 +1,14 @@
 //! Asks: one answer each (rule 3.7).
 
 use wharf_core::{
-    Ask, AskId, AskKind, AskOutcome, AskReply, Effect, Event, Fault, Input, Millis, Refusal, Role, Settings, TurnState,
+    AgentEvent, Ask, AskEvent, AskId, AskKind, AskOutcome, AskReply, Effect, Event, Fault, Input, Millis, PromptEvent,
+    Refusal, Role, Settings, TurnState,
 };
 
 use crate::stage::*;
 
 fn resolved(ask: AskId, outcome: AskOutcome, by: Option<&str>) -> Event {
-    Event::AskResolved { ask, outcome, by: by.map(sender) }
+    Event::Ask(AskEvent::Resolved { ask, outcome, by: by.map(sender) })
 }
 
 fn reply(request: &str, reply: AskReply) -> Effect {
@@ -42,7 +43,7 @@ fn a_permission_stays_open_until_someone_answers() {
         tool_call: None,
         prompt: Some(id("p1")),
     };
-    assert_eq!(outcome(&step), (vec![Event::AskOpened(opened)], vec![]));
+    assert_eq!(outcome(&step), (vec![Event::Ask(AskEvent::Opened(opened))], vec![]));
     assert_eq!(stage.session.state().turn(), TurnState::AwaitingInput);
 
     let step = stage.give(pick(ask, "ann", "allow"));
@@ -169,7 +170,7 @@ fn elicitation_without_a_capable_client_is_cancelled() {
         let step = stage.give(asked(AskKind::Elicitation, "5"));
         let ask = AskId(stage.session.head().0 - 1);
         assert_eq!(step.effects, [reply("5", AskReply::Cancelled)]);
-        assert!(matches!(step.events[0], Event::AskOpened(_)));
+        assert!(matches!(step.events[0], Event::Ask(AskEvent::Opened(_))));
         assert_eq!(step.events[1..], [resolved(ask, AskOutcome::Cancelled, None)]);
     }
 }
@@ -230,7 +231,7 @@ fn asks_over_the_limit_are_refused_and_one_fault_is_recorded() {
     stage.ask("0");
     let step = stage.give(asked(AskKind::Permission, "1"));
     assert_eq!(step.effects, [reply("1", AskReply::Refused)]);
-    assert!(matches!(step.events.as_slice(), [Event::AgentFaulted { fault: Fault::TooManyAsks, .. }]));
+    assert!(matches!(step.events.as_slice(), [Event::Agent(AgentEvent::Faulted { fault: Fault::TooManyAsks, .. })]));
     let step = stage.give(asked(AskKind::Permission, "2"));
     assert_eq!(outcome(&step), (vec![], vec![reply("2", AskReply::Refused)]));
 }
@@ -241,7 +242,7 @@ fn the_end_of_a_turn_closes_its_asks() {
     let ask = stage.ask("0");
     let step = stage.give(answered("p1"));
     assert_eq!(step.events[0], resolved(ask, AskOutcome::Cancelled, None));
-    assert!(matches!(step.events[1], Event::PromptEnded { .. }));
+    assert!(matches!(step.events[1], Event::Prompt(PromptEvent::Ended { .. })));
     assert_eq!(step.effects, [reply("0", AskReply::Cancelled)]);
 }
 

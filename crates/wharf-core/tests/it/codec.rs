@@ -4,9 +4,10 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use wharf_core::{
-    AgentSetting, AgentTraits, Ask, AskId, AskKind, AskOutcome, CodecError, EndReason, Ending, Event, Fault, Millis,
-    Origin, PauseReason, PromptEnd, PromptId, Raw, Sender, Seq, Session, SessionId, SettingSpelling, Settings,
-    SpawnKey, StartKind, StartNo, Status, ToolCall, ToolCallState, TurnLimit, UpdateKind, decode, encode,
+    AgentEvent, AgentSetting, AgentTraits, Ask, AskEvent, AskId, AskKind, AskOutcome, CodecError, EndReason, Ending,
+    Event, Fault, Millis, Origin, PauseReason, PromptEnd, PromptEvent, PromptId, Raw, Sender, Seq, Session,
+    SessionEvent, SessionId, SettingSpelling, Settings, SpawnKey, StartKind, StartNo, Status, StorageEvent, ToolCall,
+    ToolCallState, TurnLimit, UpdateKind, decode, encode,
 };
 
 use crate::stage::*;
@@ -100,17 +101,19 @@ fn updates() -> Vec<Event> {
     ];
     let titles: [Option<Arc<str>>; 3] =
         [None, Some("A \"title\"\n\\ with ,\"frame\":{} in it".into()), Some("".into())];
-    let update = |update, title: &Option<Arc<str>>| Event::AgentUpdated {
-        update,
-        frame: raw(ODD),
-        title: title.clone(),
-        tool: None,
+    let update = |update, title: &Option<Arc<str>>| {
+        Event::Agent(AgentEvent::Updated { update, frame: raw(ODD), title: title.clone(), tool: None })
     };
     let mut events: Vec<Event> =
         kinds.into_iter().flat_map(|kind| titles.iter().map(move |title| update(kind, title))).collect();
     for state in [ToolCallState::Open, ToolCallState::Closed, ToolCallState::Cut] {
         let tool = Some(ToolCall { id: "t \"1\" ,\"frame\":".into(), state });
-        events.push(Event::AgentUpdated { update: UpdateKind::ToolCall, frame: raw(ODD), title: None, tool });
+        events.push(Event::Agent(AgentEvent::Updated {
+            update: UpdateKind::ToolCall,
+            frame: raw(ODD),
+            title: None,
+            tool,
+        }));
     }
     events
 }
@@ -121,15 +124,16 @@ fn lives() -> Vec<Event> {
     let lineage = vec![SessionId::new("sess_a"), SessionId::new("sess_b")];
     let by = Some(full_sender());
     let origin_in_full = Origin { label: Some("l\u{1}".into()), name, by, key, lineage, ..origin() };
-    let mut events = vec![Event::Created(origin()), Event::Created(origin_in_full)];
+    let mut events =
+        vec![Event::Session(SessionEvent::Created(origin())), Event::Session(SessionEvent::Created(origin_in_full))];
     for how in [StartKind::New, StartKind::Load, StartKind::Resume] {
-        events.push(Event::AgentStarting { start: StartNo(u64::MAX), how });
+        events.push(Event::Agent(AgentEvent::Starting { start: StartNo(u64::MAX), how }));
     }
     let traits = AgentTraits { load: true, resume: true, close: true, delete: true, queues: true, ready: true };
     let agent_session: Arc<str> = "7f-\u{1f980}".into();
     for traits in [traits, AgentTraits::default()] {
         let (start, agent_session) = (StartNo(1), agent_session.clone());
-        events.push(Event::AgentStarted { start, agent_session, traits, answer: raw(ODD) });
+        events.push(Event::Agent(AgentEvent::Started { start, agent_session, traits, answer: raw(ODD) }));
     }
     for reason in [
         EndReason::AgentExited,
@@ -144,8 +148,13 @@ fn lives() -> Vec<Event> {
         EndReason::HostRestarted,
     ] {
         let (status, message) = (Status::Error, Some("stderr:\n\tno".into()));
-        events.push(Event::Ended(Ending { status, reason, exit_code: Some(-1), message }));
-        events.push(Event::Ended(Ending { status: Status::Killed, reason, exit_code: None, message: None }));
+        events.push(Event::Session(SessionEvent::Ended(Ending { status, reason, exit_code: Some(-1), message })));
+        events.push(Event::Session(SessionEvent::Ended(Ending {
+            status: Status::Killed,
+            reason,
+            exit_code: None,
+            message: None,
+        })));
     }
     for fault in [
         Fault::Malformed,
@@ -155,69 +164,85 @@ fn lives() -> Vec<Event> {
         Fault::TooManyAsks,
         Fault::Suppressed,
     ] {
-        events.push(Event::AgentFaulted { fault, detail: "a \"detail\"".into() });
+        events.push(Event::Agent(AgentEvent::Faulted { fault, detail: "a \"detail\"".into() }));
     }
     for why in [PauseReason::StorageFull, PauseReason::StorageReadOnly] {
-        events.push(Event::Paused { why });
+        events.push(Event::Storage(StorageEvent::Paused { why }));
     }
-    events.push(Event::Continued);
+    events.push(Event::Storage(StorageEvent::Continued));
     let start = StartNo(3);
-    events.push(Event::StartFailed { start, exit_code: None, message: None, retry_in: Millis(1) });
+    events.push(Event::Agent(AgentEvent::StartFailed { start, exit_code: None, message: None, retry_in: Millis(1) }));
     let message = Some("no \"agent\"".into());
-    events.push(Event::StartFailed { start, exit_code: Some(1), message, retry_in: Millis(15_000) });
+    events.push(Event::Agent(AgentEvent::StartFailed { start, exit_code: Some(1), message, retry_in: Millis(15_000) }));
     let setting = |of, id: Option<&str>, category: Option<&str>| AgentSetting {
         of,
         id: id.map(raw),
         category: category.map(Into::into),
         value: raw(ODD),
     };
-    events.push(Event::SettingsChanged {
+    events.push(Event::Agent(AgentEvent::SettingsChanged {
         settings: vec![
             setting(SettingSpelling::Mode, None, None),
             setting(SettingSpelling::Model, None, None),
             setting(SettingSpelling::Option, Some(r#""a\u0062""#), Some("mode")),
         ],
-    });
-    events.push(Event::SettingsChanged { settings: Vec::new() });
+    }));
+    events.push(Event::Agent(AgentEvent::SettingsChanged { settings: Vec::new() }));
     events
 }
 
 fn prompts() -> Vec<Event> {
     let prompt = || PromptId::new("p\"1");
     let mut events = vec![
-        Event::PromptAccepted { prompt: prompt(), sender: sender("a"), frame: raw(ODD), key: None, first: false },
-        Event::PromptAccepted {
+        Event::Prompt(PromptEvent::Accepted {
+            prompt: prompt(),
+            sender: sender("a"),
+            frame: raw(ODD),
+            key: None,
+            first: false,
+        }),
+        Event::Prompt(PromptEvent::Accepted {
             prompt: prompt(),
             sender: full_sender(),
             frame: raw(ODD),
             key: Some("k\\".into()),
             first: true,
-        },
-        Event::PromptUpdated { prompt: prompt(), by: full_sender(), frame: raw(ODD), sender: None },
-        Event::PromptUpdated { prompt: prompt(), by: full_sender(), frame: raw(ODD), sender: Some(full_sender()) },
-        Event::PromptMoved { prompt: prompt(), by: full_sender(), position: 3 },
-        Event::TurnStarted { prompt: prompt(), content: Seq(4) },
-        Event::CancelRequested { prompt: prompt(), by: None, limit: Some(TurnLimit::NoProgress), reason: None },
-        Event::CancelRequested {
+        }),
+        Event::Prompt(PromptEvent::Updated { prompt: prompt(), by: full_sender(), frame: raw(ODD), sender: None }),
+        Event::Prompt(PromptEvent::Updated {
+            prompt: prompt(),
+            by: full_sender(),
+            frame: raw(ODD),
+            sender: Some(full_sender()),
+        }),
+        Event::Prompt(PromptEvent::Moved { prompt: prompt(), by: full_sender(), position: 3 }),
+        Event::Prompt(PromptEvent::TurnStarted { prompt: prompt(), content: Seq(4) }),
+        Event::Prompt(PromptEvent::CancelRequested {
+            prompt: prompt(),
+            by: None,
+            limit: Some(TurnLimit::NoProgress),
+            reason: None,
+        }),
+        Event::Prompt(PromptEvent::CancelRequested {
             prompt: prompt(),
             by: Some(full_sender()),
             limit: None,
             reason: Some("enough".into()),
-        },
-        Event::PromptRequeued { prompt: prompt() },
+        }),
+        Event::Prompt(PromptEvent::Requeued { prompt: prompt() }),
     ];
-    events.extend(ends().into_iter().map(|end| Event::PromptEnded { prompt: prompt(), end }));
+    events.extend(ends().into_iter().map(|end| Event::Prompt(PromptEvent::Ended { prompt: prompt(), end })));
     events
 }
 
 fn one_of_each() -> Vec<Event> {
     let mut events = [updates(), lives(), prompts()].concat();
-    events.extend(asks().map(Event::AskOpened));
+    events.extend(asks().map(|ask| Event::Ask(AskEvent::Opened(ask))));
     for outcome in ask_outcomes() {
-        events.push(Event::AskResolved { ask: AskId(7), outcome: outcome.clone(), by: None });
-        events.push(Event::AskResolved { ask: AskId(7), outcome, by: Some(full_sender()) });
+        events.push(Event::Ask(AskEvent::Resolved { ask: AskId(7), outcome: outcome.clone(), by: None }));
+        events.push(Event::Ask(AskEvent::Resolved { ask: AskId(7), outcome, by: Some(full_sender()) }));
     }
-    events.push(Event::Snapshot(raw(r#"{"v":1,"state":{}}"#)));
+    events.push(Event::Storage(StorageEvent::Snapshot(raw(r#"{"v":1,"state":{}}"#))));
     let body = raw(r#"{"kind":"dreamt","at":1763240000123, "of": {"electric":"sheep"}}"#);
     events.push(Event::Unknown { kind: "dreamt".into(), body });
     events
@@ -259,7 +284,7 @@ fn every_event_is_one_line_that_begins_with_kind_and_time() {
 #[test]
 fn update_is_encoded_in_the_documented_form() {
     let (update, frame) = (UpdateKind::AgentMessageChunk, raw(r#"{"method":"session/update"}"#));
-    let event = Event::AgentUpdated { update, frame, title: None, tool: None };
+    let event = Event::Agent(AgentEvent::Updated { update, frame, title: None, tool: None });
     let expected = r#"{"kind":"agent_updated","at":1763240000123,"update":"agent_message_chunk","frame":{"method":"session/update"}}"#;
     assert_eq!(encoded(&event), expected);
 }
@@ -267,7 +292,7 @@ fn update_is_encoded_in_the_documented_form() {
 #[test]
 fn encode_appends_to_the_buffer() {
     let mut out = b"before ".to_vec();
-    encode(&Event::PromptRequeued { prompt: id("p1") }, Millis(5), &mut out);
+    encode(&Event::Prompt(PromptEvent::Requeued { prompt: id("p1") }), Millis(5), &mut out);
     assert_eq!(out, br#"before {"kind":"prompt_requeued","at":5,"prompt":"p1"}"#);
 }
 
@@ -275,7 +300,7 @@ fn encode_appends_to_the_buffer() {
 fn an_updates_frame_is_a_part_of_the_body_not_a_copy() {
     for event in updates() {
         let body = encoded(&event);
-        let Ok((_, Event::AgentUpdated { frame, .. })) = decode(&body) else { panic!("{body:?}") };
+        let Ok((_, Event::Agent(AgentEvent::Updated { frame, .. }))) = decode(&body) else { panic!("{body:?}") };
         assert!(body.as_ptr_range().contains(&frame.bytes().as_ptr()));
         assert!(body.ends_with(&[frame.bytes().as_ref(), b"}"].concat()));
     }
@@ -286,15 +311,19 @@ fn an_update_in_another_order_of_members_is_read_too() {
     let body = Bytes::from_static(
         br#"{ "at":7,"later":[1], "frame":{"x":1.0},"kind":"agent_updated","update":"from_the_future"}"#,
     );
-    let expected =
-        Event::AgentUpdated { update: UpdateKind::Other, frame: raw(r#"{"x":1.0}"#), title: None, tool: None };
+    let expected = Event::Agent(AgentEvent::Updated {
+        update: UpdateKind::Other,
+        frame: raw(r#"{"x":1.0}"#),
+        title: None,
+        tool: None,
+    });
     assert_eq!(decode(&body), Ok((Millis(7), expected)));
 }
 
 #[test]
 fn unknown_members_of_known_events_are_skipped() {
     let body = Bytes::from_static(br#"{"kind":"prompt_requeued","at":7,"mood":{"good":true},"prompt":"p1"}"#);
-    assert_eq!(decode(&body), Ok((Millis(7), Event::PromptRequeued { prompt: id("p1") })));
+    assert_eq!(decode(&body), Ok((Millis(7), Event::Prompt(PromptEvent::Requeued { prompt: id("p1") }))));
 }
 
 #[test]
@@ -338,7 +367,7 @@ fn truncated_record_is_an_error_at_every_length() {
         for cut in 0..body.len() {
             // The hot path trusts the frame's shape (records are checksummed), the others do not.
             if let Ok((_, decoded)) = decode(&body.slice(..cut)) {
-                assert!(matches!(decoded, Event::AgentUpdated { .. }), "{decoded:?}");
+                assert!(matches!(decoded, Event::Agent(AgentEvent::Updated { .. })), "{decoded:?}");
             }
         }
     }
@@ -363,7 +392,8 @@ fn the_log_of_version_1_loads() {
         assert_eq!(*body, again);
     }
     let entries: Vec<_> = (1..).zip(decoded).map(|(seq, (at, event))| (Seq(seq), at, event)).collect();
-    let snapshot = entries.iter().position(|entry| matches!(entry.2, Event::Snapshot(_))).unwrap();
+    let snapshot =
+        entries.iter().position(|entry| matches!(entry.2, Event::Storage(StorageEvent::Snapshot(_)))).unwrap();
     let whole = Session::restore(Settings::default(), entries.clone()).unwrap();
     let from_snapshot = Session::restore(Settings::default(), entries[snapshot..].to_vec()).unwrap();
     assert_eq!(whole.state(), from_snapshot.state());

@@ -1,8 +1,8 @@
 //! Deaths of agents and failed starts: the queue survives them, within bounds (rule 12.5).
 
 use wharf_core::{
-    AgentTraits, Effect, EndReason, Event, Input, Millis, OnRestart, PromptEnd, Settings, StartFault, StartKind,
-    StartNo, Status, ToolCall, ToolCallState, UpdateKind, WakeCause,
+    AgentEvent, AgentTraits, Effect, EndReason, Event, Input, Millis, OnRestart, PromptEnd, PromptEvent, SessionEvent,
+    Settings, StartFault, StartKind, StartNo, Status, ToolCall, ToolCallState, UpdateKind, WakeCause,
 };
 
 use crate::life::{ended, killed, start, starting};
@@ -25,14 +25,14 @@ fn queued(on_restart: OnRestart, traits: AgentTraits) -> Stage {
 
 fn ends(stage: &Stage) -> Vec<(&str, &PromptEnd)> {
     let ends = stage.log.iter().filter_map(|(_, _, event)| {
-        let Event::PromptEnded { prompt, end } = event else { return None };
+        let Event::Prompt(PromptEvent::Ended { prompt, end }) = event else { return None };
         Some((prompt.as_str(), end))
     });
     ends.collect()
 }
 
 fn is_notice(event: &Event) -> bool {
-    matches!(event, Event::AgentUpdated { frame, .. } if frame.as_str().contains(r#""sessionUpdate":"notice""#))
+    matches!(event, Event::Agent(AgentEvent::Updated { frame, .. }) if frame.as_str().contains(r#""sessionUpdate":"notice""#))
 }
 
 #[test]
@@ -46,7 +46,7 @@ fn queue_survives_an_agent_that_dies_in_its_first_turn() {
     assert_eq!(stage.queue(), ["p2", "p3", "p4", "p5"]);
     let step = stage.give(started(2, RESUMES));
     assert!(
-        matches!(&step.events[..], [Event::AgentStarted { .. }, notice, Event::TurnStarted { .. }] if is_notice(notice))
+        matches!(&step.events[..], [Event::Agent(AgentEvent::Started { .. }), notice, Event::Prompt(PromptEvent::TurnStarted { .. })] if is_notice(notice))
     );
     assert_eq!(stage.turns(), ["p2"]);
 }
@@ -113,7 +113,7 @@ fn agent_that_is_given_up_counts_as_dead() {
     assert_eq!(stage.queue(), Vec::<&str>::new());
     assert_eq!(ends(&stage)[3..], [("p4", &PromptEnd::AgentExited), ("p5", &PromptEnd::AgentExited)]);
     let reasons = stage.log.iter().filter_map(|(_, _, event)| {
-        let Event::Ended(ending) = event else { return None };
+        let Event::Session(SessionEvent::Ended(ending)) = event else { return None };
         Some(ending.reason)
     });
     assert_eq!(reasons.collect::<Vec<_>>(), [EndReason::Unresponsive; 3]);
@@ -123,7 +123,7 @@ fn agent_that_is_given_up_counts_as_dead() {
 fn turn_interrupted_by_a_death_is_requeued_once() {
     let mut stage = queued(OnRestart::Requeue, RESUMES);
     let step = stage.give(exited(1, Some(1)));
-    assert_eq!(step.events.first(), Some(&Event::PromptRequeued { prompt: id("p1") }));
+    assert_eq!(step.events.first(), Some(&Event::Prompt(PromptEvent::Requeued { prompt: id("p1") })));
     assert_eq!(stage.queue(), ["p1", "p2", "p3", "p4", "p5"]);
     stage.give(started(2, RESUMES));
     assert_eq!(stage.turns(), ["p1"]);
@@ -151,7 +151,7 @@ fn host_brings_the_queue_of_a_session_that_answered_nothing_back_afresh() {
 
 fn retried(start: u64, retry_in: u64) -> Event {
     let (exit_code, message) = (Some(127), Some("not found".into()));
-    Event::StartFailed { start: StartNo(start), exit_code, message, retry_in: Millis(retry_in) }
+    Event::Agent(AgentEvent::StartFailed { start: StartNo(start), exit_code, message, retry_in: Millis(retry_in) })
 }
 
 #[test]
@@ -254,7 +254,9 @@ fn tool(id: &str, state: ToolCallState) -> Input {
 /// Returns the tool calls that Wharf ended, in order.
 fn cut(events: &[Event]) -> Vec<&str> {
     let cut = events.iter().filter_map(|event| {
-        let Event::AgentUpdated { tool: Some(ToolCall { id, state: ToolCallState::Cut }), frame, .. } = event else {
+        let Event::Agent(AgentEvent::Updated { tool: Some(ToolCall { id, state: ToolCallState::Cut }), frame, .. }) =
+            event
+        else {
             return None;
         };
         let told = frame.as_str();
@@ -287,8 +289,8 @@ fn tool_calls_of_an_interrupted_turn_are_failed() {
     assert_eq!(cut(&stage.wait(30_000).events), ["a", "c"]);
     // The updates come before the end of their turn.
     let step = begin().kill(EndReason::User);
-    let ends = step.events.iter().position(|event| matches!(event, Event::PromptEnded { .. }));
-    assert!(step.events.iter().position(|event| matches!(event, Event::AgentUpdated { .. })) < ends);
+    let ends = step.events.iter().position(|event| matches!(event, Event::Prompt(PromptEvent::Ended { .. })));
+    assert!(step.events.iter().position(|event| matches!(event, Event::Agent(AgentEvent::Updated { .. }))) < ends);
 }
 
 #[test]

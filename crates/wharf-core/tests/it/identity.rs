@@ -1,8 +1,8 @@
 //! One client on several connections: its prompts stay its own, and a cancel ends the prompts that its sender meant.
 
 use wharf_core::{
-    AskKind, AskOutcome, CancelScope, ChosenId, Effect, Event, Input, OnRestart, PromptEnd, Reply, Role, Sender, Seq,
-    Settings, Step, Submission,
+    AskEvent, AskKind, AskOutcome, CancelScope, ChosenId, Effect, Event, Input, OnRestart, PromptEnd, PromptEvent,
+    Reply, Role, Sender, Seq, Settings, Step, Submission,
 };
 
 use crate::stage::*;
@@ -27,7 +27,9 @@ fn crossed(step: &Step) -> bool {
 /// Returns the prompts that a step cancels, queued or running.
 fn cancelled(step: &Step) -> Vec<&str> {
     let ended = step.events.iter().filter_map(|event| {
-        if let Event::PromptEnded { prompt, end: PromptEnd::Cancelled } | Event::CancelRequested { prompt, .. } = event
+        if let Event::Prompt(
+            PromptEvent::Ended { prompt, end: PromptEnd::Cancelled } | PromptEvent::CancelRequested { prompt, .. },
+        ) = event
         {
             return Some(prompt.as_str());
         }
@@ -186,7 +188,7 @@ fn decline_on_one_connection_counts_for_the_client() {
     stage.give(submit_as("p1", known("phone", "c1")));
     let ask = stage.ask("0");
     let step = stage.give(Input::Decline { ask, by: known("phone", "c2"), frame: decline_frame("phone") });
-    assert!(matches!(&step.events[..], [Event::AskResolved { outcome: AskOutcome::Declined { .. }, .. }]));
+    assert!(matches!(&step.events[..], [Event::Ask(AskEvent::Resolved { outcome: AskOutcome::Declined { .. }, .. })]));
     // A client that declined and lost a connection still counts as declined.
     stage.attach("bob");
     stage.give(asked(AskKind::Permission, "1"));
@@ -194,7 +196,7 @@ fn decline_on_one_connection_counts_for_the_client() {
     stage.give(Input::Decline { ask, by: known("phone", "c2"), frame: decline_frame("phone") });
     stage.give(Input::Detach { sender: known("phone", "c2") });
     let step = stage.give(decline(ask, "bob"));
-    assert!(matches!(&step.events[..], [Event::AskResolved { outcome: AskOutcome::Declined { .. }, .. }]));
+    assert!(matches!(&step.events[..], [Event::Ask(AskEvent::Resolved { outcome: AskOutcome::Declined { .. }, .. })]));
 }
 
 #[test]

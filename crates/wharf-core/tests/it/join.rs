@@ -1,8 +1,8 @@
 //! Attaching, detaching, roles, idleness (rules 4.8, 4.9) and the data for joining clients (rule 3.5).
 
 use wharf_core::{
-    AskKind, Attachment, Effect, EndReason, Event, Input, Joined, Member, Millis, Raw, Reply, Role, Sender, Settings,
-    Status, Step, UpdateKind,
+    AskKind, Attachment, Effect, EndReason, Event, Input, Joined, Member, Millis, Raw, Reply, Role, Sender,
+    SessionEvent, Settings, Status, Step, UpdateKind,
 };
 
 use crate::stage::*;
@@ -88,7 +88,9 @@ fn idle_time_starts_without_clients_and_work() {
     assert_eq!(stage.session.deadline(), Some(since.after(Millis(100))));
     assert_nothing(&stage.wait(50));
     let step = stage.wait(50);
-    assert!(matches!(step.events.as_slice(), [Event::Ended(ending)] if ending.reason == EndReason::Idle));
+    assert!(
+        matches!(step.events.as_slice(), [Event::Session(SessionEvent::Ended(ending))] if ending.reason == EndReason::Idle)
+    );
     assert!(matches!(step.effects.as_slice(), [Effect::StopAgent { .. }]));
     assert_eq!(stage.session.deadline(), None);
 }

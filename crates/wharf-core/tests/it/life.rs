@@ -2,14 +2,14 @@
 
 use wharf_core::Input;
 use wharf_core::{
-    AgentTraits, AskOutcome, Effect, EndReason, Ending, Event, Millis, PromptEnd, Refusal, Reply, Role, Settings,
-    StartKind, StartNo, Status, WakeCause,
+    AgentEvent, AgentTraits, AskEvent, AskOutcome, Effect, EndReason, Ending, Event, Millis, PromptEnd, PromptEvent,
+    Refusal, Reply, Role, SessionEvent, Settings, StartKind, StartNo, Status, WakeCause,
 };
 
 use crate::stage::*;
 
 pub(crate) fn starting(start: u64, how: StartKind) -> Event {
-    Event::AgentStarting { start: StartNo(start), how }
+    Event::Agent(AgentEvent::Starting { start: StartNo(start), how })
 }
 
 pub(crate) fn start(start: u64, how: StartKind) -> Effect {
@@ -21,15 +21,15 @@ pub(crate) fn stop(start: u64) -> Effect {
 }
 
 pub(crate) fn ended(prompt: &str, end: PromptEnd) -> Event {
-    Event::PromptEnded { prompt: id(prompt), end }
+    Event::Prompt(PromptEvent::Ended { prompt: id(prompt), end })
 }
 
 pub(crate) fn killed(reason: EndReason) -> Event {
-    Event::Ended(Ending { status: Status::Killed, reason, exit_code: None, message: None })
+    Event::Session(SessionEvent::Ended(Ending { status: Status::Killed, reason, exit_code: None, message: None }))
 }
 
 fn exit(status: Status, reason: EndReason, exit_code: Option<i32>, message: &str) -> Event {
-    Event::Ended(Ending { status, reason, exit_code, message: Some(message.into()) })
+    Event::Session(SessionEvent::Ended(Ending { status, reason, exit_code, message: Some(message.into()) }))
 }
 
 fn busy(traits: AgentTraits) -> Stage {
@@ -43,7 +43,7 @@ fn busy(traits: AgentTraits) -> Stage {
 fn a_new_session_starts_its_agent() {
     let stage = Stage::starting(Settings::default());
     let step = &stage.first;
-    assert_eq!(step.events, [Event::Created(origin()), starting(1, StartKind::New)]);
+    assert_eq!(step.events, [Event::Session(SessionEvent::Created(origin())), starting(1, StartKind::New)]);
     assert_eq!(step.effects, [start(1, StartKind::New)]);
     assert_eq!(stage.session.state().status, Status::Starting);
 }
@@ -90,7 +90,7 @@ fn an_exit_ends_the_turn_and_closes_its_asks_without_an_answer() {
     let mut stage = busy(AgentTraits::default());
     let ask = stage.ask("0");
     let step = stage.give(exited(1, Some(1)));
-    let gone = Event::AskResolved { ask, outcome: AskOutcome::AgentGone, by: None };
+    let gone = Event::Ask(AskEvent::Resolved { ask, outcome: AskOutcome::AgentGone, by: None });
     let events = vec![
         gone,
         ended("p1", PromptEnd::AgentExited),
@@ -134,7 +134,10 @@ fn a_prompt_brings_a_cold_session_back() {
     stage.kill(EndReason::Closed);
     assert!(stage.session.state().resumable());
     let step = stage.prompt("p1", "ann");
-    assert!(matches!(step.events.as_slice(), [Event::PromptAccepted { .. }, Event::AgentStarting { .. }]));
+    assert!(matches!(
+        step.events.as_slice(),
+        [Event::Prompt(PromptEvent::Accepted { .. }), Event::Agent(AgentEvent::Starting { .. })]
+    ));
     assert_eq!(step.effects, [start(2, StartKind::Resume)]);
     let state = stage.session.state();
     assert_eq!((state.status, state.ended_at, state.ending.clone()), (Status::Starting, None, None));
@@ -197,7 +200,7 @@ fn host_that_starts_does_not_undo_a_close() {
     let mut stage = Stage::running_with(Settings::default(), RESUMES);
     stage.kill(EndReason::HostShutdown);
     let closed = Ending { status: Status::Killed, reason: EndReason::Closed, exit_code: None, message: None };
-    assert_eq!(stage.kill(EndReason::Closed).events, [Event::Ended(closed)]);
+    assert_eq!(stage.kill(EndReason::Closed).events, [Event::Session(SessionEvent::Ended(closed))]);
     assert_eq!(stage.kill(EndReason::Closed).events, [], "it is closed already");
     assert_refused(&stage.give(Input::Wake { cause: WakeCause::HostStart }), &Refusal::NotResumable);
     assert_eq!(stage.give(Input::Wake { cause: WakeCause::Caller }).effects, [start(2, StartKind::Resume)]);
@@ -222,7 +225,7 @@ fn a_kill_ends_everything_once() {
         let ask = stage.ask("0");
         let step = stage.kill(reason);
         let events = vec![
-            Event::AskResolved { ask, outcome: AskOutcome::AgentGone, by: None },
+            Event::Ask(AskEvent::Resolved { ask, outcome: AskOutcome::AgentGone, by: None }),
             ended("p1", PromptEnd::SessionEnded),
             ended("p2", PromptEnd::SessionEnded),
             killed(reason),
@@ -275,7 +278,7 @@ fn an_agent_that_ignores_a_cancel_is_ended_and_brought_back_for_the_queue() {
     assert_eq!(stage.session.deadline(), Some(stage.now.after(Millis(30_000))));
     let step = stage.wait(30_000);
     assert_eq!(step.events[0], ended("p1", PromptEnd::Cancelled));
-    assert!(matches!(&step.events[1], Event::Ended(ending)
+    assert!(matches!(&step.events[1], Event::Session(SessionEvent::Ended(ending))
         if ending.status == Status::Killed && ending.reason == EndReason::Unresponsive));
     assert_eq!(step.events[2..], [starting(2, StartKind::New)]);
     assert_eq!(step.effects, [stop(1), start(2, StartKind::New)]);

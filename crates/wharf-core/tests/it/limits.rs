@@ -1,7 +1,8 @@
 //! Turns that take too long, or in which the agent is silent (rule 2.8).
 
 use wharf_core::{
-    Effect, EndReason, Event, Input, Millis, PromptEnd, Settings, StartKind, Status, TurnLimit, UpdateKind,
+    Effect, EndReason, Event, Input, Millis, PromptEnd, PromptEvent, SessionEvent, Settings, StartKind, Status,
+    TurnLimit, UpdateKind,
 };
 
 use crate::life::{ended, start, stop};
@@ -18,7 +19,7 @@ fn limited(deadline: Option<u64>, no_progress: Option<u64>) -> Stage {
 }
 
 fn cancelled(prompt: &str, limit: TurnLimit) -> Event {
-    Event::CancelRequested { prompt: id(prompt), by: None, limit: Some(limit), reason: None }
+    Event::Prompt(PromptEvent::CancelRequested { prompt: id(prompt), by: None, limit: Some(limit), reason: None })
 }
 
 #[test]
@@ -33,7 +34,7 @@ fn a_turn_over_its_deadline_is_cancelled_and_then_its_agent_is_started_again() {
     assert_nothing(&stage.wait(20_000));
     let step = stage.wait(10_000);
     assert_eq!(step.events[0], ended("p1", PromptEnd::Cancelled));
-    assert!(matches!(&step.events[1], Event::Ended(ending)
+    assert!(matches!(&step.events[1], Event::Session(SessionEvent::Ended(ending))
         if ending.status == Status::Killed && ending.reason == EndReason::Unresponsive));
     assert_eq!(step.effects, [stop(1), start(2, StartKind::New)]);
     assert_eq!(stage.queue(), ["p2"]);

@@ -1,6 +1,9 @@
 //! A full disk: the agent is paused, deadlines move, and cancels and kills still work (rule 10.5).
 
-use wharf_core::{Effect, EndReason, Event, Input, Millis, PauseReason, PromptEnd, Settings, Status, TurnLimit};
+use wharf_core::{
+    Effect, EndReason, Event, Input, Millis, PauseReason, PromptEnd, PromptEvent, SessionEvent, Settings, Status,
+    StorageEvent, TurnLimit,
+};
 
 use crate::life::ended;
 use crate::stage::*;
@@ -10,11 +13,11 @@ const FULL: Input = Input::StorageFailed { why: PauseReason::StorageFull };
 #[test]
 fn storage_pause_is_recorded_with_its_end() {
     let mut stage = Stage::running();
-    assert_eq!(stage.give(FULL).events, [Event::Paused { why: PauseReason::StorageFull }]);
+    assert_eq!(stage.give(FULL).events, [Event::Storage(StorageEvent::Paused { why: PauseReason::StorageFull })]);
     assert_nothing(&stage.give(FULL));
     assert!(stage.session.state().paused.is_some());
     assert_eq!(stage.restored().state(), stage.session.state());
-    assert_eq!(stage.give(Input::StorageBack).events, [Event::Continued]);
+    assert_eq!(stage.give(Input::StorageBack).events, [Event::Storage(StorageEvent::Continued)]);
     assert_nothing(&stage.give(Input::StorageBack));
     assert_eq!(stage.session.state().paused, None);
 }
@@ -26,7 +29,13 @@ fn no_turn_begins_during_a_storage_pause() {
     stage.prompt("p1", "ann");
     assert_eq!((stage.queue(), stage.turns()), (vec!["p1"], vec![]));
     let step = stage.give(Input::StorageBack);
-    assert!(matches!(step.events[..], [Event::Continued, Event::TurnStarted { .. }]), "{step:?}");
+    assert!(
+        matches!(
+            step.events[..],
+            [Event::Storage(StorageEvent::Continued), Event::Prompt(PromptEvent::TurnStarted { .. })]
+        ),
+        "{step:?}"
+    );
     assert_eq!(stage.turns(), ["p1"]);
 }
 
@@ -48,7 +57,13 @@ fn deadline_is_extended_by_the_time_of_a_storage_pause() {
     // The silence starts again, and the turn has its 600 ms left.
     assert_nothing(&stage.wait(400));
     let step = stage.wait(100);
-    assert!(matches!(step.events[..], [Event::CancelRequested { limit: Some(TurnLimit::NoProgress), .. }]), "{step:?}");
+    assert!(
+        matches!(
+            step.events[..],
+            [Event::Prompt(PromptEvent::CancelRequested { limit: Some(TurnLimit::NoProgress), .. })]
+        ),
+        "{step:?}"
+    );
     // The cancel has its own time left too.
     stage.wait(100);
     stage.give(FULL);
@@ -66,7 +81,10 @@ fn cancel_and_kill_work_during_a_storage_pause() {
     stage.give(FULL);
     assert_eq!(stage.cancel("ann").effects, [Effect::SendCancel]);
     let step = stage.kill(EndReason::User);
-    assert!(matches!(&step.events[..], [Event::PromptEnded { .. }, Event::Ended(_)]), "{step:?}");
+    assert!(
+        matches!(&step.events[..], [Event::Prompt(PromptEvent::Ended { .. }), Event::Session(SessionEvent::Ended(_))]),
+        "{step:?}"
+    );
     let state = stage.session.state();
     assert_eq!((state.status, state.paused), (Status::Killed, None), "there is nobody to be held any more");
     assert_nothing(&stage.give(FULL));

@@ -1,7 +1,8 @@
 //! Races that the core decides.
 
 use wharf_core::{
-    AskKind, CancelScope, Effect, EndReason, Event, Input, PromptEnd, Refusal, Reply, Role, Settings, StartKind, Status,
+    AgentEvent, AskKind, CancelScope, Effect, EndReason, Event, Input, PromptEnd, PromptEvent, Refusal, Reply, Role,
+    Settings, StartKind, Status,
 };
 
 use crate::life::{ended, killed, start, starting, stop};
@@ -64,7 +65,7 @@ fn a_turn_that_ends_by_itself_after_a_cancel_ends_as_the_agent_says() {
     stage.prompt("p1", "ann");
     stage.cancel("ann");
     let step = stage.give(answered("p1"));
-    assert!(matches!(&step.events[..], [Event::PromptEnded { end: PromptEnd::Answered { .. }, .. }]));
+    assert!(matches!(&step.events[..], [Event::Prompt(PromptEvent::Ended { end: PromptEnd::Answered { .. }, .. })]));
     // The deadline of the cancel has no effect any more.
     assert_nothing(&stage.wait(60_000));
 }
@@ -101,7 +102,10 @@ fn a_prompt_while_starting_waits_for_the_start() {
     let step = stage.prompt("p1", "ann");
     assert_eq!(step.effects, []);
     let step = stage.give(started(1, RESUMES));
-    assert!(matches!(&step.events[..], [Event::AgentStarted { .. }, Event::TurnStarted { .. }]));
+    assert!(matches!(
+        &step.events[..],
+        [Event::Agent(AgentEvent::Started { .. }), Event::Prompt(PromptEvent::TurnStarted { .. })]
+    ));
     assert!(matches!(&step.effects[..], [Effect::SendPrompt { .. }]));
 }
 

@@ -1,7 +1,8 @@
 //! The state that a dead host leaves, and its treatment by the next one (rule 2.7).
 
 use wharf_core::{
-    AgentTraits, AskOutcome, Effect, EndReason, Event, Input, OnRestart, PromptEnd, Seq, Session, Settings, Status,
+    AgentTraits, AskEvent, AskOutcome, Effect, EndReason, Event, Input, OnRestart, PromptEnd, PromptEvent, Seq,
+    Session, Settings, Status,
 };
 
 use crate::life::{ended, killed};
@@ -19,7 +20,7 @@ fn turn_interrupted_by_a_crash_ends_and_the_queue_survives() {
     let mut stage = cut_off(OnRestart::Mark, RESUMES);
     let ask = stage.ask("0");
     let step = stage.restart_host();
-    let gone = Event::AskResolved { ask, outcome: AskOutcome::AgentGone, by: None };
+    let gone = Event::Ask(AskEvent::Resolved { ask, outcome: AskOutcome::AgentGone, by: None });
     let events = vec![gone, ended("p1", PromptEnd::HostRestarted), killed(EndReason::HostRestarted)];
     assert_eq!(outcome(&step), (events, vec![]));
     assert_eq!(stage.queue(), ["p2"]);
@@ -44,7 +45,10 @@ fn crash_ends_the_queue_of_a_session_that_cannot_come_back() {
 fn turn_interrupted_by_a_crash_can_be_requeued_first() {
     let mut stage = cut_off(OnRestart::Requeue, RESUMES);
     let step = stage.restart_host();
-    assert_eq!(step.events, [Event::PromptRequeued { prompt: id("p1") }, killed(EndReason::HostRestarted)]);
+    assert_eq!(
+        step.events,
+        [Event::Prompt(PromptEvent::Requeued { prompt: id("p1") }), killed(EndReason::HostRestarted)]
+    );
     assert_eq!(stage.queue(), ["p1", "p2"]);
     stage.give(Input::Resume);
     let step = stage.give(started(2, RESUMES));

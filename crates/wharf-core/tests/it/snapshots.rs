@@ -1,6 +1,6 @@
 //! Snapshots: a restore may begin at any of them and gives the same state.
 
-use wharf_core::{Event, Input, Millis, Seq, Session, Settings, State, UpdateKind};
+use wharf_core::{Event, Input, Millis, PromptEvent, Seq, Session, Settings, State, StorageEvent, UpdateKind};
 
 use crate::stage::*;
 
@@ -13,7 +13,11 @@ fn update() -> Input {
 }
 
 fn snapshots(log: &[(Seq, Millis, Event)]) -> Vec<usize> {
-    log.iter().enumerate().filter(|(_, entry)| matches!(entry.2, Event::Snapshot(_))).map(|(at, _)| at).collect()
+    log.iter()
+        .enumerate()
+        .filter(|(_, entry)| matches!(entry.2, Event::Storage(StorageEvent::Snapshot(_))))
+        .map(|(at, _)| at)
+        .collect()
 }
 
 #[test]
@@ -25,7 +29,10 @@ fn a_snapshot_comes_last_in_its_step_at_the_first_quiet_moment() {
     }
     assert_eq!(snapshots(&stage.log), Vec::<usize>::new());
     let step = stage.give(answered("p1"));
-    assert!(matches!(&step.events[..], [Event::PromptEnded { .. }, Event::Snapshot(_)]));
+    assert!(matches!(
+        &step.events[..],
+        [Event::Prompt(PromptEvent::Ended { .. }), Event::Storage(StorageEvent::Snapshot(_))]
+    ));
     assert_eq!(stage.session.state().snapshot, Some(stage.session.head()));
 }
 

@@ -1,8 +1,8 @@
 //! Prompts, the queue and cancelling (§7).
 
 use wharf_core::{
-    AskOutcome, AskReply, CancelScope, Effect, Event, Input, Overlap, PromptEnd, PromptReceipt, Raw, Refusal, Reply,
-    Role, Sender, Seq, Settings, Step, Submission, TurnState,
+    AskEvent, AskOutcome, AskReply, CancelScope, Effect, Event, Input, Overlap, PromptEnd, PromptEvent, PromptReceipt,
+    Raw, Refusal, Reply, Role, Sender, Seq, Settings, Step, Submission, TurnState,
 };
 
 use crate::stage::*;
@@ -19,15 +19,15 @@ fn was_busy(step: &Step) -> bool {
 
 fn accepted(prompt: &str, client: &str, first: bool) -> Event {
     let frame = prompt_frame(prompt);
-    Event::PromptAccepted { prompt: id(prompt), sender: sender(client), frame, key: None, first }
+    Event::Prompt(PromptEvent::Accepted { prompt: id(prompt), sender: sender(client), frame, key: None, first })
 }
 
 fn turn_started(prompt: &str, content: u64) -> Event {
-    Event::TurnStarted { prompt: id(prompt), content: Seq(content) }
+    Event::Prompt(PromptEvent::TurnStarted { prompt: id(prompt), content: Seq(content) })
 }
 
 fn ended(prompt: &str, end: PromptEnd) -> Event {
-    Event::PromptEnded { prompt: id(prompt), end }
+    Event::Prompt(PromptEvent::Ended { prompt: id(prompt), end })
 }
 
 fn answered_end() -> PromptEnd {
@@ -39,7 +39,12 @@ fn sent(prompt: &str) -> Effect {
 }
 
 fn cancel_requested(prompt: &str, client: &str) -> Event {
-    Event::CancelRequested { prompt: id(prompt), by: Some(sender(client)), limit: None, reason: None }
+    Event::Prompt(PromptEvent::CancelRequested {
+        prompt: id(prompt),
+        by: Some(sender(client)),
+        limit: None,
+        reason: None,
+    })
 }
 
 #[test]
@@ -249,7 +254,7 @@ fn a_waiting_prompt_can_be_changed_moved_and_removed_by_everyone() {
     let by = sender("bob");
     let moved = |prompt: &str, position| Input::MovePrompt { prompt: id(prompt), by: sender("bob"), position };
     let step = stage.give(moved("p4", 0));
-    assert_eq!(step.events, [Event::PromptMoved { prompt: id("p4"), by: by.clone(), position: 0 }]);
+    assert_eq!(step.events, [Event::Prompt(PromptEvent::Moved { prompt: id("p4"), by: by.clone(), position: 0 })]);
     assert_eq!(stage.queue(), ["p4", "p2", "p3"]);
     // A position past the end means the end; moving to the current position changes nothing.
     stage.give(moved("p4", 99));
@@ -301,7 +306,7 @@ fn a_cancel_tells_the_agent_first_and_answers_the_open_asks_of_the_turn() {
     let ask = stage.ask("0");
     let step = stage.cancel("bob");
     assert!(was_busy(&step));
-    let resolved = Event::AskResolved { ask, outcome: AskOutcome::Cancelled, by: Some(sender("bob")) };
+    let resolved = Event::Ask(AskEvent::Resolved { ask, outcome: AskOutcome::Cancelled, by: Some(sender("bob")) });
     let reply = Effect::AnswerAsk { agent_request: raw("0"), reply: AskReply::Cancelled };
     assert_eq!(outcome(&step), (vec![cancel_requested("p1", "bob"), resolved], vec![Effect::SendCancel, reply]));
     // The turn ends when the agent says so.
@@ -380,7 +385,10 @@ fn asks_of_a_cancelled_turn_are_cancelled_at_once() {
     assert_eq!(step.effects, [reply]);
     assert!(matches!(
         step.events.as_slice(),
-        [Event::AskOpened(_), Event::AskResolved { outcome: AskOutcome::Cancelled, by: None, .. }]
+        [
+            Event::Ask(AskEvent::Opened(_)),
+            Event::Ask(AskEvent::Resolved { outcome: AskOutcome::Cancelled, by: None, .. })
+        ]
     ));
 }
 

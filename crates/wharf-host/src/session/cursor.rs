@@ -5,7 +5,9 @@ use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 use tokio::sync::watch;
-use wharf_core::{Epoch, Event, EventId, Millis, PromptEnd, Raw, Seq, decode};
+use wharf_core::{
+    AgentEvent, AskEvent, Epoch, Event, EventId, Millis, PromptEnd, PromptEvent, Raw, Seq, StorageEvent, decode,
+};
 use wharf_store::StoreError;
 
 use super::pages::Page;
@@ -44,30 +46,31 @@ impl Entry {
 
     fn frame(&self) -> Option<&Raw> {
         match &self.event {
-            Event::AgentUpdated { frame, .. }
-            | Event::PromptAccepted { frame, .. }
-            | Event::PromptUpdated { frame, .. }
-            | Event::Snapshot(frame)
-            | Event::AgentStarted { answer: frame, .. }
+            Event::Agent(AgentEvent::Updated { frame, .. } | AgentEvent::Started { answer: frame, .. })
+            | Event::Prompt(PromptEvent::Accepted { frame, .. } | PromptEvent::Updated { frame, .. })
+            | Event::Storage(StorageEvent::Snapshot(frame))
             | Event::Unknown { body: frame, .. }
-            | Event::PromptEnded { end: PromptEnd::Answered { frame, .. } | PromptEnd::Failed { frame }, .. } => {
-                Some(frame)
-            }
-            Event::AskOpened(ask) => Some(&ask.frame),
-            Event::Created(_)
-            | Event::SettingsChanged { .. }
-            | Event::AgentStarting { .. }
-            | Event::StartFailed { .. }
-            | Event::Ended(_)
-            | Event::PromptMoved { .. }
-            | Event::PromptRequeued { .. }
-            | Event::TurnStarted { .. }
-            | Event::CancelRequested { .. }
-            | Event::PromptEnded { .. }
-            | Event::AskResolved { .. }
-            | Event::AgentFaulted { .. }
-            | Event::Paused { .. }
-            | Event::Continued => None,
+            | Event::Prompt(PromptEvent::Ended {
+                end: PromptEnd::Answered { frame, .. } | PromptEnd::Failed { frame },
+                ..
+            }) => Some(frame),
+            Event::Ask(AskEvent::Opened(ask)) => Some(&ask.frame),
+            Event::Session(_)
+            | Event::Agent(
+                AgentEvent::SettingsChanged { .. }
+                | AgentEvent::Starting { .. }
+                | AgentEvent::StartFailed { .. }
+                | AgentEvent::Faulted { .. },
+            )
+            | Event::Prompt(
+                PromptEvent::Moved { .. }
+                | PromptEvent::Requeued { .. }
+                | PromptEvent::TurnStarted { .. }
+                | PromptEvent::CancelRequested { .. }
+                | PromptEvent::Ended { .. },
+            )
+            | Event::Ask(AskEvent::Resolved { .. })
+            | Event::Storage(StorageEvent::Paused { .. } | StorageEvent::Continued) => None,
         }
     }
 }

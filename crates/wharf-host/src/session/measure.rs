@@ -4,7 +4,9 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use wharf_core::{EndReason, Event, Millis, PromptId, Session, SessionId};
+use wharf_core::{
+    AgentEvent, AskEvent, EndReason, Event, Millis, PromptEvent, PromptId, Session, SessionEvent, SessionId,
+};
 
 use crate::host::Inner;
 use crate::metrics::outcome;
@@ -41,14 +43,14 @@ impl Measure {
     pub(super) fn note(&mut self, event: &Event, at: Millis, host: &Inner) {
         let (session, metrics) = (&self.session, &host.metrics);
         match event {
-            Event::AgentStarting { how, .. } => {
+            Event::Agent(AgentEvent::Starting { how, .. }) => {
                 metrics.agent_starting(*how);
                 tracing::debug!(%session, adapter = %self.adapter, how = word(how), "an agent is being started");
             }
-            Event::AgentStarted { start, .. } => {
+            Event::Agent(AgentEvent::Started { start, .. }) => {
                 tracing::info!(%session, adapter = %self.adapter, start = start.0, "a session runs");
             }
-            Event::Ended(ending) => {
+            Event::Session(SessionEvent::Ended(ending)) => {
                 match ending.reason {
                     EndReason::StartFailed => metrics.start_failures.add(1),
                     EndReason::AgentExited => metrics.agent_exits.add(1),
@@ -65,42 +67,39 @@ impl Measure {
                 tracing::info!(%session, adapter = %self.adapter, reason = word(ending.reason), code = ending.exit_code,
                     "a session has ended");
             }
-            Event::StartFailed { start, exit_code, retry_in, .. } => {
+            Event::Agent(AgentEvent::StartFailed { start, exit_code, retry_in, .. }) => {
                 tracing::warn!(%session, adapter = %self.adapter, %start, code = exit_code, retry_ms = retry_in.0,
                     "an agent could not be started; it is tried again");
             }
-            Event::PromptAccepted { prompt, sender, .. } => {
+            Event::Prompt(PromptEvent::Accepted { prompt, sender, .. }) => {
                 self.prompts.insert(prompt.clone(), Timing { accepted_at: at, started_at: None });
                 tracing::debug!(%session, client = %sender.client, token = sender.token.as_deref(), "a prompt was taken");
             }
-            Event::TurnStarted { prompt, .. } => {
+            Event::Prompt(PromptEvent::TurnStarted { prompt, .. }) => {
                 metrics.turns_started.add(1);
                 if let Some(timing) = self.prompts.get_mut(prompt) {
                     timing.started_at = Some(at);
                     metrics.queue_time.observe(between(timing.accepted_at, at));
                 }
             }
-            Event::PromptRequeued { prompt } => {
+            Event::Prompt(PromptEvent::Requeued { prompt }) => {
                 if let Some(timing) = self.prompts.get_mut(prompt) {
                     timing.started_at = None;
                 }
             }
-            Event::PromptEnded { prompt, end } => self.ended(prompt, outcome(end), at, host),
-            Event::AskOpened(_) => metrics.asks.add(1),
-            Event::AgentFaulted { fault, .. } => {
+            Event::Prompt(PromptEvent::Ended { prompt, end }) => self.ended(prompt, outcome(end), at, host),
+            Event::Ask(AskEvent::Opened(_)) => metrics.asks.add(1),
+            Event::Agent(AgentEvent::Faulted { fault, .. }) => {
                 tracing::debug!(%session, adapter = %self.adapter, fault = word(fault), "an agent broke the protocol");
             }
-            Event::Created(_)
-            | Event::PromptUpdated { .. }
-            | Event::PromptMoved { .. }
-            | Event::CancelRequested { .. }
-            | Event::AgentUpdated { .. }
-            | Event::AskResolved { .. }
-            // A pause is told where it is decided.
-            | Event::Paused { .. }
-            | Event::SettingsChanged { .. }
-            | Event::Continued
-            | Event::Snapshot(_)
+            // A storage pause is reported where it is decided.
+            Event::Session(SessionEvent::Created(_))
+            | Event::Agent(AgentEvent::Updated { .. } | AgentEvent::SettingsChanged { .. })
+            | Event::Prompt(
+                PromptEvent::Updated { .. } | PromptEvent::Moved { .. } | PromptEvent::CancelRequested { .. },
+            )
+            | Event::Ask(AskEvent::Resolved { .. })
+            | Event::Storage(_)
             | Event::Unknown { .. } => {}
         }
     }

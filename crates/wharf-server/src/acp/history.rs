@@ -3,7 +3,9 @@
 use std::collections::HashMap;
 
 use serde_json::{Value, json};
-use wharf_host::core::{Ask, AskId, AskOutcome, Event, PromptId, Raw, Seq, UpdateKind};
+use wharf_host::core::{
+    AgentEvent, Ask, AskEvent, AskId, AskOutcome, Event, PromptEvent, PromptId, Raw, Seq, UpdateKind,
+};
 use wharf_host::{Cursor, Entry, format_timestamp, frame};
 use wharf_json::{CutPair, Json, TextChunk};
 
@@ -55,7 +57,7 @@ impl History {
         while cursor.position() < head {
             let batch = cursor.next().await.ok()?;
             for entry in batch.entries().iter().filter(|entry| entry.seq <= head) {
-                if let Event::AgentUpdated { frame, .. } = &entry.event
+                if let Event::Agent(AgentEvent::Updated { frame, .. }) = &entry.event
                     && update(frame)["messageId"] == message
                 {
                     last = Some(entry.seq);
@@ -78,7 +80,7 @@ impl History {
 
     /// Reads what a turn is about where that was said before this history begins.
     async fn recall(&mut self, cursor: &Cursor, entry: &Entry) {
-        let Event::TurnStarted { prompt, content } = &entry.event else { return };
+        let Event::Prompt(PromptEvent::TurnStarted { prompt, content }) = &entry.event else { return };
         if self.prompts.contains_key(prompt) {
             return;
         }
@@ -98,7 +100,8 @@ impl History {
         entry: &Entry,
         limit: usize,
     ) -> Result<(), NotInline> {
-        let is_update = matches!(entry.event, Event::AgentUpdated { update: UpdateKind::ToolCallUpdate, .. });
+        let is_update =
+            matches!(entry.event, Event::Agent(AgentEvent::Updated { update: UpdateKind::ToolCallUpdate, .. }));
         if !is_update || begin == Seq::ZERO || self.earlier_tools.is_some() {
             return Ok(());
         }
@@ -106,9 +109,11 @@ impl History {
         while cursor.position() < begin {
             let batch = cursor.next().await.map_err(|_| NotInline)?;
             for entry in batch.entries().iter().filter(|entry| entry.seq <= begin) {
-                if let Event::AgentUpdated {
-                    update: UpdateKind::ToolCall | UpdateKind::ToolCallUpdate, frame, ..
-                } = &entry.event
+                if let Event::Agent(AgentEvent::Updated {
+                    update: UpdateKind::ToolCall | UpdateKind::ToolCallUpdate,
+                    frame,
+                    ..
+                }) = &entry.event
                 {
                     past.tool(entry, update(frame));
                 }
@@ -131,44 +136,43 @@ impl History {
 
     fn fold(&mut self, entry: &Entry) {
         match &entry.event {
-            Event::PromptAccepted { prompt, frame, sender, .. } => {
+            Event::Prompt(PromptEvent::Accepted { prompt, frame, sender, .. }) => {
                 self.prompts.insert(prompt.clone(), (params(frame)["prompt"].take(), who(sender)));
             }
-            Event::PromptUpdated { prompt, frame, .. } => {
+            Event::Prompt(PromptEvent::Updated { prompt, frame, .. }) => {
                 if let Some((content, _)) = self.prompts.get_mut(prompt) {
                     *content = params(frame)["prompt"].take();
                 }
             }
-            Event::TurnStarted { prompt, .. } => {
+            Event::Prompt(PromptEvent::TurnStarted { prompt, .. }) => {
                 let (content, by) = self.prompts.remove(prompt).unwrap_or_default();
                 self.plan = None;
                 self.push(entry, json!({ "type": "prompt", "content": content, "sentBy": by }));
             }
-            Event::PromptEnded { end, prompt } => {
+            Event::Prompt(PromptEvent::Ended { end, prompt }) => {
                 // A prompt that never began was no turn.
                 if self.prompts.remove(prompt).is_none() {
                     self.push(entry, json!({ "type": "turn_complete", "stopReason": stop_reason(end) }));
                 }
             }
-            Event::AskOpened(ask) => {
+            Event::Ask(AskEvent::Opened(ask)) => {
                 self.asks.insert(ask.id, self.entries.len());
                 self.push(entry, Self::pending(ask));
             }
-            Event::AskResolved { ask, outcome, by } => self.resolve(*ask, outcome, by.as_ref().map(who)),
-            Event::AgentUpdated { update: kind, frame, .. } => self.updated(entry, *kind, frame),
-            Event::Created(_)
-            | Event::AgentStarting { .. }
-            | Event::AgentStarted { .. }
-            | Event::StartFailed { .. }
-            | Event::Ended(_)
-            | Event::PromptMoved { .. }
-            | Event::PromptRequeued { .. }
-            | Event::CancelRequested { .. }
-            | Event::AgentFaulted { .. }
-            | Event::Paused { .. }
-            | Event::SettingsChanged { .. }
-            | Event::Continued
-            | Event::Snapshot(_)
+            Event::Ask(AskEvent::Resolved { ask, outcome, by }) => self.resolve(*ask, outcome, by.as_ref().map(who)),
+            Event::Agent(AgentEvent::Updated { update: kind, frame, .. }) => self.updated(entry, *kind, frame),
+            Event::Session(_)
+            | Event::Agent(
+                AgentEvent::Starting { .. }
+                | AgentEvent::Started { .. }
+                | AgentEvent::StartFailed { .. }
+                | AgentEvent::Faulted { .. }
+                | AgentEvent::SettingsChanged { .. },
+            )
+            | Event::Prompt(
+                PromptEvent::Moved { .. } | PromptEvent::Requeued { .. } | PromptEvent::CancelRequested { .. },
+            )
+            | Event::Storage(_)
             | Event::Unknown { .. } => {}
         }
     }

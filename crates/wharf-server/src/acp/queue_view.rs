@@ -6,7 +6,7 @@ use bytes::Bytes;
 use serde_json::{Value, json};
 use tokio::time::Instant as Moment;
 use wharf_host::Entry;
-use wharf_host::core::{Event, PromptId, QueuedPrompt, Raw, Sender, Seq, SessionId};
+use wharf_host::core::{Event, PromptEvent, PromptId, QueuedPrompt, Raw, Sender, Seq, SessionId};
 
 use super::updates::{prompt_preview, update, who};
 
@@ -60,24 +60,24 @@ impl QueueView {
             return;
         }
         self.upto = entry.seq;
-        if let Event::PromptAccepted { prompt, sender, frame, first, .. } = &entry.event {
+        if let Event::Prompt(PromptEvent::Accepted { prompt, sender, frame, first, .. }) = &entry.event {
             let at = if *first { 0 } else { self.waiting.len() };
             self.waiting.insert(at, Waiting::new(prompt, sender, frame, None));
-        } else if let Event::PromptUpdated { prompt, by, frame, .. } = &entry.event {
+        } else if let Event::Prompt(PromptEvent::Updated { prompt, by, frame, .. }) = &entry.event {
             for waiting in self.waiting.iter_mut().filter(|waiting| waiting.prompt == *prompt) {
                 (waiting.preview, waiting.editor) = (prompt_preview(frame), Some(who(by)));
             }
-        } else if let Event::PromptMoved { prompt, position, .. } = &entry.event {
+        } else if let Event::Prompt(PromptEvent::Moved { prompt, position, .. }) = &entry.event {
             if let Some(moved) = take(&mut self.waiting, prompt) {
                 self.waiting.insert((*position).min(self.waiting.len()), moved);
             }
-        } else if let Event::TurnStarted { prompt, .. } = &entry.event {
+        } else if let Event::Prompt(PromptEvent::TurnStarted { prompt, .. }) = &entry.event {
             self.running.extend(take(&mut self.waiting, prompt));
-        } else if let Event::PromptRequeued { prompt } = &entry.event {
+        } else if let Event::Prompt(PromptEvent::Requeued { prompt }) = &entry.event {
             if let Some(again) = take(&mut self.running, prompt) {
                 self.waiting.insert(0, again);
             }
-        } else if let Event::PromptEnded { prompt, .. } = &entry.event {
+        } else if let Event::Prompt(PromptEvent::Ended { prompt, .. }) = &entry.event {
             let _ = take(&mut self.running, prompt).or_else(|| take(&mut self.waiting, prompt));
         }
     }

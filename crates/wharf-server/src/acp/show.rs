@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use bytes::Bytes;
 use tokio::time::Instant as Moment;
-use wharf_host::core::{Event, Seq};
+use wharf_host::core::{Event, PromptEvent, Seq};
 use wharf_host::frame::{self, FrameKind};
 use wharf_host::{Batch, ByteBudget, Direct, Entry, LaneMessage, ReadError};
 
@@ -59,7 +59,8 @@ impl<W: Wire> Writer<W> {
         let Some(found) = batch.entries().first().filter(|found| found.seq == content) else { return Ok(()) };
         if let Some((frame, sender)) = found.event.prompt_content() {
             // A prompt of its own that was answered on another stream before it came here.
-            let own = matches!(found.event, Event::PromptAccepted { .. }) && sender.client == self.client;
+            let own =
+                matches!(found.event, Event::Prompt(PromptEvent::Accepted { .. })) && sender.client == self.client;
             let mut frames = watched.view.turn_started(entry, frame, sender);
             if !(own && watched.view.is_live(entry.seq)) || watched.view.hears_own_turns() {
                 frames.extend(watched.view.prompt(frame, sender, entry.seq));
@@ -74,7 +75,7 @@ impl<W: Wire> Writer<W> {
     pub(super) async fn answer_prompts(&mut self, at: usize, batch: &Batch) -> Result<(), Closed> {
         let watched = &self.watched[at];
         for entry in batch.entries().iter().filter(|entry| !watched.is_past_leaving(entry.seq)) {
-            if let Event::PromptEnded { prompt, end } = &entry.event {
+            if let Event::Prompt(PromptEvent::Ended { prompt, end }) = &entry.event {
                 for answer in watched.view.answers(prompt, end) {
                     self.wire.feed(Origin::Answer(watched.session()), answer.into()).await?;
                 }

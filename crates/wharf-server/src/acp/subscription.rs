@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use tokio::time::Instant as Moment;
-use wharf_host::core::{Ask, Event, Seq, SessionId};
+use wharf_host::core::{AgentEvent, Ask, Event, PromptEvent, Seq, SessionId};
 use wharf_host::{Batch, Cursor, Entry, LaneMessage, ReadError};
 
 use super::out_frame::OutFrame;
@@ -83,7 +83,11 @@ impl Subscription {
 
     /// Returns true if the client has had this event before. Answers and withdrawals of requests are given all the same.
     pub(super) fn skips(&self, entry: &Entry) -> bool {
-        entry.seq <= self.skipped && matches!(entry.event, Event::AgentUpdated { .. } | Event::TurnStarted { .. })
+        entry.seq <= self.skipped
+            && matches!(
+                entry.event,
+                Event::Agent(AgentEvent::Updated { .. }) | Event::Prompt(PromptEvent::TurnStarted { .. })
+            )
     }
 
     /// Goes on where it is, with the answer and the open asks of another join in their place.

@@ -8,8 +8,8 @@ use bytes::Bytes;
 use serde::Deserialize;
 use tokio::time::Instant as Moment;
 use wharf_host::core::{
-    Ask, AskId, AskKind, AskOutcome, Event, Member, PromptEnd, PromptId, QueuedPrompt, Raw, Role, Sender, Seq,
-    SessionId, UpdateKind,
+    AgentEvent, Ask, AskEvent, AskId, AskKind, AskOutcome, Event, Member, PromptEnd, PromptEvent, PromptId,
+    QueuedPrompt, Raw, Role, Sender, Seq, SessionId, UpdateKind,
 };
 use wharf_host::frame::FrameKind;
 use wharf_host::{Entry, frame};
@@ -233,7 +233,7 @@ impl View {
 
     /// Returns the frame of an event that is shown in the same way at any time: the log alone can give it again.
     pub(super) fn plain(entry: &Entry, understood: CapabilityFilter) -> Option<Bytes> {
-        if let Event::AgentUpdated { update, frame, .. } = &entry.event
+        if let Event::Agent(AgentEvent::Updated { update, frame, .. }) = &entry.event
             && Self::is_plain(entry)
         {
             return understood.update(*update, frame.bytes());
@@ -243,7 +243,7 @@ impl View {
 
     /// Returns true if the event is shown in the same way at any time.
     pub(super) fn is_plain(entry: &Entry) -> bool {
-        matches!(&entry.event, Event::AgentUpdated { update, frame, .. }
+        matches!(&entry.event, Event::Agent(AgentEvent::Updated { update, frame, .. })
             if *update != UpdateKind::UserMessageChunk && !terminals::may_show(*update, frame.bytes()))
     }
 
@@ -267,8 +267,11 @@ impl View {
     /// Returns the frames for an event, if this client is to see it.
     pub(super) fn show(&mut self, entry: &Entry) -> Shown {
         let busy = self.turn != TurnSeen::None || !self.waiting.is_empty();
-        let waited =
-            if let Event::PromptEnded { prompt, .. } = &entry.event { self.waiting.contains(prompt) } else { false };
+        let waited = if let Event::Prompt(PromptEvent::Ended { prompt, .. }) = &entry.event {
+            self.waiting.contains(prompt)
+        } else {
+            false
+        };
         let before = Before { busy, waited, live: self.is_live(entry.seq) };
         let beside = self.extension.as_mut().map(|extension| extension.show_event(entry, before)).unwrap_or_default();
         self.show_acp(entry).after(beside)
@@ -278,8 +281,10 @@ impl View {
         self.queue.apply(entry);
         let live = entry.seq > self.history;
         match &entry.event {
-            Event::AgentUpdated { update: UpdateKind::UserMessageChunk, frame, .. } => self.echo(frame, live),
-            Event::AgentUpdated { update, frame, .. } => {
+            Event::Agent(AgentEvent::Updated { update: UpdateKind::UserMessageChunk, frame, .. }) => {
+                self.echo(frame, live)
+            }
+            Event::Agent(AgentEvent::Updated { update, frame, .. }) => {
                 let frame = if terminals::may_show(*update, frame.bytes()) {
                     self.with_own_terminals(frame.bytes())
                 } else {
@@ -287,41 +292,40 @@ impl View {
                 };
                 frame.map_or(Shown::Nothing, Shown::Frame)
             }
-            Event::TurnStarted { prompt, content } => {
+            Event::Prompt(PromptEvent::TurnStarted { prompt, content }) => {
                 let own = live && self.ledger.owes(prompt);
                 self.turn = if own { TurnSeen::Own } else { TurnSeen::Other };
                 self.waiting.remove(prompt);
                 self.newest = Some(prompt.clone());
                 if own && self.extension.is_none() { Shown::Nothing } else { Shown::Prompt { content: *content } }
             }
-            Event::PromptEnded { prompt, end } => self.ended(prompt, end, live),
-            Event::PromptAccepted { prompt, .. } => {
+            Event::Prompt(PromptEvent::Ended { prompt, end }) => self.ended(prompt, end, live),
+            Event::Prompt(PromptEvent::Accepted { prompt, .. }) => {
                 self.waiting.insert(prompt.clone());
                 Shown::Nothing
             }
-            Event::PromptRequeued { prompt } => {
+            Event::Prompt(PromptEvent::Requeued { prompt }) => {
                 self.waiting.insert(prompt.clone());
                 self.turn = TurnSeen::None;
                 Shown::Nothing
             }
-            Event::AskOpened(ask) => {
+            Event::Ask(AskEvent::Opened(ask)) => {
                 self.asks.insert(ask.id, ask.clone());
                 if live { self.ask(ask).map_or(Shown::Nothing, Shown::Frame) } else { Shown::Nothing }
             }
-            Event::AskResolved { ask, outcome, by } => self.resolved(*ask, outcome, by.as_ref(), live),
-            Event::Created(_)
-            | Event::AgentStarting { .. }
-            | Event::AgentStarted { .. }
-            | Event::StartFailed { .. }
-            | Event::Ended(_)
-            | Event::PromptUpdated { .. }
-            | Event::PromptMoved { .. }
-            | Event::CancelRequested { .. }
-            | Event::AgentFaulted { .. }
-            | Event::Paused { .. }
-            | Event::SettingsChanged { .. }
-            | Event::Continued
-            | Event::Snapshot(_)
+            Event::Ask(AskEvent::Resolved { ask, outcome, by }) => self.resolved(*ask, outcome, by.as_ref(), live),
+            Event::Session(_)
+            | Event::Agent(
+                AgentEvent::Starting { .. }
+                | AgentEvent::Started { .. }
+                | AgentEvent::StartFailed { .. }
+                | AgentEvent::Faulted { .. }
+                | AgentEvent::SettingsChanged { .. },
+            )
+            | Event::Prompt(
+                PromptEvent::Updated { .. } | PromptEvent::Moved { .. } | PromptEvent::CancelRequested { .. },
+            )
+            | Event::Storage(_)
             | Event::Unknown { .. } => Shown::Nothing,
         }
     }

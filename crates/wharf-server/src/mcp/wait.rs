@@ -8,7 +8,7 @@ use rmcp::service::RequestContext;
 use tokio::time::{Instant, Interval, MissedTickBehavior};
 use wharf_api::mcp::{WaitInput, WaitOutcome, WaitOutput};
 use wharf_api::{ErrorCode, OpenAsk, OutputQuery, SessionInfo, TurnPhase};
-use wharf_host::core::Event;
+use wharf_host::core::{Event, PromptEvent};
 use wharf_host::{Descriptor, SessionHandle, TurnWord};
 
 use super::schemas::keep_newest_lines;
@@ -107,7 +107,7 @@ impl<'a> TurnWait<'a> {
     fn note_batch(&mut self, followed: &TranscriptBatch) {
         for entry in followed.batch.entries() {
             let ended_turn = |line: &TranscriptLine| line.id.seq == entry.seq && line.kind == LineKind::TurnEnd;
-            if let Event::PromptEnded { end, .. } = &entry.event
+            if let Event::Prompt(PromptEvent::Ended { end, .. }) = &entry.event
                 && followed.lines.iter().any(ended_turn)
             {
                 self.stop_reason = Some(stop_reason(end).to_owned());

@@ -3,8 +3,8 @@
 use std::borrow::Cow;
 
 use wharf_host::core::{
-    Ask, AskKind, EndReason, Ending, Event, FailureText, Millis, PauseReason, PromptEnd, PromptId, Raw, Status,
-    UpdateKind,
+    AgentEvent, Ask, AskEvent, AskKind, EndReason, Ending, Event, FailureText, Millis, PauseReason, PromptEnd,
+    PromptEvent, PromptId, Raw, SessionEvent, Status, StorageEvent, UpdateKind,
 };
 use wharf_json::{Json, ReadError, TextChunk};
 
@@ -59,26 +59,31 @@ pub(super) enum TurnBegun {
 impl LinePiece {
     pub(super) fn from_event(event: &Event) -> Self {
         match event {
-            Event::AgentUpdated { update, frame, .. } => from_update(*update, frame),
-            Event::AskOpened(ask) => Self::Break(vec![ask_line(ask)]),
-            Event::PromptEnded { prompt, end } => from_prompt_end(prompt, end),
-            Event::Ended(ending) => Self::Break(ending_lines(ending)),
-            Event::StartFailed { message, retry_in, .. } => Self::Break(retry_lines(message.as_deref(), *retry_in)),
-            Event::Paused { why } => Self::Break(vec![error_line(format!("[paused] {}", pause_text(*why)))]),
-            Event::Continued => Self::Break(vec![error_line("[continued]".to_owned())]),
-            Event::Created(_)
-            | Event::SettingsChanged { .. }
-            | Event::AgentStarting { .. }
-            | Event::AgentStarted { .. }
-            | Event::TurnStarted { .. }
-            | Event::PromptRequeued { .. }
-            | Event::AskResolved { .. } => Self::Break(Vec::new()),
-            Event::PromptAccepted { .. }
-            | Event::PromptUpdated { .. }
-            | Event::PromptMoved { .. }
-            | Event::CancelRequested { .. }
-            | Event::AgentFaulted { .. }
-            | Event::Snapshot(_)
+            Event::Agent(AgentEvent::Updated { update, frame, .. }) => from_update(*update, frame),
+            Event::Ask(AskEvent::Opened(ask)) => Self::Break(vec![ask_line(ask)]),
+            Event::Prompt(PromptEvent::Ended { prompt, end }) => from_prompt_end(prompt, end),
+            Event::Session(SessionEvent::Ended(ending)) => Self::Break(ending_lines(ending)),
+            Event::Agent(AgentEvent::StartFailed { message, retry_in, .. }) => {
+                Self::Break(retry_lines(message.as_deref(), *retry_in))
+            }
+            Event::Storage(StorageEvent::Paused { why }) => {
+                Self::Break(vec![error_line(format!("[paused] {}", pause_text(*why)))])
+            }
+            Event::Storage(StorageEvent::Continued) => Self::Break(vec![error_line("[continued]".to_owned())]),
+            Event::Session(SessionEvent::Created(_))
+            | Event::Agent(
+                AgentEvent::SettingsChanged { .. } | AgentEvent::Starting { .. } | AgentEvent::Started { .. },
+            )
+            | Event::Prompt(PromptEvent::TurnStarted { .. } | PromptEvent::Requeued { .. })
+            | Event::Ask(AskEvent::Resolved { .. }) => Self::Break(Vec::new()),
+            Event::Prompt(
+                PromptEvent::Accepted { .. }
+                | PromptEvent::Updated { .. }
+                | PromptEvent::Moved { .. }
+                | PromptEvent::CancelRequested { .. },
+            )
+            | Event::Agent(AgentEvent::Faulted { .. })
+            | Event::Storage(StorageEvent::Snapshot(_))
             | Event::Unknown { .. } => Self::Nothing,
         }
     }

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use wharf_host::Entry;
-use wharf_host::core::{Event, PromptId};
+use wharf_host::core::{Event, PromptEvent, PromptId};
 use wharf_host::redact::Redactor;
 use wharf_json::CutPair;
 
@@ -74,7 +74,7 @@ impl Projector {
     /// Returns the prompt that ends with this event if it is not known whether its turn had begun. The caller must find out
     /// and call [`Projector::set_turn_begun`] before it feeds the event.
     pub(super) fn find_unknown_turn<'a>(&self, event: &'a Event) -> Option<&'a PromptId> {
-        let Event::PromptEnded { prompt, .. } = event else { return None };
+        let Event::Prompt(PromptEvent::Ended { prompt, .. }) = event else { return None };
         let asks = matches!(LinePiece::from_event(event), LinePiece::End { whether: TurnBegun::IfSeen, .. });
         (asks && !self.begun.contains_key(prompt)).then_some(prompt)
     }
@@ -85,31 +85,22 @@ impl Projector {
 
     fn note_turn(&mut self, event: &Event) {
         match event {
-            Event::PromptAccepted { prompt, .. } | Event::PromptRequeued { prompt } => {
+            Event::Prompt(PromptEvent::Accepted { prompt, .. } | PromptEvent::Requeued { prompt }) => {
                 self.begun.insert(prompt.clone(), false);
             }
-            Event::TurnStarted { prompt, .. } => {
+            Event::Prompt(PromptEvent::TurnStarted { prompt, .. }) => {
                 self.begun.insert(prompt.clone(), true);
             }
-            Event::PromptEnded { prompt, .. } => {
+            Event::Prompt(PromptEvent::Ended { prompt, .. }) => {
                 self.begun.remove(prompt);
             }
-            Event::Created(_)
-            | Event::AgentStarting { .. }
-            | Event::AgentStarted { .. }
-            | Event::StartFailed { .. }
-            | Event::Ended(_)
-            | Event::PromptUpdated { .. }
-            | Event::PromptMoved { .. }
-            | Event::CancelRequested { .. }
-            | Event::AgentUpdated { .. }
-            | Event::AskOpened(_)
-            | Event::AskResolved { .. }
-            | Event::AgentFaulted { .. }
-            | Event::Paused { .. }
-            | Event::SettingsChanged { .. }
-            | Event::Continued
-            | Event::Snapshot(_)
+            Event::Session(_)
+            | Event::Agent(_)
+            | Event::Prompt(
+                PromptEvent::Updated { .. } | PromptEvent::Moved { .. } | PromptEvent::CancelRequested { .. },
+            )
+            | Event::Ask(_)
+            | Event::Storage(_)
             | Event::Unknown { .. } => {}
         }
     }

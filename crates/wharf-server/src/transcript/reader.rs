@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use wharf_host::core::{Event, Seq};
+use wharf_host::core::{AgentEvent, Event, Seq};
 use wharf_host::{Batch, ByteBudget, BytePermit, Cursor, Entry, ReadError, SessionHandle};
 
 use super::starting_point::{ScanLimit, find_start, had_turn_begun};
@@ -148,7 +148,7 @@ impl TranscriptReader {
 fn estimate_line_bytes(batch: &Batch) -> usize {
     let bytes = |entry: &Entry| {
         let mut bytes = entry.weight();
-        if let Event::AgentUpdated { frame, .. } = &entry.event
+        if let Event::Agent(AgentEvent::Updated { frame, .. }) = &entry.event
             && bytes > ByteBudget::UNCOUNTED_BYTES
         {
             let breaks = frame.bytes().windows(2).filter(|pair| *pair == b"\\n").count();

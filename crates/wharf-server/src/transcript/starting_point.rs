@@ -1,6 +1,6 @@
 //! Finds the event at which a reader of lines must begin to make the same lines as a reader from the first event.
 
-use wharf_host::core::{Event, PromptId, Seq};
+use wharf_host::core::{Event, PromptEvent, PromptId, Seq};
 use wharf_host::redact::MAX_KEY_LINES;
 use wharf_host::{Entry, ReadError, SessionHandle};
 
@@ -124,28 +124,15 @@ pub(super) async fn had_turn_begun(handle: &SessionHandle, prompt: &PromptId, se
 /// Returns whether the prompt's turn has begun after this event, or `None` if the event does not say.
 pub(super) fn turn_state_after(event: &Event, of: &PromptId) -> Option<bool> {
     match event {
-        Event::TurnStarted { prompt, .. } if prompt == of => Some(true),
-        Event::PromptAccepted { prompt, .. } | Event::PromptRequeued { prompt } if prompt == of => Some(false),
-        Event::TurnStarted { .. }
-        | Event::PromptAccepted { .. }
-        | Event::PromptRequeued { .. }
-        | Event::Created(_)
-        | Event::AgentStarting { .. }
-        | Event::AgentStarted { .. }
-        | Event::StartFailed { .. }
-        | Event::Ended(_)
-        | Event::PromptUpdated { .. }
-        | Event::PromptMoved { .. }
-        | Event::PromptEnded { .. }
-        | Event::CancelRequested { .. }
-        | Event::AgentUpdated { .. }
-        | Event::AskOpened(_)
-        | Event::AskResolved { .. }
-        | Event::AgentFaulted { .. }
-        | Event::Paused { .. }
-        | Event::SettingsChanged { .. }
-        | Event::Continued
-        | Event::Snapshot(_)
+        Event::Prompt(PromptEvent::TurnStarted { prompt, .. }) if prompt == of => Some(true),
+        Event::Prompt(PromptEvent::Accepted { prompt, .. } | PromptEvent::Requeued { prompt }) if prompt == of => {
+            Some(false)
+        }
+        Event::Prompt(_)
+        | Event::Session(_)
+        | Event::Agent(_)
+        | Event::Ask(_)
+        | Event::Storage(_)
         | Event::Unknown { .. } => None,
     }
 }

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use wharf_host::Entry;
 use wharf_host::core::{
-    Ask, AskId, AskKind, AskOutcome, ClientId, EndReason, Ending, Epoch, Event, Millis, PromptEnd, PromptId, Raw,
-    Sender, Seq, Status, UpdateKind,
+    AgentEvent, Ask, AskEvent, AskId, AskKind, AskOutcome, ClientId, EndReason, Ending, Epoch, Event, Millis,
+    PromptEnd, PromptEvent, PromptId, Raw, Sender, Seq, SessionEvent, Status, UpdateKind,
 };
 
 use super::starting_point::{LineMark, latest_start, turn_state_after};
@@ -19,7 +19,7 @@ fn raw(value: &Value) -> Raw {
 fn update(body: Value) -> Event {
     let update = UpdateKind::from_tag(body["sessionUpdate"].as_str().unwrap());
     let frame = json!({"jsonrpc": "2.0", "method": "session/update", "params": {"sessionId": "s", "update": body}});
-    Event::AgentUpdated { update, frame: raw(&frame), title: None, tool: None }
+    Event::Agent(AgentEvent::Updated { update, frame: raw(&frame), title: None, tool: None })
 }
 
 fn says(text: &str) -> Event {
@@ -62,15 +62,15 @@ fn accepted(name: &str) -> Event {
         peer: None,
     };
     let frame = raw(&json!({"params": {"prompt": [{"type": "text", "text": "what the user said"}]}}));
-    Event::PromptAccepted { prompt: prompt(name), sender, frame, key: None, first: false }
+    Event::Prompt(PromptEvent::Accepted { prompt: prompt(name), sender, frame, key: None, first: false })
 }
 
 fn begun(name: &str) -> Event {
-    Event::TurnStarted { prompt: prompt(name), content: Seq(1) }
+    Event::Prompt(PromptEvent::TurnStarted { prompt: prompt(name), content: Seq(1) })
 }
 
 fn ended(name: &str, end: PromptEnd) -> Event {
-    Event::PromptEnded { prompt: prompt(name), end }
+    Event::Prompt(PromptEvent::Ended { prompt: prompt(name), end })
 }
 
 fn answered(name: &str) -> Event {
@@ -81,7 +81,7 @@ fn answered(name: &str) -> Event {
 fn asks() -> Event {
     let frame = json!({"method": "session/request_permission", "params": {"toolCall": {"title": "rm -r build"}}});
     let (id, kind, agent_request) = (AskId(1), AskKind::Permission, raw(&json!(0)));
-    Event::AskOpened(Ask {
+    Event::Ask(AskEvent::Opened(Ask {
         id,
         kind,
         agent_request,
@@ -89,7 +89,7 @@ fn asks() -> Event {
         options: vec![],
         tool_call: None,
         prompt: None,
-    })
+    }))
 }
 
 fn log(events: Vec<Event>) -> Vec<Entry> {
@@ -176,7 +176,7 @@ fn an_error_has_its_message_and_the_last_words_of_the_agent() {
         exit_code: Some(3),
         message: Some(message.clone()),
     };
-    let shown = lines(&log(vec![says("half"), Event::Ended(ending.clone())]));
+    let shown = lines(&log(vec![says("half"), Event::Session(SessionEvent::Ended(ending.clone()))]));
     let shown: Vec<_> = shown.iter().map(|line| (line.stream, line.text.as_str())).collect();
     let stderr = OutputStream::Stderr;
     let expected = [
@@ -186,9 +186,12 @@ fn an_error_has_its_message_and_the_last_words_of_the_agent() {
         (stderr, "  boom"),
     ];
     assert_eq!(shown, expected);
-    assert_eq!(texts(vec![Event::Ended(Ending { exit_code: Some(0), ..ending.clone() })]), [""; 0]);
+    assert_eq!(
+        texts(vec![Event::Session(SessionEvent::Ended(Ending { exit_code: Some(0), ..ending.clone() }))]),
+        [""; 0]
+    );
     let asleep = Ending { status: Status::Killed, reason: EndReason::Memory, exit_code: None, ..ending };
-    assert_eq!(texts(vec![Event::Ended(asleep)]), [""; 0]);
+    assert_eq!(texts(vec![Event::Session(SessionEvent::Ended(asleep))]), [""; 0]);
     let frame = raw(&json!({"error": {"code": -32603, "message": "no credit"}}));
     assert_eq!(texts(vec![ended("p", PromptEnd::Failed { frame })]), ["[error] no credit", "── turn-end (error) ──"]);
 }
@@ -228,7 +231,7 @@ fn messages_without_ids_are_separated_by_everything_that_comes_between_them() {
     let image = update(json!({"sessionUpdate": "agent_message_chunk", "content": content}));
     let notice = update(json!({"sessionUpdate": "notice", "message": "note"}));
     let unknown = update(json!({"sessionUpdate": "of_tomorrow"}));
-    let resolved = Event::AskResolved { ask: AskId(1), outcome: AskOutcome::Cancelled, by: None };
+    let resolved = Event::Ask(AskEvent::Resolved { ask: AskId(1), outcome: AskOutcome::Cancelled, by: None });
     for (between, shown) in [
         (vec![thinks("hm")], &["[thought] hm"][..]),
         (vec![tool("t")], &["[tool] t"]),

@@ -6,7 +6,10 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::json;
 use tempfile::TempDir;
-use wharf_host::core::{CancelScope, EndReason, Event, Overlap, PauseReason, Raw, Sender, Seq, Status, Submission};
+use wharf_host::core::{
+    AgentEvent, CancelScope, EndReason, Event, Overlap, PauseReason, PromptEvent, Raw, Sender, Seq, SessionEvent,
+    Status, StorageEvent, Submission,
+};
 use wharf_host::{
     CallError, Config, CreateError, Descriptor, DirectoryScope, Forward, Host, SessionHandle, SpawnRequest,
     StorageFault, new_client_id, new_prompt_id,
@@ -109,12 +112,12 @@ async fn read_events_until(handle: &SessionHandle, last: impl Fn(&Event) -> bool
 }
 
 fn is_ended(event: &Event) -> bool {
-    matches!(event, Event::PromptEnded { .. })
+    matches!(event, Event::Prompt(PromptEvent::Ended { .. }))
 }
 
 /// Returns the number of updates among the events.
 fn count_updates(events: &[Event]) -> usize {
-    events.iter().filter(|event| matches!(event, Event::AgentUpdated { .. })).count()
+    events.iter().filter(|event| matches!(event, Event::Agent(AgentEvent::Updated { .. }))).count()
 }
 
 async fn release_agent(handle: &SessionHandle) -> Result<()> {
@@ -131,12 +134,13 @@ async fn agent_is_paused_without_disk_space_and_its_output_is_kept() -> Result<(
     let stage = DiskFixture::new()?;
     let handle = stage.session().await?;
     handle.prompt(prompt_submission("wait; burst 5000 200; echo whole")).await?;
-    read_events_until(&handle, |event| matches!(event, Event::TurnStarted { .. })).await?;
+    read_events_until(&handle, |event| matches!(event, Event::Prompt(PromptEvent::TurnStarted { .. }))).await?;
     stage.disk.keep_reserve(2);
     stage.disk.fill_appends(usize::MAX);
     release_agent(&handle).await?;
     stage.listed(&handle, |known| known.paused.is_some()).await?;
-    let before = read_events_until(&handle, |event| matches!(event, Event::Paused { .. })).await?;
+    let before =
+        read_events_until(&handle, |event| matches!(event, Event::Storage(StorageEvent::Paused { .. }))).await?;
     ensure!(count_updates(&before) < 5_000, "the agent was not held");
     assert_eq!(handle.prompt(prompt_submission("echo no")).await, Err(CallError::StorageFull));
     // The cancel is written and uses up the reserve; the turn still runs to its end.
@@ -146,10 +150,10 @@ async fn agent_is_paused_without_disk_space_and_its_output_is_kept() -> Result<(
     let all = read_events_until(&handle, is_ended).await?;
     let mut words = Vec::new();
     for event in &all {
-        words.extend(matches!(event, Event::PromptAccepted { .. }).then_some("accepted"));
-        words.extend(matches!(event, Event::Paused { .. }).then_some("paused"));
-        words.extend(matches!(event, Event::CancelRequested { .. }).then_some("cancel"));
-        words.extend(matches!(event, Event::Continued).then_some("continued"));
+        words.extend(matches!(event, Event::Prompt(PromptEvent::Accepted { .. })).then_some("accepted"));
+        words.extend(matches!(event, Event::Storage(StorageEvent::Paused { .. })).then_some("paused"));
+        words.extend(matches!(event, Event::Prompt(PromptEvent::CancelRequested { .. })).then_some("cancel"));
+        words.extend(matches!(event, Event::Storage(StorageEvent::Continued)).then_some("continued"));
         words.extend(is_ended(event).then_some("ended"));
     }
     assert_eq!(words, ["accepted", "paused", "cancel", "continued", "ended"]);
@@ -162,7 +166,7 @@ async fn event_beyond_the_disk_reserve_is_published_only_after_its_append() -> R
     let stage = DiskFixture::new()?;
     let handle = stage.session().await?;
     handle.prompt(prompt_submission("wait; burst 2000 100; echo whole")).await?;
-    read_events_until(&handle, |event| matches!(event, Event::TurnStarted { .. })).await?;
+    read_events_until(&handle, |event| matches!(event, Event::Prompt(PromptEvent::TurnStarted { .. }))).await?;
     let head = handle.head();
     stage.disk.fill_appends(usize::MAX);
     release_agent(&handle).await?;
@@ -185,7 +189,7 @@ async fn kill_ends_the_agent_when_its_event_cannot_be_written() -> Result<()> {
     assert_eq!(handle.kill(EndReason::User).await, Err(CallError::NotWritten { done: "the agent was ended" }));
     processes::wait_gone(&[agent], TREE_ENDS_WITHIN).map_err(|left| anyhow::anyhow!("left: {left:?}"))?;
     stage.disk.fill_appends(0);
-    read_events_until(&handle, |event| matches!(event, Event::Ended(_))).await?;
+    read_events_until(&handle, |event| matches!(event, Event::Session(SessionEvent::Ended(_)))).await?;
     Ok(())
 }
 
@@ -194,7 +198,7 @@ async fn cancel_reaches_the_agent_when_its_event_cannot_be_written() -> Result<(
     let stage = DiskFixture::new()?;
     let handle = stage.session().await?;
     handle.prompt(prompt_submission("hang")).await?;
-    read_events_until(&handle, |event| matches!(event, Event::TurnStarted { .. })).await?;
+    read_events_until(&handle, |event| matches!(event, Event::Prompt(PromptEvent::TurnStarted { .. }))).await?;
     stage.disk.fill_appends(usize::MAX);
     assert_eq!(handle.prompt(prompt_submission("echo no")).await, Err(CallError::StorageFull));
     let scope = CancelScope { seen: handle.head(), settled: handle.head(), clear_queue: false };
@@ -221,7 +225,7 @@ async fn refused_prompt_changes_neither_state_nor_log() -> Result<()> {
     let receipt = handle.prompt(keyed()).await?;
     assert!(!receipt.duplicate);
     let all = read_events_until(&handle, is_ended).await?;
-    assert_eq!(all.iter().filter(|event| matches!(event, Event::PromptAccepted { .. })).count(), 1);
+    assert_eq!(all.iter().filter(|event| matches!(event, Event::Prompt(PromptEvent::Accepted { .. }))).count(), 1);
     Ok(())
 }
 
@@ -230,7 +234,7 @@ async fn read_only_file_system_pauses_a_session_until_it_is_writable() -> Result
     let stage = DiskFixture::new()?;
     let handle = stage.session().await?;
     handle.prompt(prompt_submission("wait; burst 2000 100; echo whole")).await?;
-    read_events_until(&handle, |event| matches!(event, Event::TurnStarted { .. })).await?;
+    read_events_until(&handle, |event| matches!(event, Event::Prompt(PromptEvent::TurnStarted { .. }))).await?;
     stage.disk.set_read_only(true);
     release_agent(&handle).await?;
     let known = stage.listed(&handle, |known| known.paused.is_some()).await?;
@@ -280,7 +284,7 @@ async fn slow_sync_blocks_no_other_session() -> Result<()> {
         let slow = slow.clone();
         async move { slow.prompt(prompt_submission("echo late")).await }
     });
-    read_events_until(&slow, |event| matches!(event, Event::PromptAccepted { .. })).await?;
+    read_events_until(&slow, |event| matches!(event, Event::Prompt(PromptEvent::Accepted { .. }))).await?;
     for _ in 0..20 {
         let before = other.head();
         other.prompt(prompt_submission("echo quick")).await?;
@@ -295,7 +299,7 @@ async fn slow_sync_blocks_no_other_session() -> Result<()> {
     assert_eq!(stage.host.descriptor(slow.id()).context("no session")?.status, Status::Running);
     assert!(!waiting.is_finished());
     let updates = slow.cursor(Seq::ZERO).next().await?;
-    assert!(!updates.entries().iter().any(|entry| matches!(entry.event, Event::AgentUpdated { .. })));
+    assert!(!updates.entries().iter().any(|entry| matches!(entry.event, Event::Agent(AgentEvent::Updated { .. }))));
     stage.disk.release_syncs();
     tokio::time::timeout(Duration::from_secs(20), waiting).await???;
     read_events_until(&slow, is_ended).await?;

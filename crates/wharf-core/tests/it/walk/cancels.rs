@@ -1,7 +1,8 @@
 //! Checks from the log alone that every cancel of a walk ended the prompts that its sender meant.
 
 use wharf_core::{
-    CancelScope, ClientIdentity, Event, Input, Millis, PromptEnd, PromptId, Reply, Sender, Seq, State, Step,
+    CancelScope, ClientIdentity, Event, Input, Millis, PromptEnd, PromptEvent, PromptId, Reply, Sender, Seq, State,
+    Step,
 };
 
 /// A cancel that is being handled, and the state before it.
@@ -50,9 +51,9 @@ impl Cancel {
         }
         let (mut ended, mut hit) = (Vec::new(), Vec::new());
         for event in &step.events {
-            if let Event::PromptEnded { prompt, end: PromptEnd::Cancelled } = event {
+            if let Event::Prompt(PromptEvent::Ended { prompt, end: PromptEnd::Cancelled }) = event {
                 ended.push(prompt.clone());
-            } else if let Event::CancelRequested { prompt, by, .. } = event {
+            } else if let Event::Prompt(PromptEvent::CancelRequested { prompt, by, .. }) = event {
                 assert_eq!(by.as_ref().map(Sender::identity).as_ref(), Some(&self.by));
                 hit.push(prompt.clone());
             }
@@ -78,15 +79,18 @@ impl Cancel {
 fn own_end(log: &[(Seq, Millis, Event)], since: Seq, is_own: impl Fn(&Sender) -> bool) -> Option<Seq> {
     let is_sent_by_it = |prompt: &PromptId| {
         let mut events = log.iter().map(|(_, _, event)| event);
-        events.any(|event| matches!(event, Event::PromptAccepted { prompt: accepted, sender, .. } if accepted == prompt && is_own(sender)))
+        events.any(|event| matches!(event, Event::Prompt(PromptEvent::Accepted { prompt: accepted, sender, .. }) if accepted == prompt && is_own(sender)))
     };
     let ran = |prompt: &PromptId, end: Seq| {
-        let is_about = |event: &Event| matches!(event, Event::TurnStarted { prompt: named, .. } | Event::PromptRequeued { prompt: named } if named == prompt);
+        let is_about = |event: &Event| matches!(event, Event::Prompt(PromptEvent::TurnStarted { prompt: named, .. } | PromptEvent::Requeued { prompt: named }) if named == prompt);
         let before = log.iter().rev().skip_while(|(seq, ..)| *seq >= end).map(|(_, _, event)| event);
-        before.into_iter().find(|event| is_about(event)).is_some_and(|event| matches!(event, Event::TurnStarted { .. }))
+        before
+            .into_iter()
+            .find(|event| is_about(event))
+            .is_some_and(|event| matches!(event, Event::Prompt(PromptEvent::TurnStarted { .. })))
     };
     let ended = |(seq, _, event): &(Seq, Millis, Event)| {
-        let Event::PromptEnded { prompt, .. } = event else { return None };
+        let Event::Prompt(PromptEvent::Ended { prompt, .. }) = event else { return None };
         (is_sent_by_it(prompt) && ran(prompt, *seq)).then_some(*seq)
     };
     log.iter().rev().take_while(|(seq, ..)| *seq > since).find_map(ended)

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use wharf_core::{
-    AskId, Effect, EndReason, Event, Input, PromptEnd, PromptId, Raw, Reply, Seq, Session, Settings, StartKind,
-    StartNo, State, Status, Step, ToolCall, ToolCallState,
+    AgentEvent, AskEvent, AskId, Effect, EndReason, Event, Input, PromptEnd, PromptEvent, PromptId, Raw, Reply, Seq,
+    Session, SessionEvent, Settings, StartKind, StartNo, State, Status, Step, StorageEvent, ToolCall, ToolCallState,
 };
 
 pub(super) const KINDS: [&str; 20] = [
@@ -117,7 +117,8 @@ impl Ledger {
         for effect in &step.effects {
             self.check_effect(effect, step);
         }
-        let starts = step.events.iter().filter(|event| matches!(event, Event::AgentStarting { .. })).count();
+        let starts =
+            step.events.iter().filter(|event| matches!(event, Event::Agent(AgentEvent::Starting { .. }))).count();
         let started = step.effects.iter().filter(|effect| matches!(effect, Effect::StartAgent { .. })).count();
         assert_eq!(starts, started, "each start is a fact and an effect");
         let cancels = step.effects.iter().filter(|effect| matches!(effect, Effect::SendCancel)).count();
@@ -136,12 +137,12 @@ impl Ledger {
 
     fn check_event(&mut self, event: &Event, seq: Seq) {
         let kind = match event {
-            Event::Created(_) => {
+            Event::Session(SessionEvent::Created(_)) => {
                 assert_eq!(seq, Seq(1));
                 self.status = Some(Status::Starting);
                 0
             }
-            Event::AgentStarting { start, how } => {
+            Event::Agent(AgentEvent::Starting { start, how }) => {
                 assert_eq!(start.0, self.last_start.0 + 1);
                 assert!(!self.killed_by_user, "a start undoes a user's kill");
                 let free = self.retrying || self.status.is_some_and(|status| !status.is_alive());
@@ -152,14 +153,14 @@ impl Ledger {
                 (self.last_start, self.status) = (*start, Some(Status::Starting));
                 1
             }
-            Event::AgentStarted { start, .. } => {
+            Event::Agent(AgentEvent::Started { start, .. }) => {
                 assert_eq!((self.status, self.last_start), (Some(Status::Starting), *start));
                 assert!(!self.retrying, "a start that failed has succeeded");
                 self.failed_starts = 0;
                 self.status = Some(Status::Running);
                 2
             }
-            Event::Ended(ending) => {
+            Event::Session(SessionEvent::Ended(ending)) => {
                 assert_eq!(self.running(), 0, "a turn outlives its agent");
                 assert!(self.asks.values().all(|resolved| *resolved), "an ask outlives its agent");
                 if matches!(ending.reason, EndReason::AgentExited | EndReason::StartFailed) {
@@ -177,37 +178,37 @@ impl Ledger {
                 self.status = Some(ending.status);
                 3
             }
-            Event::PromptAccepted { prompt, frame, key, .. } => {
+            Event::Prompt(PromptEvent::Accepted { prompt, frame, key, .. }) => {
                 let (frame, keyed) = (frame.clone(), key.is_some());
                 let new = Prompt { life: Life::Waiting, frame, content: seq, keyed, cancels: 0, requeues: 0 };
                 assert!(self.prompts.insert(prompt.clone(), new).is_none(), "{prompt} accepted twice");
                 4
             }
-            Event::PromptUpdated { prompt, frame, .. } => {
+            Event::Prompt(PromptEvent::Updated { prompt, frame, .. }) => {
                 self.turn_to(prompt, &[Life::Waiting], Life::Waiting);
                 let known = self.prompts.get_mut(prompt).unwrap();
                 (known.frame, known.content) = (frame.clone(), seq);
                 5
             }
-            Event::PromptMoved { prompt, .. } => {
+            Event::Prompt(PromptEvent::Moved { prompt, .. }) => {
                 self.turn_to(prompt, &[Life::Waiting], Life::Waiting);
                 6
             }
-            Event::TurnStarted { prompt, content } => {
+            Event::Prompt(PromptEvent::TurnStarted { prompt, content }) => {
                 assert!(self.running() == 0 || self.may_overlap, "two turns at once");
                 assert!(!self.paused || self.may_overlap, "a turn begins while the agent is held");
                 self.turn_to(prompt, &[Life::Waiting], Life::Running);
                 assert_eq!(self.prompts[prompt].content, *content);
                 7
             }
-            Event::CancelRequested { prompt, .. } => {
+            Event::Prompt(PromptEvent::CancelRequested { prompt, .. }) => {
                 self.turn_to(prompt, &[Life::Running], Life::Running);
                 let known = self.prompts.get_mut(prompt).unwrap();
                 known.cancels += 1;
                 assert_eq!(known.cancels, 1, "the agent is told once");
                 8
             }
-            Event::PromptEnded { prompt, end } => {
+            Event::Prompt(PromptEvent::Ended { prompt, end }) => {
                 if matches!(end, PromptEnd::Answered { .. }) {
                     self.deaths = 0;
                 }
@@ -215,7 +216,7 @@ impl Ledger {
                 self.turn_to(prompt, &[Life::Waiting, Life::Running], Life::Ended);
                 9
             }
-            Event::PromptRequeued { prompt } => {
+            Event::Prompt(PromptEvent::Requeued { prompt }) => {
                 self.check_tools(prompt, false);
                 self.turn_to(prompt, &[Life::Running], Life::Waiting);
                 let known = self.prompts.get_mut(prompt).unwrap();
@@ -223,33 +224,33 @@ impl Ledger {
                 assert_eq!(known.requeues, 1, "{prompt} is put back without end");
                 10
             }
-            Event::AgentUpdated { tool, .. } => {
+            Event::Agent(AgentEvent::Updated { tool, .. }) => {
                 self.note_tool(tool.as_ref());
                 11
             }
-            Event::AskOpened(ask) => {
+            Event::Ask(AskEvent::Opened(ask)) => {
                 assert_eq!(ask.id, AskId::from(seq));
                 assert_eq!(self.status, Some(Status::Running));
                 assert!(self.asks.insert(ask.id, false).is_none());
                 12
             }
-            Event::AskResolved { ask, .. } => {
+            Event::Ask(AskEvent::Resolved { ask, .. }) => {
                 assert_eq!(self.asks.insert(*ask, true), Some(false), "ask {ask} resolved twice or never opened");
                 13
             }
-            Event::AgentFaulted { .. } => 14,
-            Event::Snapshot(_) => 15,
-            Event::Paused { .. } => {
+            Event::Agent(AgentEvent::Faulted { .. }) => 14,
+            Event::Storage(StorageEvent::Snapshot(_)) => 15,
+            Event::Storage(StorageEvent::Paused { .. }) => {
                 assert!(self.status.is_some_and(Status::is_alive) && !self.paused, "nobody is to be held");
                 self.paused = true;
                 16
             }
-            Event::Continued => {
+            Event::Storage(StorageEvent::Continued) => {
                 assert!(self.paused, "nobody is held");
                 self.paused = false;
                 17
             }
-            Event::StartFailed { start, .. } => {
+            Event::Agent(AgentEvent::StartFailed { start, .. }) => {
                 assert_eq!((self.status, self.last_start), (Some(Status::Starting), *start));
                 self.failed_starts += 1;
                 // There is one more start if an agent that has forgotten its session is started with a new one.
@@ -258,7 +259,7 @@ impl Ledger {
                 self.process = None;
                 18
             }
-            Event::SettingsChanged { .. } => 19,
+            Event::Agent(AgentEvent::SettingsChanged { .. }) => 19,
             Event::Unknown { .. } => panic!("the session made up an event"),
         };
         self.tally[kind] += 1;
@@ -307,7 +308,9 @@ impl Ledger {
             }
             Effect::SendCancel => {
                 self.assert_agent_listens();
-                assert!(step.events.iter().any(|event| matches!(event, Event::CancelRequested { .. })));
+                assert!(
+                    step.events.iter().any(|event| matches!(event, Event::Prompt(PromptEvent::CancelRequested { .. })))
+                );
             }
             Effect::AnswerAsk { agent_request, .. } => {
                 self.assert_agent_listens();

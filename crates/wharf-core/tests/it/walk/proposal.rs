@@ -1,6 +1,6 @@
 //! A proposal is the first event of the step that follows: a host that wrote it first has written nothing else.
 
-use wharf_core::{Event, Input, Session, Step};
+use wharf_core::{AgentEvent, Event, Input, Session, Step};
 
 pub(super) struct Proposal {
     proposed: Option<Event>,
@@ -42,7 +42,7 @@ impl Proposal {
             (Some(proposed), _) => assert_eq!(Some(&proposed), step.events.first(), "{step:?}"),
             (None, Kind::Deferrable) => assert!(step.events.is_empty(), "recorded without a proposal: {step:?}"),
             (None, Kind::Attach) => {
-                let starts = step.events.iter().any(|event| matches!(event, Event::AgentStarting { .. }));
+                let starts = step.events.iter().any(|event| matches!(event, Event::Agent(AgentEvent::Starting { .. })));
                 assert!(!starts, "started without a proposal: {step:?}");
             }
             (None, Kind::Other) => {}

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use wharf_core::{AskId, Event, Input, Millis, Reply, Role, Seq, State, Step};
+use wharf_core::{AskEvent, AskId, Event, Input, Millis, Reply, Role, Seq, State, Step};
 
 use super::dice::Dice;
 
@@ -79,9 +79,9 @@ impl Reader {
             folded.apply(seq, at, event);
         }
         self.cursor = seq;
-        if let Event::AskOpened(ask) = event {
+        if let Event::Ask(AskEvent::Opened(ask)) = event {
             assert!(self.open_asks.insert(ask.id), "a reader is asked twice");
-        } else if let Event::AskResolved { ask, .. } = event {
+        } else if let Event::Ask(AskEvent::Resolved { ask, .. }) = event {
             assert!(self.open_asks.remove(ask), "a reader is told of an end without a beginning");
         }
     }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use bytes::Bytes;
-use wharf_core::{EndReason, Event, Millis, Seq, Session, encode};
+use wharf_core::{AgentEvent, EndReason, Event, Millis, Seq, Session, SessionEvent, StorageEvent, encode};
 use wharf_store::AppendError;
 
 use super::listing::Listing;
@@ -111,17 +111,17 @@ impl LogWriter {
         for (at, event) in self.pending.drain(..) {
             seq = seq.next();
             sync |= event.wants_sync();
-            if let Event::AgentUpdated { title, .. } = &event {
+            if let Event::Agent(AgentEvent::Updated { title, .. }) = &event {
                 news |= title.is_some();
                 shared.note_output(at);
             } else {
                 news = true;
                 self.measure.note(&event, at, host);
             }
-            if let Event::Ended(ending) = &event {
+            if let Event::Session(SessionEvent::Ended(ending)) = &event {
                 ended_by_user |= matches!(ending.reason, EndReason::User | EndReason::Closed);
             }
-            if let Event::Snapshot(_) = &event {
+            if let Event::Storage(StorageEvent::Snapshot(_)) = &event {
                 self.listing.note_snapshot(seq);
             }
             entries.push(Entry { seq, epoch, at, event });

@@ -6,7 +6,9 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use serde::Deserialize;
-use wharf_host::core::{Ask, AskId, AskOutcome, Event, Member, PromptEnd, PromptId, Raw, Role, Sender, Turn};
+use wharf_host::core::{
+    Ask, AskEvent, AskId, AskOutcome, Event, Member, PromptEnd, PromptEvent, PromptId, Raw, Role, Sender, Turn,
+};
 use wharf_host::{Entry, frame};
 use wharf_json::Json;
 
@@ -49,35 +51,31 @@ impl Frames {
 impl ViewExtension for Frames {
     fn show_event(&mut self, entry: &Entry, before: Before) -> Vec<Bytes> {
         let notes = match &entry.event {
-            Event::PromptAccepted { prompt, sender, frame, first, .. } => {
+            Event::Prompt(PromptEvent::Accepted { prompt, sender, frame, first, .. }) => {
                 self.accepted(prompt, sender, frame, *first, before.busy)
             }
-            Event::CancelRequested { prompt, by, reason, .. } => self.cancelled(prompt, by.as_ref(), reason.as_deref()),
-            Event::PromptEnded { prompt, end } => self.ended(prompt, end, before.waited),
-            Event::AskOpened(ask) => self.opened(ask),
-            Event::AskResolved { ask, outcome, by } => self.resolved(*ask, outcome, by.as_ref()),
-            Event::TurnStarted { .. }
-            | Event::AgentUpdated { .. }
-            | Event::Created(_)
-            | Event::AgentStarting { .. }
-            | Event::AgentStarted { .. }
-            | Event::StartFailed { .. }
-            | Event::Ended(_)
-            | Event::PromptUpdated { .. }
-            | Event::PromptMoved { .. }
-            | Event::PromptRequeued { .. }
-            | Event::AgentFaulted { .. }
-            | Event::Paused { .. }
-            | Event::SettingsChanged { .. }
-            | Event::Continued
-            | Event::Snapshot(_)
+            Event::Prompt(PromptEvent::CancelRequested { prompt, by, reason, .. }) => {
+                self.cancelled(prompt, by.as_ref(), reason.as_deref())
+            }
+            Event::Prompt(PromptEvent::Ended { prompt, end }) => self.ended(prompt, end, before.waited),
+            Event::Ask(AskEvent::Opened(ask)) => self.opened(ask),
+            Event::Ask(AskEvent::Resolved { ask, outcome, by }) => self.resolved(*ask, outcome, by.as_ref()),
+            Event::Prompt(
+                PromptEvent::TurnStarted { .. }
+                | PromptEvent::Updated { .. }
+                | PromptEvent::Moved { .. }
+                | PromptEvent::Requeued { .. },
+            )
+            | Event::Agent(_)
+            | Event::Session(_)
+            | Event::Storage(_)
             | Event::Unknown { .. } => Vec::new(),
         };
         finish(notes, entry, before.live)
     }
 
     fn start_turn(&mut self, entry: &Entry, frame: &Raw, sender: &Sender, live: bool) -> Vec<Bytes> {
-        let Event::TurnStarted { prompt, .. } = &entry.event else { return Vec::new() };
+        let Event::Prompt(PromptEvent::TurnStarted { prompt, .. }) = &entry.event else { return Vec::new() };
         self.drivers.insert(prompt.clone(), sender.shown_id().into());
         self.newest = Some(prompt.clone());
         let replaced = self.steers.remove(prompt).flatten();

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use serde_json::{Value, json};
-use wharf_host::core::{Ask, Event, Seq};
+use wharf_host::core::{Ask, Event, PromptEvent, Seq};
 use wharf_host::{Cursor, Entry};
 use wharf_json::Json;
 
@@ -72,7 +72,7 @@ pub(super) async fn find_before_last(mut cursor: Cursor, head: Seq, turns: usize
     while cursor.position() < head {
         let Ok(batch) = cursor.next().await else { break };
         for entry in batch.entries().iter().filter(|entry| entry.seq <= head) {
-            if let Event::TurnStarted { .. } = &entry.event {
+            if let Event::Prompt(PromptEvent::TurnStarted { .. }) = &entry.event {
                 begins.push_back(entry.seq);
                 if begins.len() > turns {
                     begins.pop_front();

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use tokio::time::Interval;
 use wharf_api::{OutputLine, StreamEvent};
-use wharf_host::core::{Event, EventId, Seq};
+use wharf_host::core::{AgentEvent, Event, EventId, Seq, SessionEvent};
 use wharf_host::{ByteBudget, Entry, SessionHandle};
 
 use super::ready_events::ReadyEvents;
@@ -94,9 +94,9 @@ impl SessionStream {
     }
 
     fn note_end(&mut self, entry: &Entry) {
-        if let Event::Ended(_) = entry.event {
+        if let Event::Session(SessionEvent::Ended(_)) = entry.event {
             self.ended = true;
-        } else if let Event::AgentStarting { .. } = entry.event {
+        } else if let Event::Agent(AgentEvent::Starting { .. }) = entry.event {
             self.ended = false;
         }
     }

@@ -1,7 +1,10 @@
 //! Conversions from log events to stream events other than lines.
 
 use wharf_api::{AskChange, AskType, OpenAsk, PauseChange, StatusChange, StreamEvent, TurnChange, TurnStep};
-use wharf_host::core::{Ask, AskId, AskKind, AskOutcome, Event, PromptId, Seq, Status};
+use wharf_host::core::{
+    AgentEvent, Ask, AskEvent, AskId, AskKind, AskOutcome, Event, PromptEvent, PromptId, Seq, SessionEvent, Status,
+    StorageEvent,
+};
 use wharf_host::{Entry, SessionHandle};
 
 use crate::acp::stop_reason;
@@ -10,33 +13,41 @@ use crate::use_cases::{to_ask_type, to_end_cause, to_open_ask, to_session_status
 /// Returns the stream event for a log event, or `None` if there is none.
 pub(super) async fn to_stream_event(handle: &SessionHandle, entry: &Entry) -> Option<StreamEvent> {
     Some(match &entry.event {
-        Event::AgentStarting { .. } => status_change(Status::Starting),
-        Event::AgentStarted { .. } => status_change(Status::Running),
-        Event::Ended(ending) => StreamEvent::Status(StatusChange {
+        Event::Agent(AgentEvent::Starting { .. }) => status_change(Status::Starting),
+        Event::Agent(AgentEvent::Started { .. }) => status_change(Status::Running),
+        Event::Session(SessionEvent::Ended(ending)) => StreamEvent::Status(StatusChange {
             status: to_session_status(ending.status),
             end_reason: Some(to_end_cause(ending.reason)),
             exit_code: ending.exit_code,
         }),
-        Event::TurnStarted { prompt, .. } => turn_change(TurnStep::Started, prompt, None),
-        Event::PromptEnded { prompt, end } => turn_change(TurnStep::Ended, prompt, Some(stop_reason(end))),
-        Event::AskOpened(ask) => StreamEvent::Ask(opened_ask(ask)),
-        Event::AskResolved { ask, outcome, .. } => {
+        Event::Prompt(PromptEvent::TurnStarted { prompt, .. }) => turn_change(TurnStep::Started, prompt, None),
+        Event::Prompt(PromptEvent::Ended { prompt, end }) => {
+            turn_change(TurnStep::Ended, prompt, Some(stop_reason(end)))
+        }
+        Event::Ask(AskEvent::Opened(ask)) => StreamEvent::Ask(opened_ask(ask)),
+        Event::Ask(AskEvent::Resolved { ask, outcome, .. }) => {
             let kind = read_ask_type(handle, *ask).await;
             StreamEvent::Ask(resolved_ask(*ask, kind, outcome))
         }
-        Event::Paused { why } => StreamEvent::Pause(PauseChange { paused: true, why: Some(to_storage_pause(*why)) }),
-        Event::Continued => StreamEvent::Pause(PauseChange { paused: false, why: None }),
-        Event::Created(_)
-        | Event::StartFailed { .. }
-        | Event::SettingsChanged { .. }
-        | Event::PromptAccepted { .. }
-        | Event::PromptUpdated { .. }
-        | Event::PromptMoved { .. }
-        | Event::PromptRequeued { .. }
-        | Event::CancelRequested { .. }
-        | Event::AgentUpdated { .. }
-        | Event::AgentFaulted { .. }
-        | Event::Snapshot(_)
+        Event::Storage(StorageEvent::Paused { why }) => {
+            StreamEvent::Pause(PauseChange { paused: true, why: Some(to_storage_pause(*why)) })
+        }
+        Event::Storage(StorageEvent::Continued) => StreamEvent::Pause(PauseChange { paused: false, why: None }),
+        Event::Session(SessionEvent::Created(_))
+        | Event::Agent(
+            AgentEvent::StartFailed { .. }
+            | AgentEvent::SettingsChanged { .. }
+            | AgentEvent::Updated { .. }
+            | AgentEvent::Faulted { .. },
+        )
+        | Event::Prompt(
+            PromptEvent::Accepted { .. }
+            | PromptEvent::Updated { .. }
+            | PromptEvent::Moved { .. }
+            | PromptEvent::Requeued { .. }
+            | PromptEvent::CancelRequested { .. },
+        )
+        | Event::Storage(StorageEvent::Snapshot(_))
         | Event::Unknown { .. } => return None,
     })
 }
@@ -70,7 +81,7 @@ fn resolved_ask(ask: AskId, kind: Option<AskType>, outcome: &AskOutcome) -> AskC
 /// Reads the kind of an ask from the event that opened it, whose number is the ask's id.
 async fn read_ask_type(handle: &SessionHandle, ask: AskId) -> Option<AskType> {
     let batch = handle.cursor(Seq(ask.0.checked_sub(1)?)).next().await.ok()?;
-    let Event::AskOpened(opened) = &batch.entries().first()?.event else { return None };
+    let Event::Ask(AskEvent::Opened(opened)) = &batch.entries().first()?.event else { return None };
     (opened.id == ask).then(|| to_ask_type(opened.kind))
 }
 

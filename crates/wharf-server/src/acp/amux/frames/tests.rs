@@ -39,15 +39,15 @@ fn entry(event: Event) -> Entry {
 
 fn accepted(prompt: &str, first: bool) -> Entry {
     let (prompt, sender, frame) = (PromptId::new(prompt), ann(), prompt_frame());
-    entry(Event::PromptAccepted { prompt, sender, frame, key: None, first })
+    entry(Event::Prompt(PromptEvent::Accepted { prompt, sender, frame, key: None, first }))
 }
 
 fn started(prompt: &str) -> Entry {
-    entry(Event::TurnStarted { prompt: PromptId::new(prompt), content: Seq(1) })
+    entry(Event::Prompt(PromptEvent::TurnStarted { prompt: PromptId::new(prompt), content: Seq(1) }))
 }
 
 fn ended(prompt: &str, end: PromptEnd) -> Entry {
-    entry(Event::PromptEnded { prompt: PromptId::new(prompt), end })
+    entry(Event::Prompt(PromptEvent::Ended { prompt: PromptId::new(prompt), end }))
 }
 
 fn answered() -> PromptEnd {
@@ -121,8 +121,12 @@ fn a_steer_names_the_turn_that_it_replaces() {
     let control = told(&frames.show_event(&accepted("s", true), RUNNING));
     let expected = json!({ "kind": "steer", "mode": "hard", "peerId": "ann", "amuxTurnId": "at-p", "text": "hi" });
     assert_eq!(control, [note("control_submitted", expected)]);
-    let cancel =
-        entry(Event::CancelRequested { prompt: PromptId::new("p"), by: Some(ann()), limit: None, reason: None });
+    let cancel = entry(Event::Prompt(PromptEvent::CancelRequested {
+        prompt: PromptId::new("p"),
+        by: Some(ann()),
+        limit: None,
+        reason: None,
+    }));
     let expected =
         json!({ "amuxTurnId": "at-p", "cancelledBy": "ann", "originalDriver": "cli_2", "reason": "hard_steer" });
     assert_eq!(told(&frames.show_event(&cancel, RUNNING)), [note("turn_cancelled", expected)]);
@@ -147,12 +151,12 @@ fn a_request_is_told_of_with_who_settled_it() {
     let opened = json!({ "requestId": 12, "requestMethod": "session/request_permission",
         "requestParams": { "toolCall": { "n": 1.0 } }, "amuxTurnId": "at-p" });
     assert_eq!(
-        told(&frames.show_event(&entry(Event::AskOpened(ask)), RUNNING)),
+        told(&frames.show_event(&entry(Event::Ask(AskEvent::Opened(ask))), RUNNING)),
         [note("agent_request_opened", opened)]
     );
 
     let mut resolved = |outcome, by| {
-        let event = entry(Event::AskResolved { ask: AskId(12), outcome, by });
+        let event = entry(Event::Ask(AskEvent::Resolved { ask: AskId(12), outcome, by }));
         told(&frames.show_event(&event, RUNNING)).pop().unwrap().1
     };
     let answer = |text| raw(text);

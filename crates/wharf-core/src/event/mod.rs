@@ -1,0 +1,77 @@
+//! The events of a session's log: facts, in the past tense, in groups by their subject.
+
+mod agent;
+mod ask;
+mod prompt;
+mod session;
+mod storage;
+
+use std::sync::Arc;
+
+pub use agent::{
+    AgentEvent, AgentSetting, AgentTraits, Fault, SettingSpelling, StartKind, ToolCall, ToolCallState, UpdateKind,
+};
+pub use ask::{Ask, AskEvent, AskKind, AskOutcome};
+pub use prompt::{PromptEnd, PromptEvent, TurnLimit};
+pub use session::{EndReason, Ending, Origin, SessionEvent, SpawnKey, Status};
+pub use storage::{PauseReason, StorageEvent};
+
+use crate::{Raw, Sender};
+
+/// A fact of a session. The log consists of these (rule 1.1).
+///
+/// The groups are not in the log: an encoded event has a `kind`, such as `prompt_accepted`, beside its members.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Event {
+    Session(SessionEvent),
+    Agent(AgentEvent),
+    Prompt(PromptEvent),
+    Ask(AskEvent),
+    Storage(StorageEvent),
+    /// An event of a kind that this version does not know. It is kept, not shown, and changes nothing.
+    Unknown {
+        kind: Arc<str>,
+        body: Raw,
+    },
+}
+
+/// Lets a group's event stand for the whole event.
+macro_rules! from_group {
+    ($($group:ident: $event:ident),*) => {
+        $(impl From<$event> for Event {
+            fn from(event: $event) -> Self {
+                Self::$group(event)
+            }
+        })*
+    };
+}
+
+from_group!(Session: SessionEvent, Agent: AgentEvent, Prompt: PromptEvent, Ask: AskEvent, Storage: StorageEvent);
+
+impl Event {
+    /// Returns a prompt's frame and its sender, if the event holds them: its acceptance or an edit.
+    pub fn prompt_content(&self) -> Option<(&Raw, &Sender)> {
+        match self {
+            Self::Prompt(PromptEvent::Accepted { frame, sender, .. }) => Some((frame, sender)),
+            Self::Prompt(PromptEvent::Updated { frame, by, sender, .. }) => {
+                Some((frame, sender.as_ref().unwrap_or(by)))
+            }
+            Self::Prompt(_)
+            | Self::Session(_)
+            | Self::Agent(_)
+            | Self::Ask(_)
+            | Self::Storage(_)
+            | Self::Unknown { .. } => None,
+        }
+    }
+
+    /// Returns true if the acknowledgement of this event, and its effects, wait for the disk (rule 1.4).
+    pub const fn wants_sync(&self) -> bool {
+        match self {
+            Self::Session(_) => true,
+            Self::Prompt(event) => !matches!(event, PromptEvent::TurnStarted { .. } | PromptEvent::Requeued { .. }),
+            Self::Ask(event) => matches!(event, AskEvent::Resolved { .. }),
+            Self::Agent(_) | Self::Storage(_) | Self::Unknown { .. } => false,
+        }
+    }
+}

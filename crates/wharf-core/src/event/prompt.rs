@@ -1,0 +1,90 @@
+//! Events of prompts: the queue, the turns and their ends.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use crate::{PromptId, Raw, Sender, Seq};
+
+/// A fact about a prompt.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PromptEvent {
+    /// A prompt was accepted. From here on it has exactly one [`PromptEvent::Ended`].
+    Accepted {
+        prompt: PromptId,
+        sender: Sender,
+        /// The whole `session/prompt` request of the client.
+        frame: Raw,
+        /// The idempotency key.
+        key: Option<Arc<str>>,
+        /// True for an interrupt, which goes before the queued prompts.
+        first: bool,
+    },
+    /// The frame of a queued prompt was replaced.
+    Updated {
+        prompt: PromptId,
+        /// The client that edited the prompt.
+        by: Sender,
+        frame: Raw,
+        /// The sender of the prompt, which stays its sender. `None` in older logs.
+        sender: Option<Sender>,
+    },
+    /// A queued prompt was moved to `position` (0 = next).
+    Moved { prompt: PromptId, by: Sender, position: usize },
+    /// The prompt left the queue and is sent to the agent: a turn begins.
+    TurnStarted {
+        prompt: PromptId,
+        /// The event that holds the current frame: the prompt's acceptance or its last update.
+        content: Seq,
+    },
+    /// A client or a limit requested the end of the running turn.
+    CancelRequested {
+        prompt: PromptId,
+        by: Option<Sender>,
+        limit: Option<TurnLimit>,
+        /// The reason that an amux client gave.
+        reason: Option<Arc<str>>,
+    },
+    /// The single end of a prompt, whether its turn had begun or not.
+    Ended { prompt: PromptId, end: PromptEnd },
+    /// The host or the agent died during the turn: the prompt is queued again before all others. At most once per
+    /// prompt.
+    Requeued { prompt: PromptId },
+}
+
+/// The end of a prompt.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "how", rename_all = "snake_case", try_from = "crate::codec::StoredEnd")]
+pub enum PromptEnd {
+    /// The agent answered; the frame is its unchanged response.
+    Answered {
+        stop_reason: Arc<str>,
+        frame: Raw,
+    },
+    /// The agent answered with a JSON-RPC error.
+    Failed {
+        frame: Raw,
+    },
+    /// The prompt was cancelled before its turn began, or the agent did not settle in time after a cancel.
+    Cancelled,
+    /// The prompt was removed from the queue by its id.
+    Removed {
+        by: Option<Sender>,
+    },
+    AgentExited,
+    StartFailed,
+    /// The session was killed or closed.
+    SessionEnded,
+    HostShutdown,
+    HostRestarted,
+}
+
+/// A limit that a turn reached (rule 2.8).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TurnLimit {
+    /// The turn took longer than `turn.deadline`.
+    Deadline,
+    /// The agent sent nothing for `turn.no_progress`.
+    NoProgress,
+}

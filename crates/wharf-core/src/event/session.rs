@@ -1,0 +1,99 @@
+//! Events of the session as a whole: its creation and its end.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use crate::{Sender, SessionId};
+
+/// A fact about the session as a whole.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SessionEvent {
+    /// The session was created. Always the first event.
+    Created(Origin),
+    /// The session ended, for now or for good.
+    Ended(Ending),
+}
+
+/// The parameters of the session's creation.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Origin {
+    pub session: SessionId,
+    pub adapter: Arc<str>,
+    pub workspace: Arc<str>,
+    pub cwd: Arc<str>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub label: Option<Arc<str>>,
+    /// The name by which amux clients find it (rule 9.1).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<Arc<str>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by: Option<Sender>,
+    /// The idempotency key: a repeated request with this key and the same token means this session.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key: Option<SpawnKey>,
+    /// The sessions whose agents led to this one, with the session that a user started first; empty for a user's own
+    /// session.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub lineage: Vec<SessionId>,
+}
+
+/// Identifies a repeated request for a session.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SpawnKey {
+    pub key: Arc<str>,
+    /// A digest of the request: the same key with another request is a mistake.
+    pub digest: Arc<str>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Status {
+    Starting,
+    Running,
+    Exited,
+    Killed,
+    Error,
+}
+
+impl Status {
+    pub const fn is_alive(self) -> bool {
+        matches!(self, Self::Starting | Self::Running)
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Ending {
+    /// `exited`, `killed` or `error`.
+    pub status: Status,
+    pub reason: EndReason,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub exit_code: Option<i32>,
+    /// The failure for a person: the error with the tail of the agent's stderr.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message: Option<Arc<str>>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum EndReason {
+    /// The agent exited by itself.
+    AgentExited,
+    /// The agent could not be started.
+    StartFailed,
+    /// The agent did not settle a cancelled turn in time and was killed.
+    Unresponsive,
+    /// A user killed the session: only an explicit resume brings it back.
+    User,
+    /// The last client closed the session.
+    Closed,
+    /// No client was attached for `session.idle_ttl`, or the session was idle for as long as the agent's manifest says.
+    Idle,
+    /// The idle session was put to sleep because too much memory was in use.
+    Memory,
+    /// The session's log has reached `limits.log`.
+    LogFull,
+    HostShutdown,
+    /// The log of a host that is gone shows the session alive.
+    HostRestarted,
+}
