@@ -16,6 +16,7 @@ mod identity;
 mod input;
 mod raw;
 mod session;
+mod settings;
 
 pub use codec::{CodecError, FORMAT_VERSION, decode, encode};
 pub use effect::{AskReply, Effect, Joined, PromptReceipt, Refusal, Reply, Step};
@@ -28,7 +29,9 @@ pub use failure_text::FailureText;
 pub use id::{AskId, ClientId, Epoch, EventId, Millis, NotAnEventId, PromptId, Seq, SessionId, StartNo, parse_digits};
 pub use identity::{ChosenId, ClientIdentity, InvalidChosenId, MAX_CHOSEN_ID_BYTES, Member, Peer, Sender};
 pub use input::{
-    Attachment, CancelScope, Input, NewSession, OnRestart, Overlap, Role, Settings, StartFault, Submission, WakeCause,
+    AgentInput, Attachment, CancelScope, ClientInput, Input, LifecycleInput, Overlap, Role, StartFault, StorageInput,
+    Submission, WakeCause,
 };
 pub use raw::Raw;
 pub use session::{Latest, Paused, QueuedPrompt, Session, State, Turn, TurnState};
+pub use settings::{NewSession, OnRestart, Settings};

@@ -4,6 +4,7 @@
 //! deadlines are not facts and are kept apart, in `Live`.
 
 mod asks;
+mod decide;
 mod fold;
 mod join;
 mod keys;
@@ -20,8 +21,8 @@ use live::Live;
 pub use state::{Latest, Paused, QueuedPrompt, State, Turn, TurnState};
 
 use crate::{
-    AgentEvent, Effect, Event, Input, Member, Millis, NewSession, PromptEvent, Reply, Sender, Seq, SessionEvent,
-    Settings, StartKind, Step, StorageEvent,
+    Effect, Event, Input, Member, Millis, NewSession, PromptEvent, Reply, Sender, Seq, SessionEvent, Settings,
+    StartKind, Step, StorageEvent,
 };
 
 /// One conversation, as a value. It decides; the host that owns it does the rest.
@@ -29,15 +30,15 @@ use crate::{
 /// # Contract
 ///
 /// - **Order of calls.** A session begins with [`Session::create`], or with [`Session::restore`] and then, in a new host,
-///   [`Input::HostRestarted`] as the first input. From then on, [`Session::handle`] is called with one input after another.
+///   [`LifecycleInput::HostRestarted`](crate::LifecycleInput::HostRestarted) as the first input. From then on, [`Session::handle`] is called with one input after another.
 ///   The host appends the events of each [`Step`] in the order of the steps, then publishes them, then runs the effects
 ///   and sends the reply. The effects and the reply of a step with an event for which [`Event::wants_sync`] is true wait
 ///   until the log is synced.
 /// - **Append.** One owner per session calls `handle` and appends to the log, and it appends nothing but events of this
 ///   session: [`Session::head`] counts them, so that event N of the log is the Nth that was decided. A step's events are
 ///   applied to the state when `handle` returns. If they cannot be appended, the session is ahead of its log and may not
-///   be shown. [`Session::propose`] avoids this for requests that can be refused: the host appends the proposed event
-///   first, and `handle` with the same input and the same time then returns a step that begins with it.
+///   be shown. [`Session::propose`] avoids this for requests that can be refused: the host appends the proposed events
+///   first, and `handle` with the same input and the same time then returns a step that begins with them.
 /// - **Time.** Every call gets the time of the host. It is stored with the events. The session compares times but reads
 ///   no clock: time may stand still between two calls and, between two hosts, go back. Within one host it must not go
 ///   back while [`Session::deadline`] is set.
@@ -144,52 +145,6 @@ impl Session {
         let idle = self.idle_deadline();
         let turns = self.turn_limits().map(|(end, ..)| end);
         idle.into_iter().chain(self.live.deadlines()).chain(turns).min()
-    }
-
-    fn decide(&mut self, input: Input, draft: &mut Draft) -> Reply {
-        match input {
-            Input::AgentUpdated { update, frame, title, tool } => {
-                // This is by far the most frequent input, with one event: reserving four would take a kilobyte.
-                draft.events.reserve_exact(1);
-                self.record(AgentEvent::Updated { update, frame, title, tool }, draft);
-            }
-            Input::SettingsChanged { settings } => self.record(AgentEvent::SettingsChanged { settings }, draft),
-            Input::AgentStarted { start, agent_session, traits, answer } => {
-                self.agent_started(AgentEvent::Started { start, agent_session, traits, answer }, start, draft);
-            }
-            Input::StartFailed { start, cause, is_awaited, exit_code, message } => {
-                self.start_failed(start, (cause, is_awaited), exit_code, message, draft);
-            }
-            Input::AgentExited { start, exit_code, message } => self.agent_exited(start, exit_code, message, draft),
-            Input::AgentAnswered { prompt, stop_reason, frame } => {
-                self.agent_answered(prompt, stop_reason, frame, draft);
-            }
-            Input::AgentAsked { kind, agent_request, frame, options, tool_call } => {
-                self.agent_asked(asks::Question { kind, agent_request, frame, options, tool_call }, draft);
-            }
-            Input::AgentWithdrew { agent_request } => self.agent_withdrew(&agent_request, draft),
-            Input::AgentFaulted { fault, detail } => self.record(AgentEvent::Faulted { fault, detail }, draft),
-            Input::Attach(attachment) => return self.attach(attachment, draft),
-            Input::Detach { sender } => self.detach(&sender, draft),
-            Input::Prompt(submission) => return self.take_prompt(submission, draft),
-            Input::Cancel { by, scope } => return self.cancel(by, scope, draft),
-            Input::Interrupt { by } => return self.interrupt(by, draft),
-            Input::Answer { ask, by, option, frame } => return self.answer(ask, by, option, frame, draft),
-            Input::Decline { ask, by, frame } => return self.decline(ask, by, frame, draft),
-            Input::CancelPrompt { prompt, by, reason } => return self.cancel_prompt(prompt, by, reason, draft),
-            Input::RemovePrompt { prompt, by } => return self.remove_prompt(prompt, by, draft),
-            Input::UpdatePrompt { prompt, by, frame } => return self.update_prompt(prompt, by, frame, draft),
-            Input::MovePrompt { prompt, by, position } => return self.move_prompt(prompt, by, position, draft),
-            Input::Kill { reason } => self.kill(reason, draft),
-            Input::Sleep { reason, why } => return self.sleep(reason, why, draft),
-            Input::StorageFailed { why } => self.pause(why, draft),
-            Input::StorageBack => self.go_on(draft),
-            Input::Resume => return self.resume(draft),
-            Input::Wake { cause } => return self.wake_if_allowed(cause, draft),
-            Input::HostRestarted => self.host_restarted(draft),
-            Input::TimePassed => self.time_passed(draft),
-        }
-        Reply::Done
     }
 
     /// Records the event and applies it.

@@ -1,4 +1,4 @@
-//! Prompts, the queue, turns and cancels (§7).
+//! Prompts, the queue, turns and cancels (rules 7.1 to 7.5).
 
 use std::sync::Arc;
 
@@ -44,13 +44,24 @@ impl Session {
         self.receipt(prompt, false)
     }
 
-    /// Returns the event that takes the prompt, if it is taken.
-    pub(super) fn propose_prompt(&self, submission: &Submission) -> Option<Event> {
+    /// Returns the events that take the prompt, if it is taken: its acceptance and, if its turn begins at once, that.
+    pub(super) fn propose_prompt(&self, submission: &Submission) -> Vec<Event> {
         if self.reply_without_taking(submission).is_some() {
-            return None;
+            return Vec::new();
         }
+        let starts = self.starts_at_once(self.hands_over(submission)) && self.state.paused.is_none();
+        let content = self.state.head.next();
         let Submission { prompt, sender, frame, key, overlap, .. } = submission.clone();
-        Some(Event::Prompt(PromptEvent::Accepted { prompt, sender, frame, key, first: overlap == Overlap::Interrupt }))
+        let started = starts.then(|| PromptEvent::TurnStarted { prompt: prompt.clone(), content });
+        let first = overlap == Overlap::Interrupt;
+        let accepted = PromptEvent::Accepted { prompt, sender, frame, key, first };
+        std::iter::once(accepted).chain(started).map(Event::from).collect()
+    }
+
+    /// Returns true if the turn of a new prompt begins with its acceptance.
+    fn starts_at_once(&self, hands_over: bool) -> bool {
+        let state = &self.state;
+        hands_over || (state.status == Status::Running && state.turns.is_empty() && state.queue.is_empty())
     }
 
     /// Returns the reply to a prompt that is not taken: a refusal, or the receipt of the prompt that it repeats.
@@ -102,9 +113,8 @@ impl Session {
         if submission.overlap == Overlap::Refuse && busy {
             return Some(Refusal::TurnInProgress);
         }
-        let runs_at_once = hands_over || (state.status == Status::Running && !busy);
         let limit = self.settings.max_queue;
-        (!runs_at_once && state.queue.len() >= limit).then_some(Refusal::QueueFull { limit })
+        (!self.starts_at_once(hands_over) && state.queue.len() >= limit).then_some(Refusal::QueueFull { limit })
     }
 
     /// Sends the next queued prompt to the agent if it is idle.

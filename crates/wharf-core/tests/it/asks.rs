@@ -1,8 +1,8 @@
 //! Asks: one answer each (rule 3.7).
 
 use wharf_core::{
-    AgentEvent, Ask, AskEvent, AskId, AskKind, AskOutcome, AskReply, Effect, Event, Fault, Input, Millis, PromptEvent,
-    Refusal, Role, Settings, TurnState,
+    AgentEvent, AgentInput, Ask, AskEvent, AskId, AskKind, AskOutcome, AskReply, ClientInput, Effect, Event, Fault,
+    Input, Millis, PromptEvent, Refusal, Role, Settings, TurnState,
 };
 
 use crate::stage::*;
@@ -61,7 +61,7 @@ fn an_answer_with_an_option_that_was_not_offered_changes_nothing() {
     let ask = stage.ask("0");
     let offered = vec!["allow".into(), "reject".into()];
     assert_refused(&stage.give(pick(ask, "ann", "sudo")), &Refusal::InvalidOption { offered: offered.clone() });
-    let without = Input::Answer { ask, by: sender("ann"), option: None, frame: raw("{}") };
+    let without = Input::Client(ClientInput::Answer { ask, by: sender("ann"), option: None, frame: raw("{}") });
     assert_refused(&stage.give(without), &Refusal::InvalidOption { offered });
     assert!(stage.session.state().asks.contains_key(&ask));
 }
@@ -188,7 +188,8 @@ fn an_elicitation_needs_no_option() {
     stage.give(asked(AskKind::Elicitation, "5"));
     let ask = AskId(stage.session.head().0);
     let answer = raw(r#"{"id":1,"result":{"action":"accept","content":{"name":"x"}}}"#);
-    let step = stage.give(Input::Answer { ask, by: sender("ann"), option: None, frame: answer.clone() });
+    let step =
+        stage.give(Input::Client(ClientInput::Answer { ask, by: sender("ann"), option: None, frame: answer.clone() }));
     assert_eq!(step.effects, [reply("5", AskReply::Frame(answer))]);
 }
 
@@ -196,12 +197,12 @@ fn an_elicitation_needs_no_option() {
 fn the_agent_can_withdraw_what_it_asked() {
     let mut stage = at_work(&["ann"]);
     let ask = stage.ask("0");
-    let step = stage.give(Input::AgentWithdrew { agent_request: raw("0") });
+    let step = stage.give(Input::Agent(AgentInput::Withdrew { agent_request: raw("0") }));
     assert_eq!(
         outcome(&step),
         (vec![resolved(ask, AskOutcome::Withdrawn, None)], vec![reply("0", AskReply::Withdrawn)])
     );
-    assert_nothing(&stage.give(Input::AgentWithdrew { agent_request: raw("0") }));
+    assert_nothing(&stage.give(Input::Agent(AgentInput::Withdrew { agent_request: raw("0") })));
 }
 
 #[test]
@@ -219,7 +220,7 @@ fn of_two_open_asks_under_one_id_the_newer_is_withdrawn() {
     let mut stage = at_work(&["ann"]);
     let first = stage.ask("0");
     let second = stage.ask("0");
-    stage.give(Input::AgentWithdrew { agent_request: raw("0") });
+    stage.give(Input::Agent(AgentInput::Withdrew { agent_request: raw("0") }));
     let open: Vec<_> = stage.session.state().asks.keys().copied().collect();
     assert_eq!((open, stage.session.state().is_settled(second)), (vec![first], true));
 }

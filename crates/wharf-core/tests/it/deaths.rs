@@ -1,8 +1,9 @@
 //! Deaths of agents and failed starts: the queue survives them, within bounds (rule 12.5).
 
 use wharf_core::{
-    AgentEvent, AgentTraits, Effect, EndReason, Event, Input, Millis, OnRestart, PromptEnd, PromptEvent, SessionEvent,
-    Settings, StartFault, StartKind, StartNo, Status, ToolCall, ToolCallState, UpdateKind, WakeCause,
+    AgentEvent, AgentInput, AgentTraits, ClientInput, Effect, EndReason, Event, Input, LifecycleInput, Millis,
+    OnRestart, PromptEnd, PromptEvent, SessionEvent, Settings, StartFault, StartKind, StartNo, Status, ToolCall,
+    ToolCallState, UpdateKind, WakeCause,
 };
 
 use crate::life::{ended, killed, start, starting};
@@ -106,7 +107,11 @@ fn answered_prompt_begins_the_count_of_deaths_anew() {
 fn agent_that_is_given_up_counts_as_dead() {
     let mut stage = queued(OnRestart::Mark, RESUMES);
     for number in 1..=3 {
-        stage.give(Input::CancelPrompt { prompt: id(&format!("p{number}")), by: sender("ann"), reason: None });
+        stage.give(Input::Client(ClientInput::CancelPrompt {
+            prompt: id(&format!("p{number}")),
+            by: sender("ann"),
+            reason: None,
+        }));
         stage.wait(30_000);
         stage.give(started(number + 1, RESUMES));
     }
@@ -136,7 +141,7 @@ fn turn_interrupted_by_a_death_is_requeued_once() {
 fn turn_interrupted_by_two_restarts_is_requeued_once() {
     let mut stage = queued(OnRestart::Requeue, RESUMES);
     stage.restart_host();
-    stage.give(Input::Wake { cause: WakeCause::Queue });
+    stage.give(Input::Lifecycle(LifecycleInput::Wake { cause: WakeCause::Queue }));
     stage.give(started(2, RESUMES));
     let step = stage.restart_host();
     assert_eq!(step.events, [ended("p1", PromptEnd::HostRestarted), killed(EndReason::HostRestarted)]);
@@ -146,7 +151,10 @@ fn turn_interrupted_by_two_restarts_is_requeued_once() {
 fn host_brings_the_queue_of_a_session_that_answered_nothing_back_afresh() {
     let mut stage = queued(OnRestart::Mark, RESUMES);
     stage.restart_host();
-    assert_eq!(stage.give(Input::Wake { cause: WakeCause::Queue }).effects, [start(2, StartKind::New)]);
+    assert_eq!(
+        stage.give(Input::Lifecycle(LifecycleInput::Wake { cause: WakeCause::Queue })).effects,
+        [start(2, StartKind::New)]
+    );
 }
 
 fn retried(start: u64, retry_in: u64) -> Event {
@@ -248,7 +256,7 @@ fn kill_ends_the_wait_for_the_next_try() {
 
 fn tool(id: &str, state: ToolCallState) -> Input {
     let tool = Some(ToolCall { id: id.into(), state });
-    Input::AgentUpdated { update: UpdateKind::ToolCall, frame: raw("{}"), title: None, tool }
+    Input::Agent(AgentInput::Updated { update: UpdateKind::ToolCall, frame: raw("{}"), title: None, tool })
 }
 
 /// Returns the tool calls that Wharf ended, in order.

@@ -1,8 +1,8 @@
 //! One client on several connections: its prompts stay its own, and a cancel ends the prompts that its sender meant.
 
 use wharf_core::{
-    AskEvent, AskKind, AskOutcome, CancelScope, ChosenId, Effect, Event, Input, OnRestart, PromptEnd, PromptEvent,
-    Reply, Role, Sender, Seq, Settings, Step, Submission,
+    AskEvent, AskKind, AskOutcome, CancelScope, ChosenId, ClientInput, Effect, Event, Input, LifecycleInput, OnRestart,
+    PromptEnd, PromptEvent, Reply, Role, Sender, Seq, Settings, Step, Submission,
 };
 
 use crate::stage::*;
@@ -13,11 +13,11 @@ fn known(chosen: &str, connection: &str) -> Sender {
 }
 
 fn submit_as(prompt: &str, sender: Sender) -> Input {
-    Input::Prompt(Submission { sender, ..submission(prompt, "", wharf_core::Overlap::Queue) })
+    Input::Client(ClientInput::Prompt(Submission { sender, ..submission(prompt, "", wharf_core::Overlap::Queue) }))
 }
 
 fn cancel(by: Sender, seen: Seq, settled: Seq) -> Input {
-    Input::Cancel { by, scope: CancelScope { seen, settled, clear_queue: false } }
+    Input::Client(ClientInput::Cancel { by, scope: CancelScope { seen, settled, clear_queue: false } })
 }
 
 fn crossed(step: &Step) -> bool {
@@ -58,7 +58,7 @@ fn cancel_after_a_host_restart_ends_the_clients_prompts_and_not_the_next_ones() 
         stage.give(submit_as(prompt, known("bridge", "c1")));
     }
     stage.restart_host();
-    stage.give(Input::Resume);
+    stage.give(Input::Lifecycle(LifecycleInput::Resume));
     stage.give(started(2, RESUMES));
     assert_eq!((stage.turns(), stage.queue()), (vec!["p2"], vec!["p3"]));
     let head = stage.session.head();
@@ -131,7 +131,7 @@ fn crossing_cancel_that_clears_the_queue_clears_it_and_leaves_the_turn() {
     let settled = stage.session.head();
     stage.give(answered("p1"));
     let scope = CancelScope { seen: stage.session.head(), settled, clear_queue: true };
-    let step = stage.give(Input::Cancel { by: sender("ann"), scope });
+    let step = stage.give(Input::Client(ClientInput::Cancel { by: sender("ann"), scope }));
     assert!(crossed(&step));
     assert_eq!(cancelled(&step), ["p3"]);
 }
@@ -141,11 +141,14 @@ fn interrupt_ends_the_running_turn_and_keeps_the_callers_queue() {
     let mut stage = Stage::running();
     stage.prompt("p1", "ann");
     stage.prompt("p2", "bob");
-    let step = stage.give(Input::Interrupt { by: sender("bob") });
+    let step = stage.give(Input::Client(ClientInput::Interrupt { by: sender("bob") }));
     assert_eq!(cancelled(&step), ["p1"]);
     assert_eq!(stage.queue(), ["p2"]);
     stage.give(attach("eve", Role::Observer, false));
-    assert_refused(&stage.give(Input::Interrupt { by: sender("eve") }), &wharf_core::Refusal::Observer);
+    assert_refused(
+        &stage.give(Input::Client(ClientInput::Interrupt { by: sender("eve") })),
+        &wharf_core::Refusal::Observer,
+    );
 }
 
 #[test]
@@ -153,22 +156,22 @@ fn two_connections_of_one_client_are_counted_listed_and_announced_once() {
     let mut stage = Stage::running();
     let attach = |connection: &str| {
         let sender = known("phone", connection);
-        Input::Attach(wharf_core::Attachment {
+        Input::Client(ClientInput::Attach(wharf_core::Attachment {
             sender,
             role: Role::Controller,
             elicits: false,
             wake: false,
             needs_agent: false,
-        })
+        }))
     };
     assert_eq!(stage.give(attach("c1")).effects.len(), 1);
     let step = stage.give(attach("c2"));
     assert_eq!(step.effects, []);
     let Reply::Joined(joined) = step.reply else { panic!("not joined") };
     assert_eq!((joined.others.len(), stage.session.clients()), (0, 1));
-    assert_eq!(stage.give(Input::Detach { sender: known("phone", "c1") }).effects, []);
+    assert_eq!(stage.give(Input::Client(ClientInput::Detach { sender: known("phone", "c1") })).effects, []);
     assert_eq!(stage.session.clients(), 1);
-    let gone = stage.give(Input::Detach { sender: known("phone", "c2") }).effects;
+    let gone = stage.give(Input::Client(ClientInput::Detach { sender: known("phone", "c2") })).effects;
     assert!(matches!(&gone[..], [Effect::AnnouncePresence { connected: false, .. }]));
 }
 
@@ -177,24 +180,28 @@ fn decline_on_one_connection_counts_for_the_client() {
     let mut stage = Stage::running();
     for connection in ["c1", "c2"] {
         let sender = known("phone", connection);
-        stage.give(Input::Attach(wharf_core::Attachment {
+        stage.give(Input::Client(ClientInput::Attach(wharf_core::Attachment {
             sender,
             role: Role::Controller,
             elicits: true,
             wake: false,
             needs_agent: false,
-        }));
+        })));
     }
     stage.give(submit_as("p1", known("phone", "c1")));
     let ask = stage.ask("0");
-    let step = stage.give(Input::Decline { ask, by: known("phone", "c2"), frame: decline_frame("phone") });
+    let step = stage.give(Input::Client(ClientInput::Decline {
+        ask,
+        by: known("phone", "c2"),
+        frame: decline_frame("phone"),
+    }));
     assert!(matches!(&step.events[..], [Event::Ask(AskEvent::Resolved { outcome: AskOutcome::Declined { .. }, .. })]));
     // A client that declined and lost a connection still counts as declined.
     stage.attach("bob");
     stage.give(asked(AskKind::Permission, "1"));
     let ask = *stage.session.state().asks.last_key_value().unwrap().0;
-    stage.give(Input::Decline { ask, by: known("phone", "c2"), frame: decline_frame("phone") });
-    stage.give(Input::Detach { sender: known("phone", "c2") });
+    stage.give(Input::Client(ClientInput::Decline { ask, by: known("phone", "c2"), frame: decline_frame("phone") }));
+    stage.give(Input::Client(ClientInput::Detach { sender: known("phone", "c2") }));
     let step = stage.give(decline(ask, "bob"));
     assert!(matches!(&step.events[..], [Event::Ask(AskEvent::Resolved { outcome: AskOutcome::Declined { .. }, .. })]));
 }

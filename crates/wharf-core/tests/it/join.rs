@@ -1,8 +1,8 @@
 //! Attaching, detaching, roles, idleness (rules 4.8, 4.9) and the data for joining clients (rule 3.5).
 
 use wharf_core::{
-    AskKind, Attachment, Effect, EndReason, Event, Input, Joined, Member, Millis, Raw, Reply, Role, Sender,
-    SessionEvent, Settings, Status, Step, UpdateKind,
+    AgentInput, AskKind, Attachment, ClientInput, Effect, EndReason, Event, Input, Joined, Member, Millis, Raw, Reply,
+    Role, Sender, SessionEvent, Settings, Status, Step, UpdateKind,
 };
 
 use crate::stage::*;
@@ -21,7 +21,7 @@ fn presence(client: &str, role: Role, connected: bool) -> Effect {
 }
 
 fn updated(update: UpdateKind, frame: &str, title: Option<&str>) -> Input {
-    Input::AgentUpdated { update, frame: raw(frame), title: title.map(Into::into), tool: None }
+    Input::Agent(AgentInput::Updated { update, frame: raw(frame), title: title.map(Into::into), tool: None })
 }
 
 #[test]
@@ -102,13 +102,13 @@ fn agent_attached_to_its_own_session_does_not_keep_it_awake() {
     let since = stage.now;
     for (client, parent) in [("own", Some(origin().session)), ("ann", None)] {
         let sender = Sender { parent, ..sender(client) };
-        stage.give(Input::Attach(Attachment {
+        stage.give(Input::Client(ClientInput::Attach(Attachment {
             sender,
             role: Role::Observer,
             elicits: false,
             wake: false,
             needs_agent: false,
-        }));
+        })));
         let (clients, deadline) = if client == "own" { (0, Some(since.after(Millis(100)))) } else { (1, None) };
         assert_eq!((stage.session.clients(), stage.session.deadline()), (clients, deadline), "{client}");
     }

@@ -1,10 +1,10 @@
 //! Starts, exits, kills and coming back (rules 2.4, 2.6, 2.10).
 
-use wharf_core::Input;
 use wharf_core::{
     AgentEvent, AgentTraits, AskEvent, AskOutcome, Effect, EndReason, Ending, Event, Millis, PromptEnd, PromptEvent,
     Refusal, Reply, Role, SessionEvent, Settings, StartKind, StartNo, Status, WakeCause,
 };
+use wharf_core::{Input, LifecycleInput};
 
 use crate::stage::*;
 
@@ -65,7 +65,7 @@ fn a_failed_first_start_ends_the_session_for_good() {
     assert_eq!(outcome(&step), (vec![error], vec![]));
     assert!(!stage.session.state().resumable());
     assert_refused(&stage.prompt("p2", "ann"), &Refusal::NotResumable);
-    assert_refused(&stage.give(Input::Resume), &Refusal::NotResumable);
+    assert_refused(&stage.give(Input::Lifecycle(LifecycleInput::Resume)), &Refusal::NotResumable);
 }
 
 #[test]
@@ -125,7 +125,7 @@ fn agent_that_finished_a_turn_is_brought_back_for_the_queue() {
 fn session_returns_by_load_when_the_agent_cannot_resume() {
     let mut stage = busy(AgentTraits { load: true, ..AgentTraits::default() });
     stage.kill(EndReason::Closed);
-    assert_eq!(stage.give(Input::Resume).effects, [start(2, StartKind::Load)]);
+    assert_eq!(stage.give(Input::Lifecycle(LifecycleInput::Resume)).effects, [start(2, StartKind::Load)]);
 }
 
 #[test]
@@ -161,7 +161,7 @@ fn only_an_explicit_resume_undoes_a_users_kill() {
     stage.kill(EndReason::User);
     assert_refused(&stage.prompt("p1", "ann"), &Refusal::Killed);
     assert_eq!(stage.give(wake("ann", Role::Controller)).events, []);
-    assert_eq!(stage.give(Input::Resume).effects, [start(2, StartKind::Resume)]);
+    assert_eq!(stage.give(Input::Lifecycle(LifecycleInput::Resume)).effects, [start(2, StartKind::Resume)]);
 }
 
 #[test]
@@ -172,7 +172,7 @@ fn killed_session_is_for_reading_only() {
     assert_eq!(stage.session.members().count(), 0);
     assert!(matches!(stage.give(come_for_agent("ann", Role::Observer)).reply, Reply::Joined(_)));
     assert!(matches!(stage.give(wake("bob", Role::Controller)).reply, Reply::Joined(_)));
-    stage.give(Input::Resume);
+    stage.give(Input::Lifecycle(LifecycleInput::Resume));
     assert!(matches!(stage.give(come_for_agent("ann", Role::Controller)).reply, Reply::Joined(_)));
 }
 
@@ -181,9 +181,12 @@ fn wake_does_not_undo_a_users_kill() {
     let mut stage = busy(RESUMES);
     stage.kill(EndReason::HostShutdown);
     stage.kill(EndReason::User);
-    assert_refused(&stage.give(Input::Wake { cause: WakeCause::Queue }), &Refusal::Killed);
-    assert_refused(&stage.give(Input::Wake { cause: WakeCause::Caller }), &Refusal::Killed);
-    assert_refused(&stage.give(Input::Wake { cause: WakeCause::HostStart }), &Refusal::Killed);
+    assert_refused(&stage.give(Input::Lifecycle(LifecycleInput::Wake { cause: WakeCause::Queue })), &Refusal::Killed);
+    assert_refused(&stage.give(Input::Lifecycle(LifecycleInput::Wake { cause: WakeCause::Caller })), &Refusal::Killed);
+    assert_refused(
+        &stage.give(Input::Lifecycle(LifecycleInput::Wake { cause: WakeCause::HostStart })),
+        &Refusal::Killed,
+    );
 }
 
 #[test]
@@ -191,8 +194,14 @@ fn wake_for_the_queue_is_refused_when_the_queue_is_empty() {
     let mut stage = busy(RESUMES);
     stage.kill(EndReason::HostShutdown);
     stage.kill(EndReason::Closed);
-    assert_refused(&stage.give(Input::Wake { cause: WakeCause::Queue }), &Refusal::NotResumable);
-    assert_eq!(stage.give(Input::Wake { cause: WakeCause::Caller }).effects, [start(2, StartKind::Resume)]);
+    assert_refused(
+        &stage.give(Input::Lifecycle(LifecycleInput::Wake { cause: WakeCause::Queue })),
+        &Refusal::NotResumable,
+    );
+    assert_eq!(
+        stage.give(Input::Lifecycle(LifecycleInput::Wake { cause: WakeCause::Caller })).effects,
+        [start(2, StartKind::Resume)]
+    );
 }
 
 #[test]
@@ -202,11 +211,20 @@ fn host_that_starts_does_not_undo_a_close() {
     let closed = Ending { status: Status::Killed, reason: EndReason::Closed, exit_code: None, message: None };
     assert_eq!(stage.kill(EndReason::Closed).events, [Event::Session(SessionEvent::Ended(closed))]);
     assert_eq!(stage.kill(EndReason::Closed).events, [], "it is closed already");
-    assert_refused(&stage.give(Input::Wake { cause: WakeCause::HostStart }), &Refusal::NotResumable);
-    assert_eq!(stage.give(Input::Wake { cause: WakeCause::Caller }).effects, [start(2, StartKind::Resume)]);
+    assert_refused(
+        &stage.give(Input::Lifecycle(LifecycleInput::Wake { cause: WakeCause::HostStart })),
+        &Refusal::NotResumable,
+    );
+    assert_eq!(
+        stage.give(Input::Lifecycle(LifecycleInput::Wake { cause: WakeCause::Caller })).effects,
+        [start(2, StartKind::Resume)]
+    );
     stage.give(started(2, RESUMES));
     stage.kill(EndReason::HostShutdown);
-    assert_eq!(stage.give(Input::Wake { cause: WakeCause::HostStart }).effects, [start(3, StartKind::Resume)]);
+    assert_eq!(
+        stage.give(Input::Lifecycle(LifecycleInput::Wake { cause: WakeCause::HostStart })).effects,
+        [start(3, StartKind::Resume)]
+    );
 }
 
 #[test]
@@ -214,7 +232,7 @@ fn session_that_cannot_come_back_refuses_a_resume() {
     let mut stage = Stage::running();
     stage.kill(EndReason::Closed);
     assert_refused(&stage.prompt("p1", "ann"), &Refusal::NotResumable);
-    assert_refused(&stage.give(Input::Resume), &Refusal::NotResumable);
+    assert_refused(&stage.give(Input::Lifecycle(LifecycleInput::Resume)), &Refusal::NotResumable);
     assert_eq!(stage.give(wake("ann", Role::Controller)).events, []);
 }
 
@@ -242,7 +260,7 @@ fn a_shutdown_of_the_host_keeps_the_queue_of_a_session_that_can_come_back() {
     assert_eq!(step.events, [ended("p1", PromptEnd::HostShutdown), killed(EndReason::HostShutdown)]);
     assert_eq!(stage.queue(), ["p2"]);
     stage.restart_host();
-    stage.give(Input::Resume);
+    stage.give(Input::Lifecycle(LifecycleInput::Resume));
     assert!(matches!(stage.give(started(2, RESUMES)).effects.as_slice(), [Effect::SendPrompt { .. }]));
 }
 
@@ -318,7 +336,7 @@ fn a_cancelled_turn_changes_no_status() {
 }
 
 fn nap(reason: EndReason) -> Input {
-    Input::Sleep { reason, why: "too much memory".into() }
+    Input::Lifecycle(LifecycleInput::Sleep { reason, why: "too much memory".into() })
 }
 
 #[test]

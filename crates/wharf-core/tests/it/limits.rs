@@ -1,8 +1,8 @@
 //! Turns that take too long, or in which the agent is silent (rule 2.8).
 
 use wharf_core::{
-    Effect, EndReason, Event, Input, Millis, PromptEnd, PromptEvent, SessionEvent, Settings, StartKind, Status,
-    TurnLimit, UpdateKind,
+    AgentInput, Effect, EndReason, Event, Input, Millis, PromptEnd, PromptEvent, SessionEvent, Settings, StartKind,
+    Status, TurnLimit, UpdateKind,
 };
 
 use crate::life::{ended, start, stop};
@@ -53,7 +53,12 @@ fn a_turn_that_settles_in_time_has_an_ordinary_end() {
 fn output_of_the_agent_extends_the_silence_deadline() {
     let mut stage = limited(None, Some(500));
     stage.wait(400);
-    stage.give(Input::AgentUpdated { update: UpdateKind::Plan, frame: raw("{}"), title: None, tool: None });
+    stage.give(Input::Agent(AgentInput::Updated {
+        update: UpdateKind::Plan,
+        frame: raw("{}"),
+        title: None,
+        tool: None,
+    }));
     assert_nothing(&stage.wait(400));
     let step = stage.wait(100);
     assert_eq!(step.events, [cancelled("p1", TurnLimit::NoProgress)]);

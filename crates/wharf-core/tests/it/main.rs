@@ -1,6 +1,10 @@
 //! The core's tests: scenarios by concern, the codec, and random walks.
 #![expect(clippy::disallowed_methods, reason = "tests read what they wrote themselves")]
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+#![expect(
+    unused_must_use,
+    reason = "a scenario keeps the events of every step; a test looks at the steps that it is about"
+)]
 
 mod asks;
 mod codec;

@@ -2,13 +2,13 @@
 
 use wharf_core::{
     Effect, EndReason, Event, Input, Millis, PauseReason, PromptEnd, PromptEvent, SessionEvent, Settings, Status,
-    StorageEvent, TurnLimit,
+    StorageEvent, StorageInput, TurnLimit,
 };
 
 use crate::life::ended;
 use crate::stage::*;
 
-const FULL: Input = Input::StorageFailed { why: PauseReason::StorageFull };
+const FULL: Input = Input::Storage(StorageInput::Failed { why: PauseReason::StorageFull });
 
 #[test]
 fn storage_pause_is_recorded_with_its_end() {
@@ -17,8 +17,8 @@ fn storage_pause_is_recorded_with_its_end() {
     assert_nothing(&stage.give(FULL));
     assert!(stage.session.state().paused.is_some());
     assert_eq!(stage.restored().state(), stage.session.state());
-    assert_eq!(stage.give(Input::StorageBack).events, [Event::Storage(StorageEvent::Continued)]);
-    assert_nothing(&stage.give(Input::StorageBack));
+    assert_eq!(stage.give(Input::Storage(StorageInput::Back)).events, [Event::Storage(StorageEvent::Continued)]);
+    assert_nothing(&stage.give(Input::Storage(StorageInput::Back)));
     assert_eq!(stage.session.state().paused, None);
 }
 
@@ -28,7 +28,7 @@ fn no_turn_begins_during_a_storage_pause() {
     stage.give(FULL);
     stage.prompt("p1", "ann");
     assert_eq!((stage.queue(), stage.turns()), (vec!["p1"], vec![]));
-    let step = stage.give(Input::StorageBack);
+    let step = stage.give(Input::Storage(StorageInput::Back));
     assert!(
         matches!(
             step.events[..],
@@ -53,7 +53,7 @@ fn deadline_is_extended_by_the_time_of_a_storage_pause() {
     stage.give(FULL);
     assert_eq!(stage.session.deadline(), None);
     assert_nothing(&stage.wait(100_000));
-    stage.give(Input::StorageBack);
+    stage.give(Input::Storage(StorageInput::Back));
     // The silence starts again, and the turn has its 600 ms left.
     assert_nothing(&stage.wait(400));
     let step = stage.wait(100);
@@ -68,7 +68,7 @@ fn deadline_is_extended_by_the_time_of_a_storage_pause() {
     stage.wait(100);
     stage.give(FULL);
     assert_nothing(&stage.wait(100_000));
-    stage.give(Input::StorageBack);
+    stage.give(Input::Storage(StorageInput::Back));
     assert_nothing(&stage.wait(150));
     assert_eq!(stage.wait(60).events[0], ended("p1", PromptEnd::Cancelled));
 }

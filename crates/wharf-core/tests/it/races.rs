@@ -1,8 +1,8 @@
 //! Races that the core decides.
 
 use wharf_core::{
-    AgentEvent, AskKind, CancelScope, Effect, EndReason, Event, Input, PromptEnd, PromptEvent, Refusal, Reply, Role,
-    Settings, StartKind, Status,
+    AgentEvent, AgentInput, AskKind, CancelScope, ClientInput, Effect, EndReason, Event, Input, LifecycleInput,
+    PromptEnd, PromptEvent, Refusal, Reply, Role, Settings, StartKind, Status,
 };
 
 use crate::life::{ended, killed, start, starting, stop};
@@ -29,7 +29,7 @@ fn an_answer_to_a_settled_ask_is_dropped_however_it_was_settled() {
     stage.give(answered("p1"));
     stage.prompt("p2", "ann");
     let by_withdrawal = stage.ask("0");
-    stage.give(Input::AgentWithdrew { agent_request: raw("0") });
+    stage.give(Input::Agent(AgentInput::Withdrew { agent_request: raw("0") }));
     let by_exit = stage.ask("1");
     stage.give(exited(1, None));
     for ask in [by_cancel, by_withdrawal, by_exit] {
@@ -44,7 +44,7 @@ fn first_of_answer_and_withdrawal_wins() {
     stage.prompt("p1", "ann");
     let ask = stage.ask("0");
     stage.give(pick(ask, "ann", "allow"));
-    assert_nothing(&stage.give(Input::AgentWithdrew { agent_request: raw("0") }));
+    assert_nothing(&stage.give(Input::Agent(AgentInput::Withdrew { agent_request: raw("0") })));
 }
 
 #[test]
@@ -53,8 +53,10 @@ fn a_cancel_that_comes_after_the_turns_end_does_nothing() {
     stage.prompt("p1", "ann");
     let seen = stage.session.head();
     stage.give(answered("p1"));
-    let step =
-        stage.give(Input::Cancel { by: sender("ann"), scope: CancelScope { seen, settled: seen, clear_queue: false } });
+    let step = stage.give(Input::Client(ClientInput::Cancel {
+        by: sender("ann"),
+        scope: CancelScope { seen, settled: seen, clear_queue: false },
+    }));
     assert_nothing(&step);
     assert!(matches!(step.reply, Reply::Cancelled { was_busy: false, .. }));
 }
@@ -79,10 +81,13 @@ fn a_cancel_does_not_hit_the_next_queued_turn() {
     stage.give(answered("p1"));
     assert_eq!(stage.turns(), ["p2"]);
     let scope = CancelScope { seen, settled: seen, clear_queue: false };
-    assert_nothing(&stage.give(Input::Cancel { by: sender("ann"), scope }));
+    assert_nothing(&stage.give(Input::Client(ClientInput::Cancel { by: sender("ann"), scope })));
     // Once the start of the turn has been shown to her, the cancel means it.
     let scope = CancelScope { seen: stage.session.head(), settled: stage.session.head(), clear_queue: false };
-    assert_eq!(stage.give(Input::Cancel { by: sender("ann"), scope }).effects, [Effect::SendCancel]);
+    assert_eq!(
+        stage.give(Input::Client(ClientInput::Cancel { by: sender("ann"), scope })).effects,
+        [Effect::SendCancel]
+    );
 }
 
 #[test]
@@ -93,7 +98,10 @@ fn a_cancel_hits_the_callers_own_turn_before_its_beginning_was_shown() {
     let seen = stage.session.head();
     stage.give(answered("p1"));
     let scope = CancelScope { seen, settled: seen, clear_queue: false };
-    assert_eq!(stage.give(Input::Cancel { by: sender("ann"), scope }).effects, [Effect::SendCancel]);
+    assert_eq!(
+        stage.give(Input::Client(ClientInput::Cancel { by: sender("ann"), scope })).effects,
+        [Effect::SendCancel]
+    );
 }
 
 #[test]
@@ -136,17 +144,17 @@ fn two_loads_at_once_start_one_agent() {
     let step = stage.give(wake("ann", Role::Controller));
     assert_eq!(step.events, [starting(2, StartKind::Resume)]);
     assert_eq!(stage.give(wake("bob", Role::Controller)).events, []);
-    assert_refused(&stage.give(Input::Resume), &Refusal::AlreadyRunning);
+    assert_refused(&stage.give(Input::Lifecycle(LifecycleInput::Resume)), &Refusal::AlreadyRunning);
     assert_eq!(stage.prompt("p1", "cat").effects, []);
     stage.give(started(2, RESUMES));
-    assert_refused(&stage.give(Input::Resume), &Refusal::AlreadyRunning);
+    assert_refused(&stage.give(Input::Lifecycle(LifecycleInput::Resume)), &Refusal::AlreadyRunning);
 }
 
 #[test]
 fn messages_of_an_earlier_start_are_dropped() {
     let mut stage = Stage::running_with(Settings::default(), RESUMES);
     stage.kill(EndReason::Closed);
-    assert_eq!(stage.give(Input::Resume).effects, [start(2, StartKind::Resume)]);
+    assert_eq!(stage.give(Input::Lifecycle(LifecycleInput::Resume)).effects, [start(2, StartKind::Resume)]);
     assert_nothing(&stage.give(exited(1, Some(0))));
     assert_nothing(&stage.give(started(1, RESUMES)));
     assert_nothing(&stage.give(start_failed(1)));

@@ -1,8 +1,8 @@
 //! The state that a dead host leaves, and its treatment by the next one (rule 2.7).
 
 use wharf_core::{
-    AgentTraits, AskEvent, AskOutcome, Effect, EndReason, Event, Input, OnRestart, PromptEnd, PromptEvent, Seq,
-    Session, Settings, Status,
+    AgentTraits, AskEvent, AskOutcome, Effect, EndReason, Event, Input, LifecycleInput, OnRestart, PromptEnd,
+    PromptEvent, Seq, Session, Settings, Status,
 };
 
 use crate::life::{ended, killed};
@@ -50,7 +50,7 @@ fn turn_interrupted_by_a_crash_can_be_requeued_first() {
         [Event::Prompt(PromptEvent::Requeued { prompt: id("p1") }), killed(EndReason::HostRestarted)]
     );
     assert_eq!(stage.queue(), ["p1", "p2"]);
-    stage.give(Input::Resume);
+    stage.give(Input::Lifecycle(LifecycleInput::Resume));
     let step = stage.give(started(2, RESUMES));
     assert_eq!(step.effects, [Effect::SendPrompt { prompt: id("p1"), frame: prompt_frame("p1") }]);
 }
@@ -65,7 +65,7 @@ fn interrupted_turns_are_requeued_in_order_without_cancelled_ones() {
     assert_eq!(stage.queue(), Vec::<&str>::new());
     assert_eq!(stage.log[stage.log.len() - 2].2, ended("p1", PromptEnd::Cancelled));
 
-    stage.give(Input::Resume);
+    stage.give(Input::Lifecycle(LifecycleInput::Resume));
     stage.give(started(2, AgentTraits { resume: true, ..QUEUES }));
     stage.prompt("p2", "ann");
     stage.give(to_agent("p3", "ann"));
@@ -112,7 +112,7 @@ fn a_log_with_holes_and_unknown_events_is_restored_as_far_as_it_goes() {
         let mut session = Session::restore(stage.settings.clone(), log).unwrap();
         assert_eq!(session.head(), Seq(last.0 + 7));
         // No turn or ask is left open, whichever events the hole contained.
-        session.handle(Input::HostRestarted, at);
+        session.handle(Input::Lifecycle(LifecycleInput::HostRestarted), at);
         let state = session.state();
         assert!(state.turns.is_empty() && state.asks.is_empty() && !state.status.is_alive(), "hole at {hole}");
     }

@@ -1,6 +1,8 @@
 //! Snapshots: a restore may begin at any of them and gives the same state.
 
-use wharf_core::{Event, Input, Millis, PromptEvent, Seq, Session, Settings, State, StorageEvent, UpdateKind};
+use wharf_core::{
+    AgentInput, Event, Input, Millis, PromptEvent, Seq, Session, Settings, State, StorageEvent, UpdateKind,
+};
 
 use crate::stage::*;
 
@@ -9,7 +11,12 @@ fn every(snapshot_every: u64) -> Settings {
 }
 
 fn update() -> Input {
-    Input::AgentUpdated { update: UpdateKind::AgentMessageChunk, frame: raw("{}"), title: None, tool: None }
+    Input::Agent(AgentInput::Updated {
+        update: UpdateKind::AgentMessageChunk,
+        frame: raw("{}"),
+        title: None,
+        tool: None,
+    })
 }
 
 fn snapshots(log: &[(Seq, Millis, Event)]) -> Vec<usize> {

@@ -1,9 +1,9 @@
 //! A session with its log, for scenarios.
 
 use wharf_core::{
-    AgentTraits, AskId, AskKind, Attachment, CancelScope, Effect, EndReason, Event, Input, Millis, NewSession, Origin,
-    Overlap, PromptId, Raw, Refusal, Reply, Role, Sender, Seq, Session, SessionId, Settings, StartFault, StartNo, Step,
-    Submission,
+    AgentInput, AgentTraits, AskId, AskKind, Attachment, CancelScope, ClientInput, Effect, EndReason, Event, Input,
+    LifecycleInput, Millis, NewSession, Origin, Overlap, PromptId, Raw, Refusal, Reply, Role, Sender, Seq, Session,
+    SessionId, Settings, StartFault, StartNo, Step, Submission,
 };
 
 pub(crate) struct Stage {
@@ -58,7 +58,7 @@ impl Stage {
     /// Lets the host die and restores the session.
     pub(crate) fn restart_host(&mut self) -> Step {
         self.session = self.restored();
-        self.give(Input::HostRestarted)
+        self.give(Input::Lifecycle(LifecycleInput::HostRestarted))
     }
 
     pub(crate) fn restored(&self) -> Session {
@@ -89,11 +89,14 @@ impl Stage {
 
     pub(crate) fn cancel(&mut self, client: &str) -> Step {
         let seen = self.session.head();
-        self.give(Input::Cancel { by: sender(client), scope: CancelScope { seen, settled: seen, clear_queue: false } })
+        self.give(Input::Client(ClientInput::Cancel {
+            by: sender(client),
+            scope: CancelScope { seen, settled: seen, clear_queue: false },
+        }))
     }
 
     pub(crate) fn kill(&mut self, reason: EndReason) -> Step {
-        self.give(Input::Kill { reason })
+        self.give(Input::Lifecycle(LifecycleInput::Kill { reason }))
     }
 
     pub(crate) fn queue(&self) -> Vec<&str> {
@@ -149,43 +152,61 @@ pub(crate) fn submission(prompt: &str, client: &str, overlap: Overlap) -> Submis
 }
 
 pub(crate) fn submit(prompt: &str, client: &str, overlap: Overlap) -> Input {
-    Input::Prompt(submission(prompt, client, overlap))
+    Input::Client(ClientInput::Prompt(submission(prompt, client, overlap)))
 }
 
 /// Returns a prompt with a key, whose content depends on the key.
 pub(crate) fn keyed(prompt: &str, client: &str, key: &str) -> Input {
     let (frame, key) = (prompt_frame(key), Some(key.into()));
-    Input::Prompt(Submission { key, frame, ..submission(prompt, client, Overlap::Queue) })
+    Input::Client(ClientInput::Prompt(Submission { key, frame, ..submission(prompt, client, Overlap::Queue) }))
 }
 
 pub(crate) fn to_agent(prompt: &str, client: &str) -> Input {
-    Input::Prompt(Submission { to_agent: true, ..submission(prompt, client, Overlap::Queue) })
+    Input::Client(ClientInput::Prompt(Submission { to_agent: true, ..submission(prompt, client, Overlap::Queue) }))
 }
 
 pub(crate) fn attach(client: &str, role: Role, elicits: bool) -> Input {
-    Input::Attach(Attachment { sender: sender(client), role, elicits, wake: false, needs_agent: false })
+    Input::Client(ClientInput::Attach(Attachment {
+        sender: sender(client),
+        role,
+        elicits,
+        wake: false,
+        needs_agent: false,
+    }))
 }
 
 pub(crate) fn wake(client: &str, role: Role) -> Input {
-    Input::Attach(Attachment { sender: sender(client), role, elicits: false, wake: true, needs_agent: false })
+    Input::Client(ClientInput::Attach(Attachment {
+        sender: sender(client),
+        role,
+        elicits: false,
+        wake: true,
+        needs_agent: false,
+    }))
 }
 
 /// Returns an attachment that needs the agent, as `session/resume` and `session/attach` make it.
 pub(crate) fn come_for_agent(client: &str, role: Role) -> Input {
-    Input::Attach(Attachment { sender: sender(client), role, elicits: false, wake: true, needs_agent: true })
+    Input::Client(ClientInput::Attach(Attachment {
+        sender: sender(client),
+        role,
+        elicits: false,
+        wake: true,
+        needs_agent: true,
+    }))
 }
 
 pub(crate) fn detach(client: &str) -> Input {
-    Input::Detach { sender: sender(client) }
+    Input::Client(ClientInput::Detach { sender: sender(client) })
 }
 
 pub(crate) fn started(start: u64, traits: AgentTraits) -> Input {
-    Input::AgentStarted {
+    Input::Agent(AgentInput::Started {
         start: StartNo(start),
         agent_session: format!("agent-{start}").into(),
         traits,
         answer: raw(r#"{"sessionId":"agent-1"}"#),
-    }
+    })
 }
 
 pub(crate) fn start_failed(start: u64) -> Input {
@@ -194,21 +215,25 @@ pub(crate) fn start_failed(start: u64) -> Input {
 
 pub(crate) fn start_failed_by(start: u64, cause: StartFault) -> Input {
     let (exit_code, message) = (Some(127), "not found".into());
-    Input::StartFailed { start: StartNo(start), cause, is_awaited: false, exit_code, message }
+    Input::Agent(AgentInput::StartFailed { start: StartNo(start), cause, is_awaited: false, exit_code, message })
 }
 
 /// The failure of a start that the session's creator waits for.
 pub(crate) fn awaited_start_failed(start: u64) -> Input {
     let (cause, exit_code, message) = (StartFault::Other, Some(127), "not found".into());
-    Input::StartFailed { start: StartNo(start), cause, is_awaited: true, exit_code, message }
+    Input::Agent(AgentInput::StartFailed { start: StartNo(start), cause, is_awaited: true, exit_code, message })
 }
 
 pub(crate) fn exited(start: u64, exit_code: Option<i32>) -> Input {
-    Input::AgentExited { start: StartNo(start), exit_code, message: "bye".into() }
+    Input::Agent(AgentInput::Exited { start: StartNo(start), exit_code, message: "bye".into() })
 }
 
 pub(crate) fn answered(prompt: &str) -> Input {
-    Input::AgentAnswered { prompt: id(prompt), stop_reason: Some("end_turn".into()), frame: answer_frame() }
+    Input::Agent(AgentInput::Answered {
+        prompt: id(prompt),
+        stop_reason: Some("end_turn".into()),
+        frame: answer_frame(),
+    })
 }
 
 pub(crate) fn answer_frame() -> Raw {
@@ -221,11 +246,16 @@ pub(crate) fn asked(kind: AskKind, request: &str) -> Input {
         AskKind::Elicitation => Vec::new(),
     };
     let frame = raw(&format!(r#"{{"id":{request},"method":"ask"}}"#));
-    Input::AgentAsked { kind, agent_request: raw(request), frame, options, tool_call: None }
+    Input::Agent(AgentInput::Asked { kind, agent_request: raw(request), frame, options, tool_call: None })
 }
 
 pub(crate) fn pick(ask: AskId, client: &str, option: &str) -> Input {
-    Input::Answer { ask, by: sender(client), option: Some(option.into()), frame: pick_frame(option) }
+    Input::Client(ClientInput::Answer {
+        ask,
+        by: sender(client),
+        option: Some(option.into()),
+        frame: pick_frame(option),
+    })
 }
 
 pub(crate) fn pick_frame(option: &str) -> Raw {
@@ -233,7 +263,7 @@ pub(crate) fn pick_frame(option: &str) -> Raw {
 }
 
 pub(crate) fn decline(ask: AskId, client: &str) -> Input {
-    Input::Decline { ask, by: sender(client), frame: decline_frame(client) }
+    Input::Client(ClientInput::Decline { ask, by: sender(client), frame: decline_frame(client) })
 }
 
 pub(crate) fn decline_frame(client: &str) -> Raw {

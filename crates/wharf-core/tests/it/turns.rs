@@ -1,8 +1,8 @@
 //! Prompts, the queue and cancelling (§7).
 
 use wharf_core::{
-    AskEvent, AskOutcome, AskReply, CancelScope, Effect, Event, Input, Overlap, PromptEnd, PromptEvent, PromptReceipt,
-    Raw, Refusal, Reply, Role, Sender, Seq, Settings, Step, Submission, TurnState,
+    AgentInput, AskEvent, AskOutcome, AskReply, CancelScope, ClientInput, Effect, Event, Input, Overlap, PromptEnd,
+    PromptEvent, PromptReceipt, Raw, Refusal, Reply, Role, Sender, Seq, Settings, Step, Submission, TurnState,
 };
 
 use crate::stage::*;
@@ -72,7 +72,8 @@ fn an_error_of_the_agent_ends_the_turn_too() {
     let mut stage = Stage::running();
     stage.prompt("p1", "ann");
     let frame = raw(r#"{"id":1,"error":{"code":-32603}}"#);
-    let step = stage.give(Input::AgentAnswered { prompt: id("p1"), stop_reason: None, frame: frame.clone() });
+    let step =
+        stage.give(Input::Agent(AgentInput::Answered { prompt: id("p1"), stop_reason: None, frame: frame.clone() }));
     assert_eq!(step.events, [ended("p1", PromptEnd::Failed { frame })]);
 }
 
@@ -163,7 +164,12 @@ fn idempotency_key_belongs_to_its_sender_and_one_content() {
     let said = |prompt: &str, client: &str, token: Option<&str>, frame: &str| {
         let sender = Sender { token: token.map(Into::into), ..sender(client) };
         let key = Some("k".into());
-        Input::Prompt(Submission { sender, key, frame: raw(frame), ..submission(prompt, client, Overlap::Queue) })
+        Input::Client(ClientInput::Prompt(Submission {
+            sender,
+            key,
+            frame: raw(frame),
+            ..submission(prompt, client, Overlap::Queue)
+        }))
     };
     let (one, other) = (r#"{"id":1,"params":{"prompt":[{"a":1,"b":2}]}}"#, r#"{"id":1,"params":{"prompt":["b"]}}"#);
     let mut stage = Stage::running();
@@ -234,12 +240,15 @@ fn observers_change_nothing() {
     let seen = stage.session.head();
     for input in [
         submit("p3", "eve", Overlap::Queue),
-        Input::Cancel { by: by.clone(), scope: CancelScope { seen, settled: seen, clear_queue: true } },
+        Input::Client(ClientInput::Cancel {
+            by: by.clone(),
+            scope: CancelScope { seen, settled: seen, clear_queue: true },
+        }),
         pick(ask, "eve", "allow"),
         decline(ask, "eve"),
-        Input::RemovePrompt { prompt: prompt.clone(), by: by.clone() },
-        Input::UpdatePrompt { prompt: prompt.clone(), by: by.clone(), frame },
-        Input::MovePrompt { prompt, by, position: 0 },
+        Input::Client(ClientInput::RemovePrompt { prompt: prompt.clone(), by: by.clone() }),
+        Input::Client(ClientInput::UpdatePrompt { prompt: prompt.clone(), by: by.clone(), frame }),
+        Input::Client(ClientInput::MovePrompt { prompt, by, position: 0 }),
     ] {
         assert_refused(&stage.give(input), &Refusal::Observer);
     }
@@ -252,7 +261,9 @@ fn a_waiting_prompt_can_be_changed_moved_and_removed_by_everyone() {
         stage.prompt(prompt, "ann");
     }
     let by = sender("bob");
-    let moved = |prompt: &str, position| Input::MovePrompt { prompt: id(prompt), by: sender("bob"), position };
+    let moved = |prompt: &str, position| {
+        Input::Client(ClientInput::MovePrompt { prompt: id(prompt), by: sender("bob"), position })
+    };
     let step = stage.give(moved("p4", 0));
     assert_eq!(step.events, [Event::Prompt(PromptEvent::Moved { prompt: id("p4"), by: by.clone(), position: 0 })]);
     assert_eq!(stage.queue(), ["p4", "p2", "p3"]);
@@ -262,7 +273,7 @@ fn a_waiting_prompt_can_be_changed_moved_and_removed_by_everyone() {
     assert_nothing(&stage.give(moved("p4", 2)));
 
     let frame: Raw = prompt_frame("p2, but better");
-    stage.give(Input::UpdatePrompt { prompt: id("p2"), by: by.clone(), frame: frame.clone() });
+    stage.give(Input::Client(ClientInput::UpdatePrompt { prompt: id("p2"), by: by.clone(), frame: frame.clone() }));
     let updated_at = stage.session.head().0;
     let queued = &stage.session.state().queue[0];
     assert_eq!(
@@ -272,7 +283,7 @@ fn a_waiting_prompt_can_be_changed_moved_and_removed_by_everyone() {
     );
     let (_, content_sender) = stage.log.last().unwrap().2.prompt_content().unwrap();
     assert_eq!(*content_sender, sender("ann"));
-    let step = stage.give(Input::RemovePrompt { prompt: id("p3"), by: by.clone() });
+    let step = stage.give(Input::Client(ClientInput::RemovePrompt { prompt: id("p3"), by: by.clone() }));
     assert_eq!(step.events, [ended("p3", PromptEnd::Removed { by: Some(by) })]);
     let step = stage.give(answered("p1"));
     assert_eq!(step.effects, [Effect::SendPrompt { prompt: id("p2"), frame }]);
@@ -290,9 +301,9 @@ fn queue_control_of_a_started_or_unknown_prompt_is_refused() {
         };
         let (prompt, by, frame) = (id(prompt), sender("ann"), prompt_frame("x"));
         for input in [
-            Input::RemovePrompt { prompt: prompt.clone(), by: by.clone() },
-            Input::UpdatePrompt { prompt: prompt.clone(), by: by.clone(), frame },
-            Input::MovePrompt { prompt, by, position: 0 },
+            Input::Client(ClientInput::RemovePrompt { prompt: prompt.clone(), by: by.clone() }),
+            Input::Client(ClientInput::UpdatePrompt { prompt: prompt.clone(), by: by.clone(), frame }),
+            Input::Client(ClientInput::MovePrompt { prompt, by, position: 0 }),
         ] {
             assert_refused(&stage.give(input), &refusal);
         }
@@ -362,7 +373,7 @@ fn a_cancel_can_clear_everyones_queue() {
     stage.prompt("p1", "ann");
     stage.prompt("p2", "bob");
     let scope = CancelScope { seen: stage.session.head(), settled: stage.session.head(), clear_queue: true };
-    stage.give(Input::Cancel { by: sender("ann"), scope });
+    stage.give(Input::Client(ClientInput::Cancel { by: sender("ann"), scope }));
     assert_eq!(stage.queue(), Vec::<&str>::new());
 }
 
@@ -399,7 +410,7 @@ fn cancel_ends_only_turns_whose_start_the_caller_has_seen() {
     let seen: Seq = stage.session.head();
     stage.give(to_agent("p2", "bob"));
     let scope = CancelScope { seen, settled: seen, clear_queue: false };
-    let cancel = |by: &str| Input::Cancel { by: sender(by), scope };
+    let cancel = |by: &str| Input::Client(ClientInput::Cancel { by: sender(by), scope });
     assert_eq!(stage.give(cancel("cat")).events, [cancel_requested("p1", "cat")]);
     // The other turn needs a cancel of its own.
     assert_eq!(outcome(&stage.cancel("cat")), (vec![cancel_requested("p2", "cat")], vec![Effect::SendCancel]));
@@ -411,6 +422,6 @@ fn prompt_event_records_its_sender() {
     let parent = Some(wharf_core::SessionId::new("sess_0"));
     let who = wharf_core::Sender { name: Some("Ann's editor".into()), parent, ..sender("ann") };
     let submission = Submission { sender: who.clone(), ..submission("p1", "ann", Overlap::Queue) };
-    stage.give(Input::Prompt(submission));
+    stage.give(Input::Client(ClientInput::Prompt(submission)));
     assert_eq!(stage.session.state().turns[0].sender, who);
 }

@@ -21,7 +21,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use tokio::sync::watch;
-use wharf_core::{EndReason, Input, Sender, SessionId};
+use wharf_core::{AgentInput, EndReason, Input, Sender, SessionId};
 use wharf_store::LogId;
 
 use agents::AgentProcesses;
@@ -152,7 +152,7 @@ impl Host {
                 let step = session.state().status.is_alive().then(|| {
                     let message = "the log could not be written".into();
                     let start = session.state().start;
-                    session.handle(Input::AgentExited { start, exit_code: None, message }, Now::millis())
+                    session.handle(Input::Agent(AgentInput::Exited { start, exit_code: None, message }), Now::millis())
                 });
                 Ok(self.inner.spawn_task(session, shared, step.unwrap_or_default(), FirstStart::default()))
             }

@@ -6,7 +6,7 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError};
 
-use wharf_core::{EndReason, Input, Seq, SessionId};
+use wharf_core::{EndReason, Input, LifecycleInput, Seq, SessionId};
 use wharf_store::{
     Engine, FileEngine, FileLease, FileOptions, Index, IndexRow, LeaseError, Log, LogId, LogStat, SqliteIndex,
     StoreError,
@@ -228,7 +228,7 @@ impl Inner {
     ) -> Option<(StartPriority, SessionId)> {
         match self.load_from_log(&stat.id, snapshot) {
             Ok((mut session, shared)) => {
-                let step = session.handle(Input::HostRestarted, Now::millis());
+                let step = session.handle(Input::Lifecycle(LifecycleInput::HostRestarted), Now::millis());
                 let descriptor = Descriptor::of_session(&session);
                 let need = self.wants_back(&descriptor).map(|need| (need, shared.id.clone()));
                 if step.events.is_empty() {

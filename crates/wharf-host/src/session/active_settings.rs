@@ -5,7 +5,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use serde_json::Value;
 use tokio::time::Instant;
-use wharf_core::{AgentSetting, Fault, Input, Raw, UpdateKind};
+use wharf_core::{AgentInput, AgentSetting, Fault, Input, Raw, UpdateKind};
 use wharf_json::{Json, rpc};
 
 use super::journal::Journal;
@@ -52,7 +52,7 @@ impl SettingAnnouncements {
         if update == UpdateKind::ConfigOptionUpdate {
             self.list = None;
         }
-        journal.input(Input::AgentUpdated { update, frame, title: None, tool: None }, None);
+        journal.input(Input::Agent(AgentInput::Updated { update, frame, title: None, tool: None }), None);
         if let Err(error) = taken {
             let detail = format!("a {} that cannot be read: {error}", update.tag());
             log_fault(link.as_deref_mut(), Fault::Malformed, detail, journal);
@@ -96,7 +96,7 @@ impl SettingAnnouncements {
     /// Makes it an event if other settings are in force than before, and has clients told.
     fn note(&mut self, before: &[AgentSetting], settings: &[AgentSetting], has_agent: bool, journal: &mut Journal) {
         if !is_same_in_force(before, settings) {
-            journal.input(Input::SettingsChanged { settings: settings.to_vec() }, None);
+            journal.input(Input::Agent(AgentInput::SettingsChanged { settings: settings.to_vec() }), None);
         }
         self.schedule(has_agent, journal);
     }
@@ -136,7 +136,7 @@ impl SettingAnnouncements {
         for (update, body) in updates {
             let params = format!(r#"{{"sessionId":{session},"update":{body}}}"#);
             if let Some(frame) = Raw::new(rpc::notification("session/update", params)) {
-                journal.input(Input::AgentUpdated { update, frame, title: None, tool: None }, None);
+                journal.input(Input::Agent(AgentInput::Updated { update, frame, title: None, tool: None }), None);
             }
         }
     }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use wharf_core::{Input, State};
+use wharf_core::{ClientInput, Input, LifecycleInput, State};
 
 use super::context::TaskContext;
 use super::handle::CallError;
@@ -26,9 +26,13 @@ impl Admission {
         if !state.resumable() {
             return Ok(input);
         }
-        if matches!(input, Input::Prompt(_) | Input::Resume | Input::Wake { .. }) {
+        if matches!(
+            input,
+            Input::Client(ClientInput::Prompt(_))
+                | Input::Lifecycle(LifecycleInput::Resume | LifecycleInput::Wake { .. })
+        ) {
             self.take_permit()?;
-        } else if let Input::Attach(attachment) = &mut input {
+        } else if let Input::Client(ClientInput::Attach(attachment)) = &mut input {
             attachment.wake = attachment.wake && self.take_permit().is_ok();
         }
         Ok(input)

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bytes::{BufMut, Bytes, BytesMut};
 use serde::Deserialize;
-use wharf_core::{AskKind, ClientId, Fault, Input, Raw, ToolCall, ToolCallState, UpdateKind};
+use wharf_core::{AgentInput, AskKind, ClientId, Fault, Input, Raw, ToolCall, ToolCallState, UpdateKind};
 use wharf_json::Json;
 use wharf_json::rpc::{Salvaged, code, salvage, salvage_head};
 
@@ -142,7 +142,7 @@ impl AgentFrameParser {
         let frame = self.rewritten(frame, envelope, update.is_state())?;
         let told = envelope.title.as_deref().filter(|_| update == UpdateKind::SessionInfoUpdate);
         let title = told.map(Arc::from);
-        Some(Input::AgentUpdated { update, frame, title, tool })
+        Some(Input::Agent(AgentInput::Updated { update, frame, title, tool }))
     }
 
     fn asked(&mut self, frame: &[u8], envelope: &Envelope<'_>, writer: &mut AgentWriter) -> AgentMessage {
@@ -185,13 +185,13 @@ impl AgentFrameParser {
         let options = request.params.options.iter().map(|option| Arc::from(option.option_id.as_ref())).collect();
         let tool_call = request.params.tool_call.map(|call| Arc::from(call.tool_call_id.as_ref()));
         match self.rewritten(frame, envelope, true) {
-            Some(frame) => AgentMessage::Input(Input::AgentAsked {
+            Some(frame) => AgentMessage::Input(Input::Agent(AgentInput::Asked {
                 kind: AskKind::Permission,
                 agent_request,
                 frame,
                 options,
                 tool_call,
-            }),
+            })),
             None => refuse_session(frame, envelope, "no session", writer),
         }
     }
@@ -241,13 +241,13 @@ impl AgentFrameParser {
             return refuse_session(frame, envelope, "no session", writer);
         };
         writer.note_elicitation(agent_request.bytes().clone());
-        AgentMessage::Input(Input::AgentAsked {
+        AgentMessage::Input(Input::Agent(AgentInput::Asked {
             kind: AskKind::Elicitation,
             agent_request,
             frame,
             options: Vec::new(),
             tool_call: None,
-        })
+        }))
     }
 
     /// A frame for one client: Wharf's session id where the agent's was, and one more part replaced.
@@ -324,7 +324,7 @@ fn answered(frame: &[u8], envelope: &Envelope<'_>, writer: &mut AgentWriter) -> 
             let stop_reason = ok.then(|| stop_reason(frame));
             let frame = Raw::new(copy);
             frame.map_or(AgentMessage::Nothing, |frame| {
-                AgentMessage::Input(Input::AgentAnswered { prompt, stop_reason, frame })
+                AgentMessage::Input(Input::Agent(AgentInput::Answered { prompt, stop_reason, frame }))
             })
         }
     }
@@ -369,7 +369,7 @@ fn fail_owed(id: u64, message: &str, writer: &mut AgentWriter) -> Option<AgentMe
         }
         PendingRequest::Prompt(prompt) => {
             let frame = Raw::new(error(id, code::INTERNAL_ERROR, message))?;
-            AgentMessage::Input(Input::AgentAnswered { prompt, stop_reason: None, frame })
+            AgentMessage::Input(Input::Agent(AgentInput::Answered { prompt, stop_reason: None, frame }))
         }
     })
 }

@@ -32,7 +32,7 @@ impl Clock {
 
 #[cfg(test)]
 mod tests {
-    use wharf_core::{Event, Input, NewSession, Origin, Session, SessionId, Settings};
+    use wharf_core::{Event, Input, LifecycleInput, NewSession, Origin, Session, SessionId, Settings};
 
     use super::*;
 
@@ -65,7 +65,7 @@ mod tests {
         let entries = logged.into_iter().enumerate();
         let entries = entries.map(|(at, event)| (wharf_core::Seq(at as u64 + 1), Millis(9_000_000), event));
         let mut after = Session::restore(Settings::default(), entries).ok_or("no session")?;
-        let step = after.handle(Input::HostRestarted, Millis(5));
+        let step = after.handle(Input::Lifecycle(LifecycleInput::HostRestarted), Millis(5));
         assert_eq!(step.events.len(), 1, "{step:?}");
         assert_eq!(after.head(), before.head().next());
         assert_eq!(after.state().ended_at, Some(Millis(5)));

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use bytes::Bytes;
 use tokio::sync::{mpsc, oneshot};
 use wharf_core::{
-    AgentSetting, Ask, AskId, Attachment, CancelScope, ClientId, EndReason, EventId, Input, Joined, Latest, Member,
-    PromptId, PromptReceipt, QueuedPrompt, Raw, Refusal, Reply, Sender, Seq, SessionId, State, Submission, Turn,
-    WakeCause,
+    AgentSetting, Ask, AskId, Attachment, CancelScope, ClientId, ClientInput, EndReason, EventId, Input, Joined,
+    Latest, LifecycleInput, Member, PromptId, PromptReceipt, QueuedPrompt, Raw, Refusal, Reply, Sender, Seq, SessionId,
+    State, Submission, Turn, WakeCause,
 };
 
 use super::close_signal::CloseSignal;
@@ -237,7 +237,7 @@ impl SessionHandle {
     }
 
     pub async fn prompt(&self, submission: Submission) -> Result<PromptReceipt, CallError> {
-        match self.call(Input::Prompt(submission)).await? {
+        match self.call(Input::Client(ClientInput::Prompt(submission))).await? {
             Reply::Prompt(receipt) => Ok(receipt),
             other @ (Reply::Done | Reply::Joined(_) | Reply::Cancelled { .. } | Reply::Refused(_)) => {
                 Err(unexpected(&other))
@@ -250,7 +250,7 @@ impl SessionHandle {
         let client = attachment.sender.client.clone();
         let attend = Command::Attend { client: client.clone(), attendance: Some(Box::new(attendance)) };
         self.send(attend).await?;
-        let reply = self.call(Input::Attach(attachment)).await;
+        let reply = self.call(Input::Client(ClientInput::Attach(attachment))).await;
         if let Err(CallError::Refused(_)) = reply {
             self.send(Command::Attend { client, attendance: None }).await?;
         }
@@ -264,18 +264,18 @@ impl SessionHandle {
 
     pub async fn detach(&self, sender: Sender) -> Result<(), CallError> {
         let client = sender.client.clone();
-        self.call(Input::Detach { sender }).await?;
+        self.call(Input::Client(ClientInput::Detach { sender })).await.map(drop)?;
         self.send(Command::Attend { client, attendance: None }).await
     }
 
     /// Ends the caller's prompts, or the running turn as far as `scope` allows.
     pub async fn cancel(&self, by: Sender, scope: CancelScope) -> Result<Cancelled, CallError> {
-        self.cancelled(Input::Cancel { by, scope }).await
+        self.cancelled(Input::Client(ClientInput::Cancel { by, scope })).await
     }
 
     /// Ends the running turn, whoever sent its prompt.
     pub async fn interrupt(&self, by: Sender) -> Result<Cancelled, CallError> {
-        self.cancelled(Input::Interrupt { by }).await
+        self.cancelled(Input::Client(ClientInput::Interrupt { by })).await
     }
 
     async fn cancelled(&self, input: Input) -> Result<Cancelled, CallError> {
@@ -287,17 +287,17 @@ impl SessionHandle {
 
     /// Answers an ask: `option` for a permission, `frame` is the client's response.
     pub async fn answer(&self, ask: AskId, by: Sender, option: Option<Arc<str>>, frame: Raw) -> Result<(), CallError> {
-        self.call(Input::Answer { ask, by, option, frame }).await.map(drop)
+        self.call(Input::Client(ClientInput::Answer { ask, by, option, frame })).await.map(drop)
     }
 
     /// An error or `cancelled` in answer to an ask.
     pub async fn decline(&self, ask: AskId, by: Sender, frame: Raw) -> Result<(), CallError> {
-        self.call(Input::Decline { ask, by, frame }).await.map(drop)
+        self.call(Input::Client(ClientInput::Decline { ask, by, frame })).await.map(drop)
     }
 
     /// Takes one prompt back: out of the queue, or by cancelling its turn.
     pub async fn cancel_prompt(&self, prompt: PromptId, by: Sender) -> Result<(), CallError> {
-        self.call(Input::CancelPrompt { prompt, by, reason: None }).await.map(drop)
+        self.call(Input::Client(ClientInput::CancelPrompt { prompt, by, reason: None })).await.map(drop)
     }
 
     /// The same, with the reason that the caller gives. It is recorded as it is: the caller bounds its length.
@@ -307,26 +307,26 @@ impl SessionHandle {
         by: Sender,
         reason: Option<Arc<str>>,
     ) -> Result<(), CallError> {
-        self.call(Input::CancelPrompt { prompt, by, reason }).await.map(drop)
+        self.call(Input::Client(ClientInput::CancelPrompt { prompt, by, reason })).await.map(drop)
     }
 
     /// Takes a waiting prompt out of the queue.
     pub async fn remove_prompt(&self, prompt: PromptId, by: Sender) -> Result<(), CallError> {
-        self.call(Input::RemovePrompt { prompt, by }).await.map(drop)
+        self.call(Input::Client(ClientInput::RemovePrompt { prompt, by })).await.map(drop)
     }
 
     pub async fn kill(&self, reason: EndReason) -> Result<(), CallError> {
-        self.call(Input::Kill { reason }).await.map(drop)
+        self.call(Input::Lifecycle(LifecycleInput::Kill { reason })).await.map(drop)
     }
 
     /// Ends the agent of an idle session that can come back; refused if it is at work or cannot.
     pub(crate) async fn sleep(&self, reason: EndReason, why: Arc<str>) -> Result<(), CallError> {
-        self.call(Input::Sleep { reason, why }).await.map(drop)
+        self.call(Input::Lifecycle(LifecycleInput::Sleep { reason, why })).await.map(drop)
     }
 
     /// Brings an ended session back for a caller that is no ACP client.
     pub async fn resume(&self) -> Result<(), CallError> {
-        self.call(Input::Resume).await.map(drop)
+        self.call(Input::Lifecycle(LifecycleInput::Resume)).await.map(drop)
     }
 
     /// The same, with other settings than those that were in force.
@@ -336,7 +336,7 @@ impl SessionHandle {
 
     /// Brings an ended session back because its agent is needed; refused if a user killed it.
     pub async fn wake(&self) -> Result<(), CallError> {
-        self.call(Input::Wake { cause: WakeCause::Caller }).await.map(drop)
+        self.call(Input::Lifecycle(LifecycleInput::Wake { cause: WakeCause::Caller })).await.map(drop)
     }
 
     /// Brings an ended session back because an attached client needs its agent; refused if a user killed it.
@@ -365,11 +365,11 @@ impl SessionHandle {
     }
 
     pub async fn update_prompt(&self, prompt: PromptId, by: Sender, frame: Raw) -> Result<(), CallError> {
-        self.call(Input::UpdatePrompt { prompt, by, frame }).await.map(drop)
+        self.call(Input::Client(ClientInput::UpdatePrompt { prompt, by, frame })).await.map(drop)
     }
 
     pub async fn move_prompt(&self, prompt: PromptId, by: Sender, position: usize) -> Result<(), CallError> {
-        self.call(Input::MovePrompt { prompt, by, position }).await.map(drop)
+        self.call(Input::Client(ClientInput::MovePrompt { prompt, by, position })).await.map(drop)
     }
 
     /// The prompts that wait, in order.

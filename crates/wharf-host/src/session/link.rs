@@ -5,7 +5,7 @@ use std::time::Duration;
 use tokio::process::ChildStdout;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
-use wharf_core::{AgentTraits, Fault, Input, StartNo};
+use wharf_core::{AgentInput, AgentTraits, Fault, Input, StartNo};
 use wharf_json::rpc::{salvage, salvage_head};
 
 use super::agent_inbound::{AgentFrameParser, AgentMessage};
@@ -230,6 +230,6 @@ pub(super) fn log_fault(link: Option<&mut AgentLink>, fault: Fault, detail: Stri
         None => Some((fault, detail)),
     };
     if let Some((fault, detail)) = admitted {
-        journal.input(Input::AgentFaulted { fault, detail: detail.into() }, None);
+        journal.input(Input::Agent(AgentInput::Faulted { fault, detail: detail.into() }), None);
     }
 }

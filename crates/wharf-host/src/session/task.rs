@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use tokio::sync::{mpsc, oneshot};
 use wharf_core::{
-    Attachment, ClientId, Effect, EndReason, FailureText, Input, Refusal, Session, Step, Submission, WakeCause,
+    AgentInput, Attachment, ClientId, ClientInput, Effect, EndReason, FailureText, Input, LifecycleInput, Refusal,
+    Session, Step, Submission, WakeCause,
 };
 
 use super::admission::Admission;
@@ -156,7 +157,7 @@ impl SessionTask {
         if is_alive(&self.journal) && !self.journal.is_stalled() && self.admission.is_log_full() {
             let session = &self.context.shared.id;
             tracing::warn!(%session, "the log has reached its limit (limits.log): the session is ended");
-            self.journal.input(Input::Kill { reason: EndReason::LogFull }, None);
+            self.journal.input(Input::Lifecycle(LifecycleInput::Kill { reason: EndReason::LogFull }), None);
             self.commit();
         }
         if !is_alive(&self.journal) {
@@ -193,13 +194,18 @@ impl SessionTask {
         let Self { journal, agent, clients, .. } = self;
         match command {
             // A client waits for the agent: that is work too, although it is no turn.
-            Command::Input { input, reply } if matches!(*input, Input::Sleep { .. }) && agent.is_owed() => {
+            Command::Input { input, reply }
+                if matches!(*input, Input::Lifecycle(LifecycleInput::Sleep { .. })) && agent.is_owed() =>
+            {
                 let _ = reply.send(Err(CallError::Refused(Refusal::TurnInProgress)));
             }
             Command::Input { input, reply } => {
                 let caller = self.caller_of(&input);
-                let comes =
-                    if let Input::Attach(attachment) = &*input { Some(attachment.sender.clone()) } else { None };
+                let comes = if let Input::Client(ClientInput::Attach(attachment)) = &*input {
+                    Some(attachment.sender.clone())
+                } else {
+                    None
+                };
                 self.request_for(caller, *input, reply);
                 if let Some(client) = comes {
                     self.clients.ask_links_again(&client, self.journal.session());
@@ -207,7 +213,11 @@ impl SessionTask {
             }
             Command::WakeFor { client, reply } => {
                 let caller = clients.abilities_of(&client);
-                self.request_for(Some(caller), Input::Wake { cause: WakeCause::Caller }, reply);
+                self.request_for(
+                    Some(caller),
+                    Input::Lifecycle(LifecycleInput::Wake { cause: WakeCause::Caller }),
+                    reply,
+                );
             }
             Command::ComeBack { need, reply } => {
                 agent.set_need(need);
@@ -216,11 +226,15 @@ impl SessionTask {
                     StartPriority::Queued(_) => WakeCause::Queue,
                     StartPriority::Nobody => WakeCause::HostStart,
                 };
-                self.request(Input::Wake { cause }, reply);
+                self.request(Input::Lifecycle(LifecycleInput::Wake { cause }), reply);
             }
             Command::ComeBackOn { client, terms, reply } => {
                 let before = journal.state().start;
-                let input = if client.is_some() { Input::Wake { cause: WakeCause::Caller } } else { Input::Resume };
+                let input = if client.is_some() {
+                    Input::Lifecycle(LifecycleInput::Wake { cause: WakeCause::Caller })
+                } else {
+                    Input::Lifecycle(LifecycleInput::Resume)
+                };
                 let caller = client.and_then(|client| clients.abilities_of(&client));
                 self.request_for(Some(caller), input, reply);
                 if self.journal.state().start != before {
@@ -244,7 +258,7 @@ impl SessionTask {
             Command::AgentUp { start, outcome } => agent.take_start(start, *outcome, journal, clients),
             Command::AgentGone { start, exit, stderr } => {
                 let message = FailureText { reason: &exit.describe_exit(), stderr: &stderr }.to_string().into();
-                journal.input(Input::AgentExited { start, exit_code: exit.code, message }, None);
+                journal.input(Input::Agent(AgentInput::Exited { start, exit_code: exit.code, message }), None);
             }
             Command::DeleteOther { agent_session, done } => agent.delete_other(&agent_session, done),
             Command::Delete { .. } | Command::ShutDown { .. } => {}
@@ -282,10 +296,14 @@ impl SessionTask {
 
     /// Returns what the caller of an input can do that may start the agent: `Some(None)` for one that is no ACP client.
     fn caller_of(&self, input: &Input) -> Option<Option<Abilities>> {
-        if let Input::Attach(Attachment { sender, .. }) | Input::Prompt(Submission { sender, .. }) = input {
+        if let Input::Client(
+            ClientInput::Attach(Attachment { sender, .. }) | ClientInput::Prompt(Submission { sender, .. }),
+        ) = input
+        {
             return Some(self.clients.abilities_of(&sender.client));
         }
-        matches!(input, Input::Resume | Input::Wake { cause: WakeCause::Caller }).then_some(None)
+        matches!(input, Input::Lifecycle(LifecycleInput::Resume | LifecycleInput::Wake { cause: WakeCause::Caller }))
+            .then_some(None)
     }
 
     /// Notes a client's lane, and what it can do; `None` when it leaves.
@@ -318,7 +336,7 @@ impl SessionTask {
     }
 
     async fn kill_and_sync(&mut self, reason: EndReason) {
-        self.journal.input(Input::Kill { reason }, None);
+        self.journal.input(Input::Lifecycle(LifecycleInput::Kill { reason }), None);
         self.carry_out();
         // The kill's effects wait for the disk like any other.
         while self.journal.has_acts() && self.journal.closed().is_none() && !self.journal.is_stalled() {

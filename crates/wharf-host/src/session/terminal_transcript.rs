@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 
 use serde::Deserialize;
 use serde_json::{Value, json};
-use wharf_core::{Input, Raw, UpdateKind};
+use wharf_core::{AgentInput, Input, Raw, UpdateKind};
 use wharf_json::rpc;
 use wharf_json::{Json, ReadError};
 
@@ -129,7 +129,7 @@ impl TerminalTranscript {
         let news = self.news(journal.state().origin.session.as_str());
         for frame in news {
             let update = UpdateKind::ToolCallUpdate;
-            journal.input(Input::AgentUpdated { update, frame, title: None, tool: None }, None);
+            journal.input(Input::Agent(AgentInput::Updated { update, frame, title: None, tool: None }), None);
         }
     }
 

@@ -1,8 +1,8 @@
 //! Checks from the log alone that every cancel of a walk ended the prompts that its sender meant.
 
 use wharf_core::{
-    CancelScope, ClientIdentity, Event, Input, Millis, PromptEnd, PromptEvent, PromptId, Reply, Sender, Seq, State,
-    Step,
+    CancelScope, ClientIdentity, ClientInput, Event, Input, Millis, PromptEnd, PromptEvent, PromptId, Reply, Sender,
+    Seq, State, Step,
 };
 
 /// A cancel that is being handled, and the state before it.
@@ -27,7 +27,7 @@ impl Cancel {
         since: Seq,
         is_observer: impl Fn(&Sender) -> bool,
     ) -> Option<Self> {
-        let Input::Cancel { by, scope } = input else { return None };
+        let Input::Client(ClientInput::Cancel { by, scope }) = input else { return None };
         let identity = by.identity();
         let is_own = |sender: &Sender| sender.identity() == identity;
         let turns = |own: bool| state.turns.iter().filter(move |turn| (turn.sender.identity() == by.identity()) == own);

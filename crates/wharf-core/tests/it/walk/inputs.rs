@@ -2,8 +2,9 @@
 
 use bytes::Bytes;
 use wharf_core::{
-    AskId, AskKind, Attachment, CancelScope, EndReason, Fault, Input, Millis, Overlap, PauseReason, PromptId, Raw,
-    Role, Sender, Seq, StartFault, StartNo, Status, Submission, ToolCall, ToolCallState, UpdateKind, WakeCause,
+    AgentInput, AskId, AskKind, Attachment, CancelScope, ClientInput, EndReason, Fault, Input, LifecycleInput, Millis,
+    Overlap, PauseReason, PromptId, Raw, Role, Sender, Seq, StartFault, StartNo, Status, StorageInput, Submission,
+    ToolCall, ToolCallState, UpdateKind, WakeCause,
 };
 
 use super::Walk;
@@ -19,7 +20,7 @@ impl Walk {
             return self.news_of_start(self.session.state().start);
         }
         if self.session.state().paused.is_some() && self.dice.one_in(8) {
-            return Input::StorageBack;
+            return Input::Storage(StorageInput::Back);
         }
         match self.dice.below(100) {
             0..20 => self.prompt(),
@@ -28,21 +29,23 @@ impl Walk {
             44..49 => self.agent_updated(),
             49..52 => self.stale_or_exit(),
             52..59 => self.attach(),
-            59..64 => Input::Detach { sender: self.client() },
+            59..64 => Input::Client(ClientInput::Detach { sender: self.client() }),
             64..70 => self.cancel(),
             70..79 => self.answer(),
             79..86 => self.decline(),
             86..91 => self.queue_control(),
-            91 if self.dice.one_in(2) => Input::Sleep { reason: EndReason::Memory, why: "full".into() },
-            91..93 => Input::Kill { reason: self.kill_reason() },
-            93 => Input::Resume,
+            91 if self.dice.one_in(2) => {
+                Input::Lifecycle(LifecycleInput::Sleep { reason: EndReason::Memory, why: "full".into() })
+            }
+            91..93 => Input::Lifecycle(LifecycleInput::Kill { reason: self.kill_reason() }),
+            93 => Input::Lifecycle(LifecycleInput::Resume),
             94 => {
                 let causes = [WakeCause::Caller, WakeCause::Queue, WakeCause::HostStart];
-                Input::Wake { cause: causes[self.dice.below(3) as usize] }
+                Input::Lifecycle(LifecycleInput::Wake { cause: causes[self.dice.below(3) as usize] })
             }
             95 => self.disk(),
-            96 if self.dice.one_in(2) => Input::SettingsChanged { settings: Vec::new() },
-            96 => Input::AgentFaulted { fault: Fault::Malformed, detail: "x".into() },
+            96 if self.dice.one_in(2) => Input::Agent(AgentInput::SettingsChanged { settings: Vec::new() }),
+            96 => Input::Agent(AgentInput::Faulted { fault: Fault::Malformed, detail: "x".into() }),
             _ => self.time_passed(),
         }
     }
@@ -50,8 +53,8 @@ impl Walk {
     /// Fills or frees the disk. A full disk is soon freed, or the walk would see little else.
     fn disk(&mut self) -> Input {
         match self.session.state().paused.is_some() || self.dice.one_in(4) {
-            true => Input::StorageBack,
-            false => Input::StorageFailed { why: PauseReason::StorageFull },
+            true => Input::Storage(StorageInput::Back),
+            false => Input::Storage(StorageInput::Failed { why: PauseReason::StorageFull }),
         }
     }
 
@@ -76,7 +79,7 @@ impl Walk {
             _ => Overlap::Queue,
         };
         let (sender, frame, to_agent) = (self.client(), self.frame(), self.dice.one_in(3));
-        Input::Prompt(Submission { prompt, sender, frame, key, overlap, to_agent })
+        Input::Client(ClientInput::Prompt(Submission { prompt, sender, frame, key, overlap, to_agent }))
     }
 
     fn some_prompt(&mut self) -> PromptId {
@@ -88,7 +91,7 @@ impl Walk {
         let prompt = if self.dice.one_in(8) { None } else { self.dice.pick(&held).cloned() };
         let prompt = prompt.unwrap_or_else(|| self.some_prompt());
         let stop_reason = (!self.dice.one_in(5)).then(|| "end_turn".into());
-        Input::AgentAnswered { prompt, stop_reason, frame: self.frame() }
+        Input::Agent(AgentInput::Answered { prompt, stop_reason, frame: self.frame() })
     }
 
     /// Returns a request id out of a few, so that some are used again, even while they are open.
@@ -99,14 +102,14 @@ impl Walk {
     fn agent_asked(&mut self) -> Input {
         let agent_request = self.agent_request();
         if self.dice.one_in(8) {
-            return Input::AgentWithdrew { agent_request };
+            return Input::Agent(AgentInput::Withdrew { agent_request });
         }
         let kind = if self.dice.one_in(3) { AskKind::Elicitation } else { AskKind::Permission };
         let options = match kind {
             AskKind::Permission => vec!["allow".into(), "reject".into()],
             AskKind::Elicitation => Vec::new(),
         };
-        Input::AgentAsked { kind, agent_request, frame: self.frame(), options, tool_call: None }
+        Input::Agent(AgentInput::Asked { kind, agent_request, frame: self.frame(), options, tool_call: None })
     }
 
     fn agent_updated(&mut self) -> Input {
@@ -119,7 +122,7 @@ impl Walk {
             _ => UpdateKind::AgentMessageChunk,
         };
         let title = self.dice.one_in(4).then(|| "a \"title\"".into());
-        Input::AgentUpdated { update, frame: self.frame(), title, tool: None }
+        Input::Agent(AgentInput::Updated { update, frame: self.frame(), title, tool: None })
     }
 
     /// Returns a tool call with an id out of a few, so that some are used again.
@@ -128,7 +131,7 @@ impl Walk {
         let state = if opens { ToolCallState::Open } else { ToolCallState::Closed };
         let tool = Some(ToolCall { id: format!("t{}", self.dice.below(4)).into(), state });
         let update = if opens { UpdateKind::ToolCall } else { UpdateKind::ToolCallUpdate };
-        Input::AgentUpdated { update, frame: self.frame(), title: None, tool }
+        Input::Agent(AgentInput::Updated { update, frame: self.frame(), title: None, tool })
     }
 
     fn news_of_start(&mut self, start: StartNo) -> Input {
@@ -136,12 +139,12 @@ impl Walk {
         match self.dice.below(8) {
             0 => {
                 let (cause, is_awaited) = (self.start_fault(), self.dice.one_in(2));
-                Input::StartFailed { start, cause, is_awaited, exit_code, message: "no".into() }
+                Input::Agent(AgentInput::StartFailed { start, cause, is_awaited, exit_code, message: "no".into() })
             }
-            1 => Input::AgentExited { start, exit_code, message: "".into() },
+            1 => Input::Agent(AgentInput::Exited { start, exit_code, message: "".into() }),
             _ => {
                 let agent_session = format!("agent-{start}").into();
-                Input::AgentStarted { start, agent_session, traits: self.traits, answer: self.frame() }
+                Input::Agent(AgentInput::Started { start, agent_session, traits: self.traits, answer: self.frame() })
             }
         }
     }
@@ -162,7 +165,7 @@ impl Walk {
         let start = self.session.state().start;
         if self.dice.one_in(2) {
             let exit_code = self.dice.one_in(2).then_some(0);
-            return Input::AgentExited { start, exit_code, message: "gone".into() };
+            return Input::Agent(AgentInput::Exited { start, exit_code, message: "gone".into() });
         }
         let other = StartNo(self.dice.below(start.0 + 2));
         self.news_of_start(other)
@@ -171,7 +174,7 @@ impl Walk {
     fn attach(&mut self) -> Input {
         let role = if self.dice.one_in(6) { Role::Observer } else { Role::Controller };
         let (elicits, wake, needs_agent) = (self.dice.one_in(2), self.dice.one_in(2), self.dice.one_in(2));
-        Input::Attach(Attachment { sender: self.client(), role, elicits, wake, needs_agent })
+        Input::Client(ClientInput::Attach(Attachment { sender: self.client(), role, elicits, wake, needs_agent }))
     }
 
     fn cancel(&mut self) -> Input {
@@ -180,9 +183,9 @@ impl Walk {
         let settled = Seq(if self.dice.one_in(2) { self.dice.below(seen + 1) } else { seen });
         let (seen, clear_queue, by) = (Seq(seen), self.dice.one_in(5), self.client());
         if self.dice.one_in(8) {
-            return Input::Interrupt { by };
+            return Input::Client(ClientInput::Interrupt { by });
         }
-        Input::Cancel { by, scope: CancelScope { seen, settled, clear_queue } }
+        Input::Client(ClientInput::Cancel { by, scope: CancelScope { seen, settled, clear_queue } })
     }
 
     fn ask(&mut self) -> AskId {
@@ -197,11 +200,11 @@ impl Walk {
             1 => Some("sudo".into()),
             _ => Some("allow".into()),
         };
-        Input::Answer { ask: self.ask(), by: self.client(), option, frame: self.frame() }
+        Input::Client(ClientInput::Answer { ask: self.ask(), by: self.client(), option, frame: self.frame() })
     }
 
     fn decline(&mut self) -> Input {
-        Input::Decline { ask: self.ask(), by: self.client(), frame: self.frame() }
+        Input::Client(ClientInput::Decline { ask: self.ask(), by: self.client(), frame: self.frame() })
     }
 
     fn queue_control(&mut self) -> Input {
@@ -210,9 +213,9 @@ impl Walk {
         let prompt = prompt.unwrap_or_else(|| self.some_prompt());
         let by = self.client();
         match self.dice.below(3) {
-            0 => Input::RemovePrompt { prompt, by },
-            1 => Input::UpdatePrompt { prompt, by, frame: self.frame() },
-            _ => Input::MovePrompt { prompt, by, position: self.dice.below(5) as usize },
+            0 => Input::Client(ClientInput::RemovePrompt { prompt, by }),
+            1 => Input::Client(ClientInput::UpdatePrompt { prompt, by, frame: self.frame() }),
+            _ => Input::Client(ClientInput::MovePrompt { prompt, by, position: self.dice.below(5) as usize }),
         }
     }
 

@@ -4,8 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use wharf_core::{
-    AgentEvent, AskEvent, AskId, Effect, EndReason, Event, Input, PromptEnd, PromptEvent, PromptId, Raw, Reply, Seq,
-    Session, SessionEvent, Settings, StartKind, StartNo, State, Status, Step, StorageEvent, ToolCall, ToolCallState,
+    AgentEvent, AgentInput, AskEvent, AskId, ClientInput, Effect, EndReason, Event, Input, LifecycleInput, PromptEnd,
+    PromptEvent, PromptId, Raw, Reply, Seq, Session, SessionEvent, Settings, StartKind, StartNo, State, Status, Step,
+    StorageEvent, ToolCall, ToolCallState,
 };
 
 pub(super) const KINDS: [&str; 20] = [
@@ -84,17 +85,17 @@ impl Ledger {
     /// Prepares for an input.
     pub(super) fn expect(&mut self, input: &Input, state: &State) {
         self.may_overlap = false;
-        if matches!(input, Input::Resume) {
+        if matches!(input, Input::Lifecycle(LifecycleInput::Resume)) {
             self.killed_by_user = false;
         }
-        if let Input::Prompt(submission) = input {
+        if let Input::Client(ClientInput::Prompt(submission)) = input {
             self.may_overlap = submission.to_agent && state.traits.queues;
-        } else if let Input::AgentAsked { agent_request, .. } = input
+        } else if let Input::Agent(AgentInput::Asked { agent_request, .. }) = input
             && self.status == Some(Status::Running)
         {
             self.waiting.push(agent_request.clone());
             self.waiting.sort_by(|a, b| a.bytes().cmp(b.bytes()));
-        } else if let Input::AgentAnswered { prompt, .. } = input {
+        } else if let Input::Agent(AgentInput::Answered { prompt, .. }) = input {
             self.held.retain(|held| held != prompt);
         }
     }

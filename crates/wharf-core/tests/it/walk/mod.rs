@@ -13,8 +13,8 @@ use std::hash::{BuildHasher, RandomState};
 
 use bytes::Bytes;
 use wharf_core::{
-    AgentTraits, EndReason, Event, Input, Millis, NewSession, OnRestart, Role, Seq, Session, Settings, State, Step,
-    decode, encode,
+    AgentTraits, EndReason, Event, Input, LifecycleInput, Millis, NewSession, OnRestart, Role, Seq, Session, Settings,
+    State, Step, decode, encode,
 };
 
 use self::cancels::Cancel;
@@ -225,12 +225,12 @@ impl Walk {
         self.ledger.lose_host();
         self.readers.lose_host();
         self.host_since = self.session.head();
-        self.give(Input::HostRestarted);
+        self.give(Input::Lifecycle(LifecycleInput::HostRestarted));
         assert!(!self.session.state().status.is_alive());
     }
 
     fn finish(mut self) -> [u64; KINDS.len()] {
-        self.give(Input::Kill { reason: EndReason::User });
+        self.give(Input::Lifecycle(LifecycleInput::Kill { reason: EndReason::User }));
         self.ledger.check_end();
         if self.dice.one_in(4) {
             self.check_restore();

@@ -1,9 +1,9 @@
-//! A proposal is the first event of the step that follows: a host that wrote it first has written nothing else.
+//! A proposal is the beginning of the step that follows: a host that wrote it first has written nothing else.
 
-use wharf_core::{AgentEvent, Event, Input, Session, Step};
+use wharf_core::{AgentEvent, ClientInput, Event, Input, LifecycleInput, Session, Step, StorageInput};
 
 pub(super) struct Proposal {
-    proposed: Option<Event>,
+    proposed: Vec<Event>,
     kind: Kind,
 }
 
@@ -21,31 +21,29 @@ impl Proposal {
     pub(super) fn of(session: &Session, input: &Input) -> Self {
         let is_deferrable = matches!(
             input,
-            Input::Prompt(_)
-                | Input::UpdatePrompt { .. }
-                | Input::MovePrompt { .. }
-                | Input::Resume
-                | Input::Wake { .. }
-                | Input::Sleep { .. }
-                | Input::StorageBack
+            Input::Client(ClientInput::Prompt(_) | ClientInput::UpdatePrompt { .. } | ClientInput::MovePrompt { .. })
+                | Input::Lifecycle(LifecycleInput::Resume | LifecycleInput::Wake { .. } | LifecycleInput::Sleep { .. })
+                | Input::Storage(StorageInput::Back)
         );
         let kind = match is_deferrable {
             true => Kind::Deferrable,
-            false if matches!(input, Input::Attach(_)) => Kind::Attach,
+            false if matches!(input, Input::Client(ClientInput::Attach(_))) => Kind::Attach,
             false => Kind::Other,
         };
         Self { proposed: session.propose(input), kind }
     }
 
     pub(super) fn check(self, step: &Step) {
-        match (self.proposed, self.kind) {
-            (Some(proposed), _) => assert_eq!(Some(&proposed), step.events.first(), "{step:?}"),
-            (None, Kind::Deferrable) => assert!(step.events.is_empty(), "recorded without a proposal: {step:?}"),
-            (None, Kind::Attach) => {
+        if !self.proposed.is_empty() {
+            return assert!(step.events.starts_with(&self.proposed), "{:?}: {step:?}", self.proposed);
+        }
+        match self.kind {
+            Kind::Deferrable => assert!(step.events.is_empty(), "recorded without a proposal: {step:?}"),
+            Kind::Attach => {
                 let starts = step.events.iter().any(|event| matches!(event, Event::Agent(AgentEvent::Starting { .. })));
                 assert!(!starts, "started without a proposal: {step:?}");
             }
-            (None, Kind::Other) => {}
+            Kind::Other => {}
         }
     }
 }

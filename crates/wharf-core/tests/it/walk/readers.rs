@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use wharf_core::{AskEvent, AskId, Event, Input, Millis, Reply, Role, Seq, State, Step};
+use wharf_core::{AskEvent, AskId, ClientInput, Event, Input, Millis, Reply, Role, Seq, State, Step};
 
 use super::dice::Dice;
 
@@ -33,7 +33,8 @@ impl Default for Readers {
 impl Readers {
     /// Prepares for an input.
     pub(super) fn expect(&mut self, input: &Input) {
-        self.sees_all = matches!(input, Input::Attach(who) if who.elicits || who.role == Role::Observer);
+        self.sees_all =
+            matches!(input, Input::Client(ClientInput::Attach(who)) if who.elicits || who.role == Role::Observer);
     }
 
     /// Handles a step.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use wharf_core::{Fault, Input, Raw, UpdateKind};
+use wharf_core::{AgentInput, Fault, Input, Raw, UpdateKind};
 use wharf_json::rpc::code;
 
 use super::AgentConnection;
@@ -34,22 +34,22 @@ impl AgentConnection {
     pub(super) fn take_in(&mut self, message: AgentMessage, journal: &mut Journal, clients: &mut Clients) {
         match message {
             AgentMessage::Nothing => {}
-            AgentMessage::Input(Input::AgentUpdated {
+            AgentMessage::Input(Input::Agent(AgentInput::Updated {
                 update: update @ (UpdateKind::ToolCall | UpdateKind::ToolCallUpdate),
                 frame,
                 title,
                 tool,
-            }) => {
-                journal.input(Input::AgentUpdated { update, frame: frame.clone(), title, tool }, None);
+            })) => {
+                journal.input(Input::Agent(AgentInput::Updated { update, frame: frame.clone(), title, tool }), None);
                 self.show_tool_call(&frame, journal);
             }
-            AgentMessage::Input(Input::AgentUpdated {
+            AgentMessage::Input(Input::Agent(AgentInput::Updated {
                 update: update @ (UpdateKind::CurrentModeUpdate | UpdateKind::ConfigOptionUpdate),
                 frame,
                 ..
-            }) => self.settings.take_report(update, frame, self.link.as_mut(), journal),
+            })) => self.settings.take_report(update, frame, self.link.as_mut(), journal),
             AgentMessage::Input(input) => {
-                if matches!(input, Input::AgentAnswered { .. }) {
+                if matches!(input, Input::Agent(AgentInput::Answered { .. })) {
                     self.record_terminals(None, journal);
                 }
                 journal.input(input, None);
@@ -72,7 +72,7 @@ impl AgentConnection {
                 Some(_) => {
                     self.speak(|writer| writer.fail(&agent_request, code::REQUEST_CANCELLED, "request cancelled"))
                 }
-                None => journal.input(Input::AgentWithdrew { agent_request }, None),
+                None => journal.input(Input::Agent(AgentInput::Withdrew { agent_request }), None),
             },
             AgentMessage::Note(frame) => clients.send_note(frame, journal.session()),
         }

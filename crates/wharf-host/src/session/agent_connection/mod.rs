@@ -6,7 +6,7 @@ mod to_agent;
 use std::sync::Arc;
 
 use tokio::task::JoinHandle;
-use wharf_core::{Fault, Input, StartKind, StartNo, Status};
+use wharf_core::{AgentInput, ClientInput, Fault, Input, LifecycleInput, StartKind, StartNo, Status};
 
 use super::active_settings::SettingAnnouncements;
 use super::agent_inbound::AgentFrameParser;
@@ -106,7 +106,10 @@ impl AgentConnection {
                 let (cause, exit_code) = (failure.cause, failure.exit_code);
                 let message = failure.to_string().into();
                 let is_awaited = self.startup.is_awaited();
-                journal.input(Input::StartFailed { start, cause, is_awaited, exit_code, message }, None);
+                journal.input(
+                    Input::Agent(AgentInput::StartFailed { start, cause, is_awaited, exit_code, message }),
+                    None,
+                );
                 // Callers that wait for the agent wait on while it is tried again.
                 if journal.state().status != Status::Starting {
                     self.pending.refuse_all(&failure);
@@ -129,7 +132,7 @@ impl AgentConnection {
             self.pass_on(forward, journal, clients);
             let _ = passed_on.send(Ok(()));
         }
-        journal.input(Input::AgentStarted { start, agent_session, traits, answer: answer.clone() }, None);
+        journal.input(Input::Agent(AgentInput::Started { start, agent_session, traits, answer: answer.clone() }), None);
         journal.act_later(Act::PassOnPending);
         let seq = journal.head();
         self.startup.answer(Ok(Started { seq, answer }), journal);
@@ -219,7 +222,7 @@ impl AgentConnection {
         let remainder = link.remainder_bytes();
         if remainder > 0 {
             let detail = format!("the output ended in the middle of a line of {remainder} bytes");
-            journal.input(Input::AgentFaulted { fault: Fault::Malformed, detail: detail.into() }, None);
+            journal.input(Input::Agent(AgentInput::Faulted { fault: Fault::Malformed, detail: detail.into() }), None);
         }
         self.record_terminals(None, journal);
         let (commands, start) = (self.context.commands.clone(), link.start());
@@ -244,11 +247,11 @@ impl AgentConnection {
     /// Returns what was done.
     pub(super) fn obey_unwritten(&mut self, input: &Input) -> Option<&'static str> {
         let link = self.link.as_mut()?;
-        if matches!(input, Input::Kill { .. }) {
+        if matches!(input, Input::Lifecycle(LifecycleInput::Kill { .. })) {
             link.process().request_end();
             return Some("the agent was ended");
         }
-        matches!(input, Input::Cancel { .. } | Input::Interrupt { .. }).then(|| {
+        matches!(input, Input::Client(ClientInput::Cancel { .. } | ClientInput::Interrupt { .. })).then(|| {
             link.speak(|writer| writer.cancel());
             "the agent was told to end its turn"
         })

@@ -141,8 +141,8 @@ impl Journal {
         self.clock.now()
     }
 
-    /// Decides on a request that can be refused. Its first event is written before the session is touched: if the log
-    /// cannot take it, the caller is told and there is nothing to undo.
+    /// Decides on a request that can be refused. The events that it proposes are written before the session is touched: if
+    /// the log cannot take them, the caller is told and there is nothing to undo.
     pub(super) fn request(&mut self, input: Input, reply: ReplyTo) {
         // Earlier decisions stand, even if this request is refused.
         if !self.flush() {
@@ -153,11 +153,12 @@ impl Journal {
             return self.refuse(reply);
         }
         let now = self.now();
-        if let Some(event) = self.session.propose(&input) {
+        let proposed = self.session.propose(&input);
+        if !proposed.is_empty() {
             if self.state().paused.is_some() {
                 return self.refuse(reply);
             }
-            if let Err(error) = self.writer.append_proposed(event, now, self.session.head()) {
+            if let Err(error) = self.writer.append_proposed(proposed, now, self.session.head()) {
                 return self.refuse_unwritten(&error, reply);
             }
         }

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use tokio::time::Instant;
-use wharf_core::{Input, PauseReason};
+use wharf_core::{Input, PauseReason, StorageInput};
 use wharf_store::AppendError;
 
 use super::Journal;
@@ -47,7 +47,7 @@ impl Journal {
         if !self.is_held() {
             tracing::error!(session = %self.context.shared.id, ?why, "the log cannot be written: the session is paused");
             self.retry = Retry::default();
-            self.input(Input::StorageFailed { why }, None);
+            self.input(Input::Storage(StorageInput::Failed { why }), None);
         }
         if self.writer.is_empty() {
             return !self.stalled;
@@ -76,11 +76,14 @@ impl Journal {
             return;
         }
         let at = self.now();
-        let Some(event) = self.session.propose(&Input::StorageBack) else { return };
-        match self.writer.append_proposed(event, at, self.session.head()) {
+        let proposed = self.session.propose(&Input::Storage(StorageInput::Back));
+        if proposed.is_empty() {
+            return;
+        }
+        match self.writer.append_proposed(proposed, at, self.session.head()) {
             Ok(()) => {
                 tracing::info!(session = %self.context.shared.id, "the log can be written again: the session goes on");
-                self.input_at(Input::StorageBack, at, None);
+                self.input_at(Input::Storage(StorageInput::Back), at, None);
             }
             Err(error) if pause_reason(&error).is_some() => {
                 if !now {

@@ -26,9 +26,9 @@ pub(super) struct LogWriter {
     context: Arc<TaskContext>,
     /// Decided and not yet shown.
     pending: Vec<(Millis, Event)>,
-    /// A proposed event that is in the log already: the first of the step that comes next.
-    proposed: Option<Event>,
-    /// How many of `pending` are in the log already: 1 after a proposal, else 0.
+    /// Proposed events that are in the log already: the first ones of the step that comes next.
+    proposed: Vec<Event>,
+    /// The number of pending events that are in the log already: those that were proposed.
     written: usize,
     measure: Measure,
     listing: Listing,
@@ -38,7 +38,7 @@ impl LogWriter {
     pub(super) fn new(context: Arc<TaskContext>, session: &Session) -> Self {
         let listing = Listing::new(Arc::clone(&context), session);
         let measure = Measure::new(session);
-        Self { context, pending: Vec::new(), proposed: None, written: 0, measure, listing }
+        Self { context, pending: Vec::new(), proposed: Vec::new(), written: 0, measure, listing }
     }
 
     pub(super) fn listing(&self) -> &Listing {
@@ -54,24 +54,22 @@ impl LogWriter {
         session.head().0 == self.pending.len() as u64
     }
 
-    /// Keeps the events of a step. Returns false if they do not begin with the event that was proposed and written.
+    /// Keeps the events of a step. Returns false if they do not begin with the events that were proposed and written.
     pub(super) fn push(&mut self, events: Vec<Event>, at: Millis) -> bool {
-        if let Some(proposed) = self.proposed.take() {
-            if events.first() != Some(&proposed) {
-                return false;
-            }
-            self.written = 1;
+        let proposed = std::mem::take(&mut self.proposed);
+        if !events.starts_with(&proposed) {
+            return false;
         }
+        self.written += proposed.len();
         self.pending.extend(events.into_iter().map(|event| (at, event)));
         true
     }
 
-    /// Appends an event that the session has proposed, before the session handles it. Nothing else is pending.
-    pub(super) fn append_proposed(&mut self, event: Event, at: Millis, head: Seq) -> Result<(), AppendError> {
-        let mut body = Vec::with_capacity(512);
-        encode(&event, at, &mut body);
-        self.append(head, &[body.into()], Space::Ordinary)?;
-        self.proposed = Some(event);
+    /// Appends events that the session has proposed, all or none, before the session handles the request. Nothing else
+    /// is pending.
+    pub(super) fn append_proposed(&mut self, events: Vec<Event>, at: Millis, head: Seq) -> Result<(), AppendError> {
+        self.append(head, &encode_all(events.iter().map(|event| (at, event))), Space::Ordinary)?;
+        self.proposed = events;
         Ok(())
     }
 
@@ -82,7 +80,7 @@ impl LogWriter {
             return Ok(());
         }
         let expected = Seq(head.0 - events.len() as u64);
-        self.append(expected, &encode_all(events), space)
+        self.append(expected, &encode_all(events.iter().map(|(at, event)| (*at, event))), space)
     }
 
     fn append(&self, expected: Seq, bodies: &[Bytes], space: Space) -> Result<(), AppendError> {
@@ -150,11 +148,11 @@ impl LogWriter {
     }
 }
 
-fn encode_all(events: &[(Millis, Event)]) -> Vec<Bytes> {
+fn encode_all<'a>(events: impl ExactSizeIterator<Item = (Millis, &'a Event)>) -> Vec<Bytes> {
     let mut buffer = Vec::with_capacity(events.len() * 512);
     let mut ends = Vec::with_capacity(events.len());
     for (at, event) in events {
-        encode(event, *at, &mut buffer);
+        encode(event, at, &mut buffer);
         ends.push(buffer.len());
     }
     let whole = Bytes::from(buffer);

@@ -1,0 +1,44 @@
+//! Inputs that end a session or bring it back, and the state of the storage.
+
+use std::sync::Arc;
+
+use crate::{EndReason, PauseReason};
+
+/// A request to end the session or to bring it back.
+#[derive(Clone, Debug)]
+pub enum LifecycleInput {
+    /// Ends the session: `User`, `Closed`, `Idle` or `HostShutdown`.
+    Kill { reason: EndReason },
+    /// Puts the session to sleep if it is idle and can come back; refused otherwise. The reason is `Idle` or `Memory`.
+    Sleep {
+        reason: EndReason,
+        /// The reason in words for a person.
+        why: Arc<str>,
+    },
+    /// Brings an ended session back, also one that a user killed.
+    Resume,
+    /// Brings an ended session back because its agent is needed, unless a user killed it.
+    Wake { cause: WakeCause },
+    /// The first input after a restore by a new host.
+    HostRestarted,
+}
+
+/// A change of the storage below the log.
+#[derive(Clone, Debug)]
+pub enum StorageInput {
+    /// The last decision could not be written as usual.
+    Failed { why: PauseReason },
+    /// There is space again.
+    Back,
+}
+
+/// The party that needs an ended session's agent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WakeCause {
+    /// A caller that waits for it.
+    Caller,
+    /// The queued prompts. Refused if the queue is empty by now.
+    Queue,
+    /// A host that starts and brings its sessions back. Refused if the session was closed.
+    HostStart,
+}
