@@ -6,15 +6,18 @@ use axum::extract::{Request, State};
 use axum::http::{HeaderMap, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
+use tracing::Instrument;
 
 use wharf_api::ErrorCode;
 use wharf_host::{AgentToken, Auth};
 
 use crate::App;
 use crate::auth::{Identity, Peer, Refused, bearer, is_own_page, page_token};
+use crate::client_span::client_span;
 use crate::ending::while_good;
 use crate::fault::Fault;
 use crate::listen::{Door, Place};
+use crate::use_cases::client_id_without_connection;
 
 /// The route of `rest::login` that ends a login.
 const LOGOUT_PATH: &str = "/logout";
@@ -74,7 +77,8 @@ pub(crate) async fn require_identity(State(app): State<App>, mut request: Reques
                 return next.run(request).await;
             }
             let shown = identity.clone();
-            let answered = while_good(&app, identity, next.run(request)).await;
+            let span = client_span(&client_id_without_connection(&identity));
+            let answered = while_good(&app, identity, next.run(request).instrument(span)).await;
             let mut response = answered.unwrap_or_else(|ending| unauthorized(ending.reason()));
             response.extensions_mut().insert(shown);
             response

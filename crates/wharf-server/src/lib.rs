@@ -8,6 +8,7 @@
 
 mod acp;
 mod auth;
+mod client_span;
 mod ending;
 mod fault;
 mod guard;

@@ -9,6 +9,7 @@ use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::process::Child;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::Instant;
+use tracing::Instrument;
 
 use super::agent_token::TokenGuard;
 use super::orphans::{self, RegisteredShim};
@@ -95,7 +96,7 @@ pub(super) fn follow_shim(
     let (report, exit) = watch::channel(None);
     let (started, news) = oneshot::channel();
     let mut follower = ShimFollower::new(pid, control, ends, records.clone(), started);
-    tokio::spawn(async move {
+    let watch = async move {
         let status = match follower.follow_to_end(&mut child).await {
             Some(status) => Some(status),
             None => {
@@ -121,7 +122,8 @@ pub(super) fn follow_shim(
         // Before the waiters for the end hear of it: the token is of no use any more.
         drop(token);
         report.send_replace(Some(how));
-    });
+    };
+    tokio::spawn(watch.in_current_span());
     (AgentProcess { shim: pid, pid: 0, end, exit }, news)
 }
 

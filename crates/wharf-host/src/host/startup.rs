@@ -157,7 +157,7 @@ impl Host {
                 Ok(()) => break,
                 Err(CallError::StorageFull) => tokio::time::sleep(AGAIN).await,
                 Err(error @ (CallError::TooMany { .. } | CallError::LogFull { .. } | CallError::Storage(_))) => {
-                    tracing::warn!(session = %id, %error, "a session did not come back");
+                    tracing::warn!(parent: handle.span(), session = %id, %error, "a session did not come back");
                     return;
                 }
                 // Somebody else was faster, or it is gone.
@@ -167,7 +167,7 @@ impl Host {
         // One that hangs is left to its own time.
         if let Ok(Err(failure)) = tokio::time::timeout(WATCHED_FOR, handle.up()).await {
             // Not the message, which holds what the agent wrote: the session tells it.
-            tracing::warn!(session = %id, code = failure.exit_code, "a session did not come back");
+            tracing::warn!(parent: handle.span(), session = %id, code = failure.exit_code, "a session did not come back");
         }
     }
 }

@@ -269,7 +269,7 @@ struct ReadPage {
 fn read_page(shared: &Shared, from: Seq, head: Seq) -> Result<ReadPage, ReadError> {
     let page = shared.log.read(from.0, PAGE)?;
     for damage in &page.damage {
-        tracing::error!(session = %shared.id, place = %damage.place, first = damage.first, last = damage.last,
+        tracing::error!(parent: &shared.span, session = %shared.id, place = %damage.place, first = damage.first, last = damage.last,
             "part of the log is damaged and left out");
     }
     let mut entries = Vec::with_capacity(page.records.len());

@@ -212,6 +212,11 @@ impl SessionHandle {
         &self.shared.id
     }
 
+    /// Returns the span of the lines of the host's log that belong to the session.
+    pub fn span(&self) -> &tracing::Span {
+        &self.shared.span
+    }
+
     /// The state in short, without waking the session.
     pub fn descriptor(&self) -> Arc<Descriptor> {
         self.shared.descriptor()

@@ -5,6 +5,7 @@ use std::time::Duration;
 use tokio::process::ChildStdout;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
+use tracing::Instrument;
 use wharf_core::{AgentInput, AgentTraits, Fault, Input, StartNo};
 use wharf_json::rpc::{salvage, salvage_head};
 
@@ -80,13 +81,20 @@ pub(super) struct AgentLink {
     writer: AgentWriter,
     traits: AgentTraits,
     faults: u64,
+    /// The span of the lines of the host's log that belong to the process.
+    span: tracing::Span,
 }
 
 impl AgentLink {
     pub(super) fn new(start: StartNo, opened: OpenedAgent) -> Self {
         let OpenedAgent { process, reader, outbox, stderr, agent_session, traits, next_id, .. } = opened;
         let writer = AgentWriter::new(outbox, agent_session, next_id);
-        Self { start, process, reader, stderr, writer, traits, faults: 0 }
+        let span = tracing::error_span!("agent", pid = process.pid());
+        Self { start, process, reader, stderr, writer, traits, faults: 0, span }
+    }
+
+    pub(super) fn span(&self) -> &tracing::Span {
+        &self.span
     }
 
     pub(super) fn start(&self) -> StartNo {
@@ -170,14 +178,14 @@ impl AgentLink {
 
     /// Ends the turn, has the agent close and delete the session, then ends the agent (rule 12.7).
     pub(super) fn end_and_delete(self) -> (JoinHandle<AgentDelete>, Vec<Forwarded>) {
-        let Self { mut process, mut reader, mut writer, traits, .. } = self;
+        let Self { mut process, mut reader, mut writer, traits, span, .. } = self;
         if writer.owes_prompt() {
             let _ = writer.cancel();
         }
         let (close, delete) = (writer.take_id(), writer.take_id());
         let (outbox, session) = (writer.outbox(), writer.session().to_owned());
         let unanswered = writer.into_unanswered();
-        let ending = tokio::spawn(async move {
+        let ending = async move {
             if traits.close && outbox.send_frame(about_session("session/close", close, &session)).is_ok() {
                 answer_within(&mut reader, close, POLITE).await;
             }
@@ -192,20 +200,20 @@ impl AgentLink {
             process.request_end();
             process.wait_for_exit().await;
             outcome
-        });
-        (ending, unanswered)
+        };
+        (tokio::spawn(ending.instrument(span)), unanswered)
     }
 
     /// Ends the agent: asked first, then told (rule 2.2).
     pub(super) fn end(self) -> (JoinHandle<()>, Vec<Forwarded>) {
-        let Self { mut process, mut reader, mut writer, traits, .. } = self;
+        let Self { mut process, mut reader, mut writer, traits, span, .. } = self;
         if traits.close {
             let close = about_session("session/close", writer.take_id(), writer.session());
             let _ = writer.say(close);
         }
         // With the writer goes the last hold on its stdin.
         let unanswered = writer.into_unanswered();
-        let ending = tokio::spawn(async move {
+        let ending = async move {
             // What it still says is read, so that a full pipe cannot keep it from ending, and thrown away.
             let drained = async {
                 while let Ok(1..) = reader.fill().await {
@@ -218,8 +226,8 @@ impl AgentLink {
             }
             process.request_end();
             process.wait_for_exit().await;
-        });
-        (ending, unanswered)
+        };
+        (tokio::spawn(ending.instrument(span)), unanswered)
     }
 }
 

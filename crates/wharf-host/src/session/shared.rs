@@ -16,6 +16,8 @@ use crate::descriptor::{Descriptor, Resources};
 pub(crate) struct Shared {
     pub(crate) id: SessionId,
     pub(crate) log_id: LogId,
+    /// The span of all lines of the host's log that belong to the session.
+    pub(crate) span: tracing::Span,
     pub(crate) log: Arc<dyn Log>,
     pub(crate) tail: Tail,
     pub(crate) pages: Pages,
@@ -54,8 +56,12 @@ impl Shared {
         head: Seq,
         descriptor: Descriptor,
     ) -> Self {
+        // It has no parent: the client that opens a session is not the only one to use it. Of the level error, so that no
+        // filter lets a line through without it.
+        let span = tracing::error_span!(parent: None, "session", %id);
         Self {
             id,
+            span,
             log_id,
             log,
             tail: Tail::new(budget),

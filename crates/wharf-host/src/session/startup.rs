@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use tokio::task::JoinHandle;
+use tracing::Instrument;
 use wharf_core::{Session, StartKind, StartNo, Status};
 
 use super::command::{Command, Started, StartedTo, UpTo};
@@ -95,7 +96,7 @@ impl Startup {
         let wanted = AgentSettings::from_sources(session.state()).on_return(&terms);
         let need = std::mem::replace(&mut self.need, StartPriority::Client);
         let caller = self.wanted.take_if(|(wanted, _)| *wanted == start).map(|(_, abilities)| abilities);
-        let starter = tokio::spawn(async move {
+        let starter = async move {
             // One agent per session, ever: the old tree goes before the new one comes.
             if let Some(ending) = ending {
                 let _ = ending.await;
@@ -137,8 +138,8 @@ impl Startup {
             };
             let outcome = Box::new(permit.hold(work).await);
             let _ = commands.send(Command::AgentUp { start, outcome }).await;
-        });
-        self.under_way = Some((start, starter));
+        };
+        self.under_way = Some((start, tokio::spawn(starter.in_current_span())));
     }
 
     /// Notes that a start is over.

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::{mpsc, oneshot};
+use tracing::Instrument;
 use wharf_core::{
     AgentInput, Attachment, ClientId, ClientInput, Effect, EndReason, FailureText, Input, LifecycleInput, Refusal,
     Session, Step, Submission, WakeCause,
@@ -66,21 +67,26 @@ impl SessionTask {
             commands,
             journal,
         };
-        tokio::spawn(async move {
+        let span = task.context.shared.span.clone();
+        let work = async move {
             task.journal.take(step, Now::millis(), first.created_tx);
             task.carry_out();
             task.run().await;
-        });
+        };
+        tokio::spawn(work.instrument(span));
         sender
     }
 
     async fn run(mut self) {
         while self.journal.closed().is_none() {
             let wake = self.gather().await;
-            if self.decide(wake).await {
+            let before = self.agent.span();
+            if self.decide(wake).instrument(before.clone()).await {
                 break;
             }
-            self.carry_out();
+            // An agent that has come or gone by this decision is still its subject.
+            let span = Some(self.agent.span()).filter(|span| !span.is_none()).unwrap_or(before);
+            span.in_scope(|| self.carry_out());
         }
         self.disconnect_if_closed();
     }

@@ -218,7 +218,7 @@ impl UsageTracker {
             if !standing.is_over(caps) {
                 self.over.remove(handle.id());
             } else if self.over.insert(handle.id().clone()) {
-                tracing::warn!(session = %handle.id(), memory = standing.memory, cap = caps.session.unwrap_or_default(),
+                tracing::warn!(parent: handle.span(), session = %handle.id(), memory = standing.memory, cap = caps.session.unwrap_or_default(),
                     busy = standing.idle_for.is_none(), resumable = standing.comes_back,
                     "a session uses more memory than limits.session_memory; it is put to sleep when it is idle and can come back");
             }
@@ -271,7 +271,7 @@ async fn put_to_sleep(handle: SessionHandle, why: SleepCause, host: Weak<Inner>)
     };
     match handle.sleep(reason, why.describe_cause().into()).await {
         Ok(()) => {
-            tracing::info!(session = %handle.id(), why = why.describe_cause(), "a session was put to sleep");
+            tracing::info!(parent: handle.span(), session = %handle.id(), why = why.describe_cause(), "a session was put to sleep");
             if let Some(host) = host.upgrade() {
                 let metrics = &host.metrics;
                 let slept =
@@ -280,10 +280,12 @@ async fn put_to_sleep(handle: SessionHandle, why: SleepCause, host: Weak<Inner>)
             }
         }
         Err(CallError::Refused(refusal)) => {
-            tracing::debug!(session = %handle.id(), ?refusal, "a session was not put to sleep");
+            tracing::debug!(parent: handle.span(), session = %handle.id(), ?refusal, "a session was not put to sleep");
         }
         // For example the disk is full: every sample tries again, and the storage pause is logged elsewhere.
-        Err(error) => tracing::debug!(session = %handle.id(), %error, "a session could not be put to sleep"),
+        Err(error) => {
+            tracing::debug!(parent: handle.span(), session = %handle.id(), %error, "a session could not be put to sleep")
+        }
     }
 }
 

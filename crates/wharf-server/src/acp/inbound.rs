@@ -15,6 +15,7 @@ use super::message_order::MessageTurn;
 use super::methods::{cancelled_request, settle_malformed, take_response};
 use super::outbound::Out;
 use super::under_way::{LONGEST_ID, too_long};
+use crate::client_span::spawn_in_span;
 
 /// The immediate result of a request: an answer, or `None` because the answer comes later.
 pub(super) type Outcome = Result<Option<Bytes>, RpcError>;
@@ -159,7 +160,7 @@ async fn take_request<M: Methods>(
     };
     // Beside the others, which must not wait for an agent's start.
     let (methods, frame) = (Arc::clone(methods), frame.clone());
-    tokio::spawn(async move {
+    spawn_in_span(async move {
         let _held = (place, permit);
         if let Some(turn) = &mut turn {
             turn.is_beside = true;
@@ -197,7 +198,7 @@ async fn take_notification<M: Methods>(
         return methods.notify(frame, envelope).await;
     };
     let (methods, frame) = (Arc::clone(methods), frame.clone());
-    tokio::spawn(async move {
+    spawn_in_span(async move {
         let _held = (place, permit);
         turn.come().await;
         if let Ok(envelope) = frame::scan(&frame) {

@@ -11,6 +11,7 @@ use tokio::sync::Notify;
 use tokio_tungstenite::tungstenite::protocol::frame::coding::{CloseCode, Data, OpCode};
 use tokio_tungstenite::tungstenite::protocol::frame::{CloseFrame, Frame};
 use tokio_tungstenite::tungstenite::{Error, Message, Utf8Bytes};
+use tracing::Instrument;
 use wharf_host::core::SessionId;
 use wharf_host::{ByteBudget, ByteHolder, CloseReason, Direction};
 
@@ -21,6 +22,7 @@ use super::out_frame::OutFrame;
 use super::outbound::write;
 use super::outbox::{OVERLOADED, Outlet};
 use super::wire::{Closed, Gate, Origin, TICK, Wire};
+use crate::client_span::client_span;
 use crate::ending::ended;
 use crate::unfinished::UnfinishedMessage;
 
@@ -48,6 +50,7 @@ pub(super) async fn run<M: Methods>(
     let (app, identity) = (connection.app.clone(), connection.client.identity().clone());
     let mut stopping = app.stopping.clone();
     let outbound = Socket::new(sink, Arc::clone(&heard), app.host.buffers());
+    let span = client_span(connection.client.id());
     let mut writer = tokio::spawn({
         let (writing, app) = (write(outbound, outlet), app.clone());
         let identity = identity.clone();
@@ -62,6 +65,7 @@ pub(super) async fn run<M: Methods>(
                 () = over => {}
             }
         }
+        .instrument(span.clone())
     });
     let mut over = Box::pin(async { ended(&app, &identity).await });
     loop {
@@ -71,7 +75,7 @@ pub(super) async fn run<M: Methods>(
                 match message {
                     Some(Ok(Message::Text(text))) => {
                         let permit = unfinished.end();
-                        receive(&methods, Bytes::from(text), permit).await;
+                        receive(&methods, Bytes::from(text), permit).instrument(span.clone()).await;
                     }
                     Some(Ok(Message::Close(_))) | None => break,
                     // Binary frames are not ACP's.

@@ -6,10 +6,13 @@ use std::sync::{Mutex, PoisonError};
 use axum::extract::{Request, State};
 use axum::middleware::Next;
 use axum::response::Response;
+use tracing::Span;
 use wharf_host::metrics::{Family, Value};
 
 use crate::App;
 use crate::auth::Identity;
+use crate::client_span::client_span;
+use crate::use_cases::client_id_without_connection;
 
 /// Codes come from a fixed table, so there are few. The bound holds even if a code came from elsewhere.
 const MAX_COUNTED_CODES: usize = 200;
@@ -45,9 +48,11 @@ pub(crate) async fn count_refusals(State(app): State<App>, request: Request, nex
     let response = next.run(request).await;
     if let Some(RefusalCode(code)) = response.extensions().get() {
         app.refusals.add(*code);
-        let token = response.extensions().get::<Identity>().and_then(|identity| identity.token.as_deref());
+        let identity = response.extensions().get::<Identity>();
+        let span = identity.map_or_else(Span::none, |identity| client_span(&client_id_without_connection(identity)));
+        let token = identity.and_then(|identity| identity.token.as_deref());
         let status = response.status().as_u16();
-        tracing::debug!(%method, code, status, token, "a request was refused");
+        tracing::debug!(parent: &span, %method, code, status, token, "a request was refused");
     }
     response
 }

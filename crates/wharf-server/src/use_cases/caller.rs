@@ -30,10 +30,15 @@ pub(crate) struct Caller {
     sender: Sender,
 }
 
+/// Returns the client id of a caller without a connection. It is the same at every call with the same token.
+pub(crate) fn client_id_without_connection(identity: &Identity) -> ClientId {
+    ClientId::new(format!("api_{}", identity.token.as_deref().unwrap_or("local")))
+}
+
 impl Caller {
     /// Creates a caller without a connection. All calls with the same token are recorded as the same client.
     pub(crate) fn new(identity: Identity, name: Option<&str>) -> Self {
-        let client = ClientId::new(format!("api_{}", identity.token.as_deref().unwrap_or("local")));
+        let client = client_id_without_connection(&identity);
         let (name, token, parent) = (name.and_then(shown_name), identity.token.clone(), identity.agent().cloned());
         let sender = Sender { client, chosen: None, name, version: None, token, parent, peer: None };
         Self { role: identity.role(), identity, is_connected: false, sender }

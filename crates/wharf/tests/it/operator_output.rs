@@ -128,6 +128,39 @@ async fn every_line_of_the_hosts_output_is_json_if_wanted() -> Result<()> {
     Ok(())
 }
 
+/// Returns the fields of the span of this name, if the line carries it.
+fn span_of<'a>(line: &'a Value, name: &str) -> Option<&'a Value> {
+    line["spans"].as_array()?.iter().find(|span| span["name"] == name)
+}
+
+#[tokio::test]
+async fn log_lines_carry_the_spans_of_session_agent_and_client() -> Result<()> {
+    let options = scripted_host(&[])?.with_setting("log_format", "json").with_setting("log_level", "debug");
+    let mut host = options.start_host()?;
+    let acp = connect_client_with(&host, json!({}), json!({})).await?;
+    let session = acp.new_session(&cwd(&host)?).await?;
+    acp.send_prompt(&session, "echo hi").await?;
+    expect_error(acp.call_method("session/prompt", json!({ "sessionId": "sess_unknown", "prompt": [] })).await)?;
+    assert_eq!(RestClient::new(&host).get("/sessions/sess_unknown").await?.status, 404);
+    assert!(host.terminate()?.success());
+    let lines: Vec<Value> = host.read_stderr().lines().map(serde_json::from_str).collect::<Result<_, _>>()?;
+    for message in ["a session runs", "a prompt was taken", "a prompt has ended", "a session has ended"] {
+        let line = lines.iter().find(|line| line["message"] == message).with_context(|| message.to_owned())?;
+        assert_eq!(span_of(line, "session").map(|span| &span["id"]), Some(&json!(session)), "{line}");
+        assert!(span_of(line, "agent").is_some_and(|span| span["pid"].is_u64()), "{line}");
+    }
+    let refused: Vec<_> = lines.iter().filter(|line| line["message"] == "a request was refused").collect();
+    let clients: Vec<_> = refused.iter().filter_map(|line| span_of(line, "client")?["id"].as_str()).collect();
+    assert_eq!(clients.len(), refused.len(), "{refused:?}");
+    assert!(clients.iter().any(|client| client.starts_with("api_")), "{clients:?}");
+    assert!(
+        refused.iter().any(|line| line["client"].is_string()
+            && span_of(line, "client").is_some_and(|span| span["id"] == line["client"])),
+        "{refused:?}"
+    );
+    Ok(())
+}
+
 #[test]
 fn unknown_log_level_or_format_is_an_error() -> Result<()> {
     let dir = tempfile::tempdir()?;

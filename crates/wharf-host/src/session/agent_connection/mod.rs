@@ -6,6 +6,7 @@ mod to_agent;
 use std::sync::Arc;
 
 use tokio::task::JoinHandle;
+use tracing::Instrument;
 use wharf_core::{AgentInput, ClientInput, Fault, Input, LifecycleInput, StartKind, StartNo, Status};
 
 use super::active_settings::SettingAnnouncements;
@@ -56,6 +57,11 @@ impl AgentConnection {
             deletion: None,
             context,
         }
+    }
+
+    /// Returns the span of the agent's process; [`tracing::Span::none`] while there is none.
+    pub(super) fn span(&self) -> tracing::Span {
+        self.link.as_ref().map_or_else(tracing::Span::none, |link| link.span().clone())
     }
 
     /// Returns true if there is no agent, no start under way and none on its way out.
@@ -228,10 +234,11 @@ impl AgentConnection {
         let (commands, start) = (self.context.commands.clone(), link.start());
         let (gone, unanswered) = link.bury();
         self.settle(unanswered, journal, clients);
-        self.startup.set_ending(tokio::spawn(async move {
+        let watch = async move {
             let (exit, stderr) = gone.await;
             let _ = commands.send(Command::AgentGone { start, exit, stderr }).await;
-        }));
+        };
+        self.startup.set_ending(tokio::spawn(watch.in_current_span()));
     }
 
     /// The agent is gone: what it owed and what it asked for is settled with the clients concerned.

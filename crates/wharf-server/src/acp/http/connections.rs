@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
+use tracing::Instrument;
 
 use super::faults::Fault;
 use super::streams::{StreamWire, Streams};
@@ -15,6 +16,7 @@ use crate::acp::inbound::Methods;
 use crate::acp::methods::AcpMethods;
 use crate::acp::outbound::write;
 use crate::auth::Identity;
+use crate::client_span::client_span;
 use crate::ending::ended;
 use crate::limits::TokenPermit;
 use wharf_host::random_text;
@@ -77,7 +79,8 @@ impl Connections {
         });
         let open = Open { http: Arc::clone(&http), _permit: permit };
         app.http.lock().insert(Arc::clone(&http.id), open);
-        let writer = tokio::spawn(write(StreamWire(streams), outlet));
+        let span = client_span(http.connection().client.id());
+        let writer = tokio::spawn(write(StreamWire(streams), outlet).instrument(span));
         tokio::spawn(attend(app.clone(), Arc::clone(&http), writer));
         Ok(http)
     }

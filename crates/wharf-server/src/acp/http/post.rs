@@ -7,6 +7,7 @@ use axum::extract::{Extension, Query, Request, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
+use tracing::Instrument;
 use wharf_api::ErrorCode;
 use wharf_host::BytePermit;
 use wharf_host::frame::{self, Envelope, FrameKind, ScanError};
@@ -21,6 +22,7 @@ use crate::acp::errors::RpcError;
 use crate::acp::inbound::{self, ClientRequest, without_bom};
 use crate::acp::methods::{initialize as initialize_client, settle_malformed};
 use crate::auth::Identity;
+use crate::client_span::client_span;
 use crate::intake::NoBody;
 
 pub(crate) async fn post(
@@ -82,7 +84,9 @@ async fn take(
 /// Hands the message in before the answer goes out, so that a client that waits for it has its messages in order; to
 /// the end, even if the client does not wait.
 async fn receive(http: Arc<HttpConnection>, frame: Bytes, permit: BytePermit) {
-    let _ = tokio::spawn(async move { inbound::receive(&http.methods, frame, Some(permit)).await }).await;
+    let span = client_span(http.connection().client.id());
+    let work = async move { inbound::receive(&http.methods, frame, Some(permit)).await };
+    let _ = tokio::spawn(work.instrument(span)).await;
 }
 
 /// Makes a connection. Its id is in a header, the answer in the body.

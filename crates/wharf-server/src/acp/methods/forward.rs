@@ -15,6 +15,7 @@ use crate::acp::errors::{RpcError, from_call, from_start};
 use crate::acp::inbound::{ClientRequest, Outcome};
 use crate::acp::message_order::MessageTurn;
 use crate::acp::pending_requests::Forwarded;
+use crate::client_span::spawn_in_span;
 
 /// Passes a request on to the session's agent; the answer comes by the lane.
 pub(super) async fn forward_request(
@@ -36,7 +37,7 @@ pub(super) async fn forward_request(
     match taken {
         Taken::Later(passed_on) if !is_beside => {
             let (connection, id) = (Arc::clone(connection), request.id.clone());
-            tokio::spawn(async move {
+            spawn_in_span(async move {
                 let outcome = wait_until_passed(&connection, passed_on, &id, &session).await;
                 connection.answer(Some(session), &id, outcome).await;
             });
