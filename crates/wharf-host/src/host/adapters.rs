@@ -1,4 +1,4 @@
-//! Which agents there are, and what each program says of itself when it is asked.
+//! The adapters, and the versions that their programs report.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,9 +13,9 @@ use crate::adapters::{AdapterInfo, Launchable, VersionCheck};
 use crate::agent::Launch;
 use crate::config::QueueBy;
 
-/// Nobody waits longer for a version, whatever a manifest says.
+/// The longest wait for a version, whatever a manifest says.
 const LONGEST: Duration = Duration::from_secs(10);
-/// What is read of a program's answer.
+/// The bytes of a program's answer that are read.
 const ANSWER: u64 = 64 << 10;
 
 impl Host {

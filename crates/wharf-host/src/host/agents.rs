@@ -1,4 +1,4 @@
-//! What the host knows of its agents' processes: which are its own, of which session each is, and how they reach it.
+//! The agents' processes: which are the host's own, to which session each belongs, and how they reach the host.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -63,8 +63,8 @@ impl AgentProcesses {
 }
 
 impl Host {
-    /// Is `pid` below this program? Then it is an agent's, with or without a session: the host starts nothing else.
-    /// One that is gone counts as such: an agent could call through a child that ends at once.
+    /// Returns true if `pid` is a descendant of this program. Then it is an agent's, with or without a session, since the
+    /// host starts nothing else. A process that is gone counts as an agent's: it could call through a child that ends at once.
     pub fn has_started(pid: u32) -> bool {
         process_table::is_gone(pid) || process_table::is_below(pid, std::process::id())
     }

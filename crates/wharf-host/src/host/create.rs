@@ -222,7 +222,7 @@ impl Host {
 impl Inner {
     /// May these be named by a caller with this ground?
     pub(super) fn allow(&self, ground: &DirectoryScope, directories: &[PathBuf]) -> Result<(), CreateError> {
-        // One that cannot be read covers nothing, and says so itself.
+        // An unreadable registry of workspaces covers no directory, and its reader reports the error.
         self.workspaces.list_in_scope(ground)?;
         match directories.iter().find(|path| !path.is_absolute() || !self.workspaces.allows_path(ground, path)) {
             Some(path) => Err(CreateError::CwdNotAllowed { path: path.clone() }),

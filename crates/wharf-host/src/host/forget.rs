@@ -13,7 +13,7 @@ use crate::registry::KnownSession;
 use crate::session::AgentDelete;
 use crate::workspaces::DirectoryScope;
 
-/// What a client that brings a session back sends anew.
+/// The start parameters that a client sends anew when it brings a session back.
 #[derive(Clone, Debug)]
 pub struct Renewal<'a> {
     /// Its `session/load` or `session/resume`.

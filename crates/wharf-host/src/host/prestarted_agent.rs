@@ -23,7 +23,7 @@ pub struct PrestartedAgent {
     pub(super) session: SessionId,
     /// Where it was started.
     cwd: PathBuf,
-    /// What it may do with files.
+    /// Its sandbox.
     pub(super) sandbox: Option<SandboxProfile>,
     /// It has done something for its client, which another agent would not know of.
     asked: bool,

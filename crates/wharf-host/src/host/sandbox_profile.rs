@@ -70,13 +70,14 @@ impl Config {
         }
     }
 
-    /// What is the host's alone: its state with the tokens, settings that may hold secrets of other agents, its key.
+    /// Returns the files of the host alone: its state with the tokens, settings that may hold secrets of other agents, its
+    /// key.
     fn kept(&self) -> Vec<PathBuf> {
         let state = std::iter::once(self.state_dir.clone());
         state.chain(self.config_file.clone()).chain(self.tls.key.clone()).collect()
     }
 
-    /// What decides which programs run without a sandbox: settings, manifests, and this program.
+    /// Returns the files that decide which programs run without a sandbox: settings, manifests, and this program.
     fn sealed(&self) -> Vec<PathBuf> {
         let settings = self.config_dir.as_ref().map(|dir| dir.join("config.toml"));
         let program = Some(self.program.clone()).filter(|program| program.is_absolute());
@@ -104,7 +105,8 @@ impl Inner {
     }
 }
 
-/// The directories besides cwd that a `session/new` names. Where nothing hangs on them, what cannot be told is none.
+/// Returns the directories besides cwd that a `session/new` names. An unparsable list counts as empty if nothing depends on
+/// it.
 pub(super) fn named(agent: &Launchable, frame: &[u8], matter: bool) -> Result<Vec<PathBuf>, CreateError> {
     match StartInputs::directories(frame) {
         Err(_) if !matter && !agent.sandbox.is_on() => Ok(Vec::new()),
@@ -118,7 +120,7 @@ pub(super) fn roots(cwd: &Path, more: Vec<PathBuf>, was: &BTreeMap<PathBuf, Path
     given.map(|given| SessionRoot { was: was.get(&given).cloned(), given }).collect()
 }
 
-/// What the directories are now.
+/// Returns the directories with links resolved, as they are now.
 pub(super) fn reals(cwd: &Path, more: &[PathBuf]) -> BTreeMap<PathBuf, PathBuf> {
     let given = std::iter::once(cwd).chain(more.iter().map(PathBuf::as_path));
     given.map(|given| (given.to_owned(), resolve_links(given))).collect()

@@ -13,7 +13,7 @@ use crate::config::with_tools;
 use crate::session::handle::{Abilities, SessionHandle};
 use crate::workspaces::DirectoryScope;
 
-/// What AIP-46 calls `SpawnAgentRequest`, with Wharf's own fields besides.
+/// The `SpawnAgentRequest` of AIP-46, with Wharf's own fields besides.
 #[derive(Clone, Debug, Default)]
 pub struct SpawnRequest {
     pub adapter: String,
@@ -31,7 +31,7 @@ pub struct SpawnRequest {
     pub sender: Option<Sender>,
     /// A repeated request with the same key (of the same token) is the same session.
     pub key: Option<String>,
-    /// What else a repeat must have in common with the first request: its prompt.
+    /// A further part that a repeat must have in common with the first request: its prompt.
     pub key_covers: Option<String>,
     /// Which directories the caller may name, and which workspaces it knows of.
     pub directory_scope: DirectoryScope,
@@ -132,7 +132,7 @@ impl Host {
     /// The session that was made with this key, if any.
     fn spawned_with(&self, request: &SpawnRequest, key: &SpawnKey) -> Result<Option<SessionId>, CreateError> {
         let token = request.sender.as_ref().and_then(|sender| sender.token.as_deref());
-        // What its caller cannot see is never the answer.
+        // A session that its caller cannot see is never the answer.
         let in_sight = |slug: &str| request.directory_scope.only_workspace().is_none_or(|only| only == slug);
         let known = self.descriptors().into_iter().filter(|known| in_sight(&known.workspace_slug)).find(|known| {
             known.spawned.as_ref().is_some_and(|with| with.token.as_deref() == token && with.key.key == key.key)

@@ -1,4 +1,4 @@
-//! What a session's agent was started with, kept in a private file beside the log: it may hold secrets, so it is
+//! The start parameters of a session's agent, kept in a private file beside the log: they may hold secrets, so it is
 //! never in the log (rule 2.6).
 
 use std::collections::BTreeMap;
@@ -36,10 +36,10 @@ pub(crate) struct StartInputs {
     pub(crate) mode: Option<String>,
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub(crate) options: BTreeMap<String, Value>,
-    /// What the agent got of its caller's environment.
+    /// The part of its caller's environment that the agent got.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub(crate) env: BTreeMap<String, String>,
-    /// What the session's directories were without links when they were named.
+    /// The session's directories with links resolved, as of the time when they were named.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub(crate) real: BTreeMap<PathBuf, PathBuf>,
 }
@@ -183,6 +183,6 @@ pub(crate) fn write_private(path: &Path, text: &[u8]) -> std::io::Result<()> {
     let half = path.with_extension("new");
     let mut file = std::fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&half)?;
     let written = file.write_all(text).and_then(|()| file.sync_all()).and_then(|()| std::fs::rename(&half, path));
-    // What is half written takes space where there is none.
+    // A half-written file takes space on a full disk.
     written.inspect_err(|_| drop(std::fs::remove_file(&half)))
 }

@@ -160,11 +160,11 @@ impl Host {
                     tracing::warn!(parent: handle.span(), session = %id, %error, "a session did not come back");
                     return;
                 }
-                // Somebody else was faster, or it is gone.
+                // Another caller was faster, or the session is gone.
                 Err(CallError::Refused(_) | CallError::NotWritten { .. } | CallError::Left | CallError::Gone) => return,
             }
         }
-        // One that hangs is left to its own time.
+        // A start that hangs ends by its own timeout.
         if let Ok(Err(failure)) = tokio::time::timeout(WATCHED_FOR, handle.up()).await {
             // Not the message, which holds what the agent wrote: the session tells it.
             tracing::warn!(parent: handle.span(), session = %id, code = failure.exit_code, "a session did not come back");

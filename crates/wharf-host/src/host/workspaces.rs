@@ -5,7 +5,7 @@ use wharf_core::SessionId;
 use super::Host;
 use crate::workspaces::{Workspace, WorkspaceError, Workspaces};
 
-/// What became of a workspace.
+/// The result of removing a workspace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RemovedWorkspace {
     pub workspace: Workspace,

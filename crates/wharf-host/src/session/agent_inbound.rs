@@ -1,4 +1,5 @@
-//! What the agent says, sorted: facts for the core, answers for whoever asked, requests for the one who can serve them.
+//! Sorts the messages of the agent: facts for the core, responses for the clients that sent the requests, and requests for
+//! the party that can serve them.
 
 use std::sync::Arc;
 
@@ -19,7 +20,7 @@ const ARENA: usize = 64 * 1024;
 /// The longest id of a tool call that is kept.
 const MAX_TOOL_ID_BYTES: usize = 1_024;
 
-/// What a line comes to.
+/// The meaning of a line.
 #[derive(Debug)]
 pub(super) enum AgentMessage {
     Nothing,
@@ -56,7 +57,7 @@ pub(super) struct AgentRequest {
     pub(super) whom: Whom,
 }
 
-/// Who is to answer a request that is not for everyone.
+/// The party that answers a request that is not for all clients.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Whom {
     /// The client that serves files and terminals, or Wharf.

@@ -1,4 +1,4 @@
-//! What is said to the agent, and which of its answers are owed to whom.
+//! Messages to the agent, and the requests among them that it has not answered yet.
 
 use std::collections::{HashMap, HashSet};
 

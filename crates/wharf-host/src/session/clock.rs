@@ -1,4 +1,4 @@
-//! The time of one session: the wall clock's, except that nobody who sets that clock makes a deadline pass or move.
+//! The time of one session: the wall clock's, except that setting that clock makes no deadline pass or move.
 
 use std::time::{Duration, Instant};
 

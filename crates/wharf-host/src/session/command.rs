@@ -1,4 +1,4 @@
-//! What a session's task is told, by callers and by the work that it has set going.
+//! The commands of a session's task, from callers and from the work that it has started.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use crate::host::StartPriority;
 use crate::limits::CountPermit;
 use crate::settings::ReturnTerms;
 
-/// What the task is told.
+/// A message to the task.
 #[derive(Debug)]
 pub(crate) enum Command {
     Input {

@@ -50,7 +50,7 @@ pub enum CallError {
     Gone,
 }
 
-/// What travels past the log to one client: presence and answers that are not facts (rule 1.2).
+/// A message to one client that is not in the log: presence, and responses that are not facts (rule 1.2).
 #[derive(Clone, Debug)]
 pub enum Direct {
     Presence {
@@ -125,7 +125,7 @@ pub enum Serves {
     Yes,
 }
 
-/// What a client said that it can do.
+/// The capabilities of a client.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Abilities {
     pub read_files: bool,
@@ -384,7 +384,7 @@ impl SessionHandle {
         wait.await.map_err(|_| CallError::Gone)
     }
 
-    /// What the agent waits for an answer to, the oldest first. The descriptor is at least as new as this answer.
+    /// Returns the open asks, the oldest first. The descriptor is at least as new as this answer.
     pub async fn asks(&self) -> Result<Vec<Ask>, CallError> {
         let (reply, wait) = oneshot::channel();
         self.send(Command::Asks { reply }).await?;

@@ -214,7 +214,7 @@ impl AgentLink {
         // With the writer goes the last hold on its stdin.
         let unanswered = writer.into_unanswered();
         let ending = async move {
-            // What it still says is read, so that a full pipe cannot keep it from ending, and thrown away.
+            // Its remaining output is read and dropped, so that a full pipe cannot keep it from ending.
             let drained = async {
                 while let Ok(1..) = reader.fill().await {
                     while reader.next_line().is_some() {}

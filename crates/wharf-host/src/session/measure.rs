@@ -1,4 +1,4 @@
-//! What a session's facts mean for operators: counters, and lines in the host's own output. Never what was said.
+//! A session's facts for operators: counters, and lines of the host's log. They hold no content of the session.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use wharf_core::{
 use crate::host::Inner;
 use crate::metrics::outcome;
 
-/// When the prompts that are not over came and began.
+/// The counters of a session, and the times of its prompts that have not ended.
 #[derive(Debug)]
 pub(super) struct Measure {
     session: SessionId,
@@ -39,7 +39,7 @@ impl Measure {
         }
     }
 
-    /// Takes note of a fact. Updates, by far the most frequent, are counted by the batch instead.
+    /// Counts an event and logs it. Updates, by far the most frequent, are counted by the batch instead.
     pub(super) fn note(&mut self, event: &Event, at: Millis, host: &Inner) {
         let (session, metrics) = (&self.session, &host.metrics);
         match event {
@@ -63,7 +63,7 @@ impl Measure {
                     | EndReason::HostShutdown
                     | EndReason::HostRestarted => {}
                 }
-                // Not the message: it ends with what the agent wrote.
+                // The message is left out, since it ends with output of the agent.
                 tracing::info!(%session, adapter = %self.adapter, reason = word(ending.reason), code = ending.exit_code,
                     "a session has ended");
             }
@@ -104,7 +104,7 @@ impl Measure {
         }
     }
 
-    /// A prompt that is not known here is one of an earlier host, whose turn it ended by its end.
+    /// Counts the end of a prompt. An unknown prompt is one of an earlier host, whose end also ended the turn.
     fn ended(&mut self, prompt: &PromptId, outcome: &'static str, at: Millis, host: &Inner) {
         let timing = self.prompts.remove(prompt);
         let had_turn = timing.is_none_or(|timing| timing.started_at.is_some());
@@ -119,12 +119,12 @@ impl Measure {
     }
 }
 
-/// Clocks can be set back.
+/// Returns the time between two instants; zero if the clock was set back.
 fn between(from: Millis, to: Millis) -> Duration {
     Duration::from_millis(to.0.saturating_sub(from.0))
 }
 
-/// As the log and the surfaces write it.
+/// Returns the word for a value in the log and on the surfaces.
 fn word(value: impl serde::Serialize) -> String {
     serde_json::to_value(value).ok().and_then(|value| value.as_str().map(str::to_owned)).unwrap_or_default()
 }

@@ -1,4 +1,4 @@
-//! What a session's task, its handles and its readers have in common.
+//! The state that a session's task, its handles and its readers share.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock, Weak};
@@ -21,9 +21,9 @@ pub(crate) struct Shared {
     pub(crate) log: Arc<dyn Log>,
     pub(crate) tail: Tail,
     pub(crate) pages: Pages,
-    /// The last event that everyone may see.
+    /// The last event that is shown to readers.
     pub(crate) head: watch::Sender<Seq>,
-    /// Wharf's own files and terminals for the agent; none where they are forbidden.
+    /// Wharf's own files and terminals for the agent; `None` if they are forbidden.
     pub(crate) tools: Mutex<Option<FilesAndTerminals>>,
     /// The pid of the agent's shim, 0 for none.
     shim: AtomicU64,
@@ -31,19 +31,19 @@ pub(crate) struct Shared {
     descriptor: RwLock<Arc<Descriptor>>,
     rest: Mutex<Rest>,
     asks: AtomicU64,
-    /// Where those who follow it are.
+    /// The positions of the readers that follow the session.
     readers: Mutex<Vec<Weak<AtomicU64>>>,
     resources: Mutex<Option<Resources>>,
 }
 
-/// May the session be put to sleep?
+/// The facts that decide whether the session may be put to sleep.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Rest {
-    /// Since when its agent has had nothing to do; none while it has.
+    /// Since when the agent is idle; `None` while it works.
     pub(crate) since: Option<Millis>,
-    /// Could it be brought back?
+    /// True if the session could be brought back.
     pub(crate) comes_back: bool,
-    /// How long the agent's manifest lets it have nothing to do.
+    /// How long the agent's manifest lets it be idle.
     pub(crate) for_at_most: Option<Millis>,
 }
 
@@ -78,20 +78,20 @@ impl Shared {
         }
     }
 
-    /// The agent's shim has come, or has gone (0); what was measured of the last one says nothing of it.
+    /// Sets the pid of the agent's shim, 0 if it is gone, and drops the measurements of the last one.
     pub(crate) fn set_shim(&self, pid: u32) {
         self.shim.store(pid.into(), Ordering::Relaxed);
         self.set_resources(None);
     }
 
-    /// The roots of the process trees that belong to the agent: its own, and its terminals'.
+    /// Returns the roots of the process trees that belong to the agent: its own, and its terminals'.
     pub(crate) fn shims(&self) -> Vec<u32> {
         let own = u32::try_from(self.shim.load(Ordering::Relaxed)).ok().filter(|shim| *shim > 0);
         let tools = self.tools.lock().unwrap_or_else(PoisonError::into_inner);
         own.into_iter().chain(tools.iter().flat_map(|tools| tools.terminals.shim_pids())).collect()
     }
 
-    /// The session's state in short, as of its last change; answered without waking the session (rule 5.2).
+    /// Returns the session's state in short, as of its last change, without waking the session (rule 5.2).
     pub(crate) fn descriptor(&self) -> Arc<Descriptor> {
         let kept = Arc::clone(&self.descriptor.read().unwrap_or_else(PoisonError::into_inner));
         let (head, output) = (self.head.borrow().0, self.last_output.load(Ordering::Relaxed));
@@ -116,7 +116,7 @@ impl Shared {
         *self.rest.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Notes whether there is something to do.
+    /// Notes since when the agent is idle.
     pub(crate) fn note_rest(&self, session: &Session, now: Millis) {
         let mut rest = self.rest.lock().unwrap_or_else(PoisonError::into_inner);
         rest.since = session.state().is_idle().then(|| rest.since.unwrap_or(now));
@@ -124,17 +124,17 @@ impl Shared {
         self.asks.store(session.state().asks.len() as u64, Ordering::Relaxed);
     }
 
-    /// Asks that are open.
+    /// Returns the number of open asks.
     pub(crate) fn asks(&self) -> u64 {
         self.asks.load(Ordering::Relaxed)
     }
 
-    /// Is its agent held, since its log cannot be written?
+    /// Returns true if the agent is paused because the log cannot be written.
     pub(crate) fn is_paused(&self) -> bool {
         self.descriptor().paused.is_some()
     }
 
-    /// A place for a reader to note how far it is; it is forgotten with the reader.
+    /// Returns the place where a new reader notes its position; it is forgotten with the reader.
     pub(crate) fn add_reader(&self, at: Seq) -> Arc<AtomicU64> {
         let place = Arc::new(AtomicU64::new(at.0));
         let mut readers = self.readers.lock().unwrap_or_else(PoisonError::into_inner);
@@ -143,7 +143,7 @@ impl Shared {
         place
     }
 
-    /// How many follow it, and by how many events the slowest is behind.
+    /// Returns the number of readers, and by how many events the slowest is behind.
     pub(crate) fn lag(&self) -> (u64, u64) {
         let (mut count, mut lag) = (0, 0);
         let head = self.head.borrow().0;
@@ -164,7 +164,7 @@ impl Shared {
         *self.resources.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns what was known before.
+    /// Returns the measurements before these.
     pub(crate) fn set_resources(&self, resources: Option<Resources>) -> Option<Resources> {
         std::mem::replace(&mut *self.resources.lock().unwrap_or_else(PoisonError::into_inner), resources)
     }

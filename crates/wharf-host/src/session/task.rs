@@ -1,4 +1,4 @@
-//! The task that owns one session: gather what happened, let the core decide, then append → publish → act.
+//! The task that owns one session: gathers inputs, lets the core decide, then appends, publishes and acts.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -41,7 +41,7 @@ pub(crate) struct SessionTask {
 /// Why the task woke.
 enum Wake {
     Command(Option<Command>),
-    /// The agent wrote something (or nothing: its end).
+    /// The agent wrote this many bytes; zero at the end of its output.
     Agent(std::io::Result<usize>),
     Synced,
     Time,

@@ -25,7 +25,7 @@ const CONTENT: usize = 64 << 10;
 #[derive(Debug, Default)]
 pub(super) struct TerminalTranscript {
     calls: VecDeque<Call>,
-    /// What terminals have said, by their ids.
+    /// The output of terminals, by their ids.
     texts: VecDeque<(String, String)>,
 }
 
@@ -154,7 +154,7 @@ impl TerminalTranscript {
     }
 }
 
-/// What a request of the agent is about, if it is about a terminal that there is.
+/// Returns the subject of a request of the agent, if that is a terminal that exists.
 pub(super) fn terminal_of(request: &[u8]) -> Option<String> {
     let terminal = Json::parse(request).and_then(|request| request.text_at(&["params", "terminalId"]));
     terminal.ok().flatten().map(Cow::into_owned)

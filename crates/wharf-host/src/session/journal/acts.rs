@@ -22,7 +22,7 @@ pub(in crate::session) enum Act {
     PassOnPending,
 }
 
-/// How far the log is safe on disk; or why it will never be.
+/// How far the log is synced, or why it can no longer be.
 #[derive(Clone, Debug, Default)]
 struct Synced {
     upto: Seq,
@@ -37,7 +37,7 @@ struct Waiting {
     act: Act,
 }
 
-/// The acts in their order: none overtakes another.
+/// The acts in their order: no act overtakes another.
 #[derive(Debug)]
 pub(super) struct ActQueue {
     waiting: VecDeque<Waiting>,

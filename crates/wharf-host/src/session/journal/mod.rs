@@ -1,4 +1,4 @@
-//! The session and its log: decides, appends what was decided, shows it, and says what is to be done then.
+//! The session and its log: lets the core decide, appends the events, publishes them, and returns the effects that are due.
 
 mod acts;
 mod listing;
@@ -22,7 +22,7 @@ use super::handle::CallError;
 use crate::ids::Now;
 
 /// The only writer of the session's log, and therefore the owner of its state: a decision that is not written yet is
-/// known to nobody else.
+/// known to no other part.
 #[derive(Debug)]
 pub(super) struct Journal {
     context: Arc<TaskContext>,
@@ -30,7 +30,7 @@ pub(super) struct Journal {
     clock: Clock,
     writer: LogWriter,
     acts: ActQueue,
-    /// Not even the reserve had space: nothing is decided until what was decided is in the log.
+    /// Not even the reserve had space: no request is decided until the pending events are in the log.
     stalled: bool,
     retry: Retry,
     /// Set when the log is lost: the session's task ends. This is what callers are told.
@@ -71,7 +71,7 @@ impl Journal {
         self.session.head()
     }
 
-    /// Returns true while the agent is not to be heard.
+    /// Returns true while no message of the agent is read.
     pub(super) fn is_held(&self) -> bool {
         self.stalled || self.state().paused.is_some()
     }
