@@ -201,6 +201,6 @@ pub enum Fault {
     ForeignSession,
     /// The agent opened asks over the limit; the extra ones are refused.
     TooManyAsks,
-    /// Faults came faster than they are logged; `detail` holds the number of omitted ones.
+    /// Faults came faster than they are logged; `detail` holds their number so far and the last one.
     Suppressed,
 }

@@ -31,7 +31,8 @@ pub(super) use list_sessions::list_page;
 pub(super) use new_session::{begin_session, create_session};
 pub(super) use prompt::{cancelled_request, send_prompt};
 
-/// The methods of which an operator is told by name.
+/// The methods that Wharf answers itself: it never forwards them to an agent, ignores them without an id, and names them in the
+/// operator's log.
 pub(super) const METHODS: [&str; 13] = [
     "initialize",
     "authenticate",
