@@ -157,7 +157,7 @@ impl Host {
                 Ok(()) => break,
                 Err(CallError::StorageFull) => tokio::time::sleep(AGAIN).await,
                 Err(error @ (CallError::TooMany { .. } | CallError::LogFull { .. } | CallError::Storage(_))) => {
-                    tracing::warn!(parent: handle.span(), session = %id, %error, "a session did not come back");
+                    handle.span().in_scope(|| tracing::warn!(session = %id, %error, "a session did not come back"));
                     return;
                 }
                 // Another caller was faster, or the session is gone.
@@ -167,7 +167,9 @@ impl Host {
         // A start that hangs ends by its own timeout.
         if let Ok(Err(failure)) = tokio::time::timeout(WATCHED_FOR, handle.up()).await {
             // Not the message, which holds what the agent wrote: the session tells it.
-            tracing::warn!(parent: handle.span(), session = %id, code = failure.exit_code, "a session did not come back");
+            handle
+                .span()
+                .in_scope(|| tracing::warn!(session = %id, code = failure.exit_code, "a session did not come back"));
         }
     }
 }

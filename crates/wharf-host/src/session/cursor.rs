@@ -269,8 +269,10 @@ struct ReadPage {
 fn read_page(shared: &Shared, from: Seq, head: Seq) -> Result<ReadPage, ReadError> {
     let page = shared.log.read(from.0, PAGE)?;
     for damage in &page.damage {
-        tracing::error!(parent: &shared.span, session = %shared.id, place = %damage.place, first = damage.first, last = damage.last,
-            "part of the log is damaged and left out");
+        shared.span.in_scope(|| {
+            tracing::error!(session = %shared.id, place = %damage.place, first = damage.first, last = damage.last,
+            "part of the log is damaged and left out")
+        });
     }
     let mut entries = Vec::with_capacity(page.records.len());
     for record in page.records.iter().filter(|record| record.seq <= head.0) {

@@ -218,9 +218,9 @@ impl UsageTracker {
             if !standing.is_over(caps) {
                 self.over.remove(handle.id());
             } else if self.over.insert(handle.id().clone()) {
-                tracing::warn!(parent: handle.span(), session = %handle.id(), memory = standing.memory, cap = caps.session.unwrap_or_default(),
+                handle.span().in_scope(|| tracing::warn!(session = %handle.id(), memory = standing.memory, cap = caps.session.unwrap_or_default(),
                     busy = standing.idle_for.is_none(), resumable = standing.comes_back,
-                    "a session uses more memory than limits.session_memory; it is put to sleep when it is idle and can come back");
+                    "a session uses more memory than limits.session_memory; it is put to sleep when it is idle and can come back"));
             }
         }
         let total: u64 = standings.iter().map(|standing| standing.memory).sum();
@@ -271,7 +271,9 @@ async fn put_to_sleep(handle: SessionHandle, why: SleepCause, host: Weak<Inner>)
     };
     match handle.sleep(reason, why.describe_cause().into()).await {
         Ok(()) => {
-            tracing::info!(parent: handle.span(), session = %handle.id(), why = why.describe_cause(), "a session was put to sleep");
+            handle.span().in_scope(
+                || tracing::info!(session = %handle.id(), why = why.describe_cause(), "a session was put to sleep"),
+            );
             if let Some(host) = host.upgrade() {
                 let metrics = &host.metrics;
                 let slept =
@@ -280,12 +282,14 @@ async fn put_to_sleep(handle: SessionHandle, why: SleepCause, host: Weak<Inner>)
             }
         }
         Err(CallError::Refused(refusal)) => {
-            tracing::debug!(parent: handle.span(), session = %handle.id(), ?refusal, "a session was not put to sleep");
+            handle
+                .span()
+                .in_scope(|| tracing::debug!(session = %handle.id(), ?refusal, "a session was not put to sleep"));
         }
         // For example the disk is full: every sample tries again, and the storage pause is logged elsewhere.
-        Err(error) => {
-            tracing::debug!(parent: handle.span(), session = %handle.id(), %error, "a session could not be put to sleep")
-        }
+        Err(error) => handle
+            .span()
+            .in_scope(|| tracing::debug!(session = %handle.id(), %error, "a session could not be put to sleep")),
     }
 }
 

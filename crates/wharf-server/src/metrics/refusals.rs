@@ -52,7 +52,7 @@ pub(crate) async fn count_refusals(State(app): State<App>, request: Request, nex
         let span = identity.map_or_else(Span::none, |identity| client_span(&client_id_without_connection(identity)));
         let token = identity.and_then(|identity| identity.token.as_deref());
         let status = response.status().as_u16();
-        tracing::debug!(parent: &span, %method, code, status, token, "a request was refused");
+        span.in_scope(|| tracing::debug!(%method, code, status, token, "a request was refused"));
     }
     response
 }
