@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use wharf_api::{ErrorCode, ProblemBody};
 use wharf_host::core::FailureText;
 
-use crate::intake::NoBody;
+use crate::body_limit::BodyError;
 use crate::metrics::RefusalCode;
 
 /// A refusal or failure. Boxed, since most calls have none.
@@ -96,17 +96,17 @@ impl Fault {
     }
 }
 
-impl From<NoBody> for Fault {
-    fn from(why: NoBody) -> Self {
+impl From<BodyError> for Fault {
+    fn from(why: BodyError) -> Self {
         match why {
-            NoBody::TooLarge(limit) => {
+            BodyError::TooLarge(limit) => {
                 let detail = format!("a body may have {limit} bytes (limits.body, limits.frame)");
                 Self::new(ErrorCode::BODY_TOO_LARGE, detail)
             }
-            NoBody::Stalled => Self::new(ErrorCode::CUT_OFF, "the body was not complete in time; send it faster")
+            BodyError::Stalled => Self::new(ErrorCode::CUT_OFF, "the body was not complete in time; send it faster")
                 .with_status(StatusCode::REQUEST_TIMEOUT),
-            NoBody::CutOff => Self::new(ErrorCode::CUT_OFF, "the connection ended before the body was complete"),
-            NoBody::NoRoom => Self::no_room(),
+            BodyError::CutOff => Self::new(ErrorCode::CUT_OFF, "the connection ended before the body was complete"),
+            BodyError::NoRoom => Self::no_room(),
         }
     }
 }

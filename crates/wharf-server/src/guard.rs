@@ -12,11 +12,11 @@ use wharf_api::ErrorCode;
 use wharf_host::{AgentToken, Auth};
 
 use crate::App;
-use crate::auth::{Identity, Peer, Refused, bearer, is_own_page, page_token};
+use crate::auth::{Identity, Peer, TokenRefused, bearer_token, is_own_page, page_token};
 use crate::client_span::client_span;
-use crate::ending::while_good;
 use crate::fault::Fault;
-use crate::listen::{Door, Place};
+use crate::listen::{ConnectionPermit, LocalEndpoint};
+use crate::revocation::answer_while_valid;
 use crate::use_cases::client_id_without_connection;
 
 /// The route of `rest::login` that ends a login.
@@ -30,29 +30,29 @@ pub(crate) async fn check_authority(State(app): State<App>, request: Request, ne
     for name in [header::HOST, header::ORIGIN] {
         if headers.get_all(&name).iter().nth(1).is_some() {
             let detail = format!("the header {name} stands more than once");
-            return close(refuse(ErrorCode::DOUBLED_HEADER, &detail));
+            return close_connection(refuse_request(ErrorCode::DOUBLED_HEADER, &detail));
         }
     }
-    let door = request.extensions().get::<Door>().copied().unwrap_or_default();
+    let door = request.extensions().get::<LocalEndpoint>().copied().unwrap_or_default();
     let authority = request
         .uri()
         .authority()
         .map(|authority| authority.as_str().to_owned())
-        .or_else(|| text(headers, header::HOST));
+        .or_else(|| header_text(headers, header::HOST));
     let authority = match authority {
-        Some(authority) if is_own(&authority, door, &app.host.config().hosts) => authority,
+        Some(authority) if is_own_authority(&authority, door, &app.host.config().hosts) => authority,
         Some(authority) => {
             let detail = format!(
                 "{authority:?} is not a name of this host; use 127.0.0.1 or localhost, or add the name to `hosts` in the configuration"
             );
-            return refuse(ErrorCode::FOREIGN_AUTHORITY, &detail);
+            return refuse_request(ErrorCode::FOREIGN_AUTHORITY, &detail);
         }
-        None => return refuse(ErrorCode::NO_AUTHORITY, "the Host header is missing"),
+        None => return refuse_request(ErrorCode::NO_AUTHORITY, "the Host header is missing"),
     };
-    match text(headers, header::ORIGIN) {
+    match header_text(headers, header::ORIGIN) {
         Some(origin) if !is_own_origin(&origin, &authority, door) => {
             let detail = format!("requests from pages of {origin:?} are not taken");
-            refuse(ErrorCode::FOREIGN_ORIGIN, &detail)
+            refuse_request(ErrorCode::FOREIGN_ORIGIN, &detail)
         }
         _ => next.run(request).await,
     }
@@ -63,13 +63,13 @@ pub(crate) async fn require_identity(State(app): State<App>, mut request: Reques
     match identify(&app, &request) {
         Ok(identity) if !identity.may_reach(request.method(), request.uri().path()) => {
             let detail = "this is not for agents: they look at their own session, and work in those that they started";
-            refuse(ErrorCode::NOT_FOR_AGENTS, detail)
+            refuse_request(ErrorCode::NOT_FOR_AGENTS, detail)
         }
         Ok(identity) => {
-            if let Some(place) = request.extensions().get::<Place>()
-                && let Err(full) = place.claim(&app.limits, &identity)
+            if let Some(place) = request.extensions().get::<ConnectionPermit>()
+                && let Err(full) = place.count_for(&app.limits, &identity)
             {
-                return close(full.into_response());
+                return close_connection(full.into_response());
             }
             request.extensions_mut().insert(identity.clone());
             if request.uri().path() == LOGOUT_PATH {
@@ -78,8 +78,8 @@ pub(crate) async fn require_identity(State(app): State<App>, mut request: Reques
             }
             let shown = identity.clone();
             let span = client_span(&client_id_without_connection(&identity));
-            let answered = while_good(&app, identity, next.run(request).instrument(span)).await;
-            let mut response = answered.unwrap_or_else(|ending| unauthorized(ending.reason()));
+            let answered = answer_while_valid(&app, identity, next.run(request).instrument(span)).await;
+            let mut response = answered.unwrap_or_else(|ending| refuse_unauthorized(ending.reason()));
             response.extensions_mut().insert(shown);
             response
         }
@@ -92,36 +92,38 @@ pub(crate) async fn require_identity(State(app): State<App>, mut request: Reques
 /// observer's token on. A process of an agent always has the identity of that agent, whatever token it shows.
 fn identify(app: &App, request: &Request) -> Result<Identity, Box<Response>> {
     let peer = peer_of(request);
-    let refusal = match (peer, bearer(request.headers())) {
-        (peer @ (Peer::Network(_) | Peer::Local), Some(token)) => return known(app, peer, &token),
+    let refusal = match (peer, bearer_token(request.headers())) {
+        (peer @ (Peer::Network(_) | Peer::Local), Some(token)) => return identify_token(app, peer, &token),
         (peer @ Peer::Network(_), None) if page_token(request.headers()).is_some() => {
-            return logged_in(app, peer, request);
+            return identify_page(app, peer, request);
         }
         // With `auth = "none"` a caller without a token is our own user, as over the socket (rule 10.3).
         (Peer::Network(_), None) if app.host.config().auth == Auth::None => return Ok(Identity::LOCAL),
-        (Peer::Network(_), None) => unauthorized(
+        (Peer::Network(_), None) => refuse_unauthorized(
             "a token is needed: send `Authorization: Bearer <token>`; it is in the file `token` of the state directory, and `wharf token create` makes others",
         ),
         (Peer::Local, None) => return Ok(Identity::LOCAL),
-        (Peer::Agent(badge), _) => return agent(app, badge),
+        (Peer::Agent(badge), _) => return identify_agent(app, badge),
         (Peer::Stray { pid }, _) => {
             let detail = format!("process {pid} belongs to an agent that has no session; it may not use the socket");
-            refuse(ErrorCode::AGENT_PROCESS, &detail)
+            refuse_request(ErrorCode::AGENT_PROCESS, &detail)
         }
-        (Peer::Unnamed, _) => refuse(ErrorCode::UNKNOWN_PROCESS, "the system does not say which process is calling"),
-        (Peer::Stranger, _) => refuse(ErrorCode::ANOTHER_USER, "the socket is for the user who runs this host"),
+        (Peer::Unnamed, _) => {
+            refuse_request(ErrorCode::UNKNOWN_PROCESS, "the system does not say which process is calling")
+        }
+        (Peer::Stranger, _) => refuse_request(ErrorCode::ANOTHER_USER, "the socket is for the user who runs this host"),
     };
     Err(Box::new(refusal))
 }
 
 /// Returns the identity of a session's agent while its process lives. An agent that has no session yet is refused.
-fn agent(app: &App, badge: AgentToken) -> Result<Identity, Box<Response>> {
+fn identify_agent(app: &App, badge: AgentToken) -> Result<Identity, Box<Response>> {
     let has_session = app.host.descriptor(badge.session()).is_some();
     if app.host.is_agent_token_live(&badge) && has_session {
-        return Ok(Identity::of_agent(badge));
+        return Ok(Identity::for_agent(badge));
     }
     let detail = "this agent has no session, or has ended; it may not use this host";
-    Err(Box::new(refuse(ErrorCode::AGENT_PROCESS, detail)))
+    Err(Box::new(refuse_request(ErrorCode::AGENT_PROCESS, detail)))
 }
 
 /// Returns the peer of a request. A request without one counts as coming from the network.
@@ -132,18 +134,18 @@ pub(crate) fn peer_of(request: &Request) -> Peer {
 
 /// Returns the identity of a page that is logged in. A browser sends the cookie with the requests of any page, so the
 /// request must say that our own page makes it.
-fn logged_in(app: &App, peer: Peer, request: &Request) -> Result<Identity, Box<Response>> {
+fn identify_page(app: &App, peer: Peer, request: &Request) -> Result<Identity, Box<Response>> {
     if !is_own_page(request.method(), request.headers()) {
         let detail = "a login of the web page is taken from that page alone: Origin or Sec-Fetch-Site must say so";
-        return Err(Box::new(refuse(ErrorCode::FOREIGN_ORIGIN, detail)));
+        return Err(Box::new(refuse_request(ErrorCode::FOREIGN_ORIGIN, detail)));
     }
-    known(app, peer, &page_token(request.headers()).unwrap_or_default())
+    identify_token(app, peer, &page_token(request.headers()).unwrap_or_default())
 }
 
 /// Answers a wrong token or code: 401, or 429 if too many came from this peer.
-pub(crate) fn wrong(app: &App, peer: Peer, detail: &str) -> Response {
-    let Err(wait) = app.failures.note(peer) else { return unauthorized(detail) };
-    let mut response = refuse(
+pub(crate) fn refuse_login(app: &App, peer: Peer, detail: &str) -> Response {
+    let Err(wait) = app.failed_logins.record(peer) else { return refuse_unauthorized(detail) };
+    let mut response = refuse_request(
         ErrorCode::TOO_MANY_FAILED_LOGINS,
         "many wrong tokens or codes came from this address (limits.failed_logins); a right one is taken at any time",
     );
@@ -151,45 +153,50 @@ pub(crate) fn wrong(app: &App, peer: Peer, detail: &str) -> Response {
     response
 }
 
-fn known(app: &App, peer: Peer, token: &str) -> Result<Identity, Box<Response>> {
+fn identify_token(app: &App, peer: Peer, token: &str) -> Result<Identity, Box<Response>> {
     if let Some(badge) = app.host.find_agent_token(token) {
-        return agent(app, badge);
+        return identify_agent(app, badge);
     }
     app.tokens.authenticate(token).map_err(|refused| {
         Box::new(match refused {
-            Refused::Unknown => wrong(app, peer, "the token is not known to this host; it may have been revoked"),
-            Refused::Expired => unauthorized("the token has expired; make another with `wharf token create`"),
-            // Not 401: a client would throw away a token that may well be valid.
-            Refused::Unreadable => {
-                refuse(ErrorCode::TOKENS_UNREADABLE, "this host cannot check tokens at the moment; its log says why")
+            TokenRefused::Unknown => {
+                refuse_login(app, peer, "the token is not known to this host; it may have been revoked")
             }
+            TokenRefused::Expired => {
+                refuse_unauthorized("the token has expired; make another with `wharf token create`")
+            }
+            // Not 401: a client would throw away a token that may well be valid.
+            TokenRefused::Unreadable => refuse_request(
+                ErrorCode::TOKENS_UNREADABLE,
+                "this host cannot check tokens at the moment; its log says why",
+            ),
         })
     })
 }
 
-fn unauthorized(message: &str) -> Response {
-    let mut response = refuse(ErrorCode::UNAUTHORIZED, message);
+fn refuse_unauthorized(message: &str) -> Response {
+    let mut response = refuse_request(ErrorCode::UNAUTHORIZED, message);
     response.headers_mut().insert(header::WWW_AUTHENTICATE, axum::http::HeaderValue::from_static("Bearer"));
     response
 }
 
 /// Tells the client that the connection is closed after this response.
-fn close(mut response: Response) -> Response {
+fn close_connection(mut response: Response) -> Response {
     response.headers_mut().insert(header::CONNECTION, axum::http::HeaderValue::from_static("close"));
     response
 }
 
-fn refuse(code: ErrorCode, detail: &str) -> Response {
+fn refuse_request(code: ErrorCode, detail: &str) -> Response {
     Fault::new(code, detail).into_response()
 }
 
-fn text(headers: &HeaderMap, name: header::HeaderName) -> Option<String> {
+fn header_text(headers: &HeaderMap, name: header::HeaderName) -> Option<String> {
     headers.get(name).map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned())
 }
 
 /// Returns true for `127.0.0.1`, `localhost` and `[::1]`, the address that the connection came to, and the names of the
 /// configuration; with any port.
-fn is_own(authority: &str, door: Door, hosts: &[String]) -> bool {
+fn is_own_authority(authority: &str, door: LocalEndpoint, hosts: &[String]) -> bool {
     let name = match authority.rsplit_once(':') {
         Some((name, port)) if port.bytes().all(|b| b.is_ascii_digit()) && !port.is_empty() => name,
         _ => authority,
@@ -205,7 +212,7 @@ fn is_own(authority: &str, door: Door, hosts: &[String]) -> bool {
 
 /// Returns true if the page comes from the authority that it calls, by the same scheme: a page over plain HTTP could have
 /// been written by anyone on the way. A page over TLS may call plain HTTP: a proxy in front of us speaks TLS.
-fn is_own_origin(origin: &str, authority: &str, door: Door) -> bool {
+fn is_own_origin(origin: &str, authority: &str, door: LocalEndpoint) -> bool {
     let page = match origin.split_once("://") {
         Some(("https", page)) => page,
         Some(("http", page)) if !door.tls => page,
@@ -218,13 +225,13 @@ fn is_own_origin(origin: &str, authority: &str, door: Door) -> bool {
 mod tests {
     use super::*;
 
-    const PLAIN: Door = Door { tls: false, address: None };
-    const TLS: Door = Door { tls: true, address: None };
+    const PLAIN: LocalEndpoint = LocalEndpoint { tls: false, address: None };
+    const TLS: LocalEndpoint = LocalEndpoint { tls: true, address: None };
 
     #[test]
     fn loopback_names_are_always_own_and_other_names_are_not() {
         for ours in ["127.0.0.1", "127.0.0.1:7433", "localhost:80", "[::1]:7433", "[::1]"] {
-            assert!(is_own(ours, PLAIN, &[]), "{ours}");
+            assert!(is_own_authority(ours, PLAIN, &[]), "{ours}");
         }
         for foreign in [
             "evil.example",
@@ -237,20 +244,20 @@ mod tests {
             ".",
             "[]",
         ] {
-            assert!(!is_own(foreign, PLAIN, &[]), "{foreign}");
+            assert!(!is_own_authority(foreign, PLAIN, &[]), "{foreign}");
         }
     }
 
     #[test]
     fn called_address_and_configured_names_are_own() {
-        let door = |address: &str| Door { tls: true, address: address.parse().ok() };
+        let door = |address: &str| LocalEndpoint { tls: true, address: address.parse().ok() };
         let hosts = ["box.example".to_owned()];
         for ours in ["10.0.0.1:7433", "10.0.0.1", "box.example", "BOX.example:7433", "box.example.:80"] {
-            assert!(is_own(ours, door("10.0.0.1"), &hosts), "{ours}");
+            assert!(is_own_authority(ours, door("10.0.0.1"), &hosts), "{ours}");
         }
-        assert!(is_own("[fe80::7]:7433", door("fe80::7"), &[]));
+        assert!(is_own_authority("[fe80::7]:7433", door("fe80::7"), &[]));
         for foreign in ["10.0.0.2", "evil.box.example", "box.example.evil", "xbox.example", "[::ffff:10.0.0.2]"] {
-            assert!(!is_own(foreign, door("10.0.0.1"), &hosts), "{foreign}");
+            assert!(!is_own_authority(foreign, door("10.0.0.1"), &hosts), "{foreign}");
         }
     }
 

@@ -8,20 +8,20 @@
 
 mod acp;
 mod auth;
+mod body_limit;
 mod client_span;
-mod ending;
 mod fault;
 mod guard;
-mod intake;
+mod large_response;
 mod limits;
 mod listen;
 mod mcp;
 mod metrics;
 mod rest;
-mod running;
+mod revocation;
+mod server_info;
 mod transcript;
-mod unfinished;
-mod unread;
+mod unfinished_message;
 mod use_cases;
 mod visible_sessions;
 
@@ -36,12 +36,12 @@ use tokio::sync::watch;
 use wharf_host::{Auth, Host};
 
 pub use auth::{
-    Access, Identity, NewToken, Refused, Scope, Terms, TokenEntry, TokenError, Tokens, TokensFile, TokensFileError,
-    UnknownAccess,
+    Access, Identity, NewToken, Scope, TokenEntry, TokenError, TokenRefused, TokenTerms, Tokens, TokensFile,
+    TokensFileError, UnknownAccess,
 };
 use limits::ServerLimits;
 pub use listen::TlsError;
-use listen::{Doors, Tls};
+use listen::{Listeners, Tls};
 pub use transcript::paint_line;
 
 /// The state that all surfaces share.
@@ -58,21 +58,21 @@ pub(crate) struct App {
     pub(crate) http: Arc<acp::Connections>,
     /// The names that amux clients are connected to.
     pub(crate) rooms: Arc<acp::Rooms>,
-    pub(crate) running: Arc<running::Running>,
+    pub(crate) server_info: Arc<server_info::ServerInfo>,
     pub(crate) refusals: Arc<metrics::RefusalCounts>,
     /// Wrong tokens and codes.
-    pub(crate) failures: Arc<auth::Failures>,
+    pub(crate) failed_logins: Arc<auth::FailedLogins>,
     /// Login codes that have not been used yet.
-    pub(crate) codes: Arc<auth::Codes>,
-    pub(crate) intake: Arc<intake::Intake>,
-    pub(crate) unread: Arc<unread::Unread>,
+    pub(crate) login_codes: Arc<auth::LoginCodes>,
+    pub(crate) body_reader: Arc<body_limit::BodyReader>,
+    pub(crate) large_responses: Arc<large_response::LargeResponses>,
     pub(crate) histories: Arc<acp::HistoryLimit>,
 }
 
 /// A bound server.
 #[derive(Debug)]
 pub struct Server {
-    doors: Doors,
+    listeners: Listeners,
     socket: PathBuf,
     /// Tells the socket from another of the same name.
     socket_id: Option<(u64, u64)>,
@@ -115,8 +115,8 @@ impl Server {
             return Err(BindError::NotLoopback(address));
         }
         let tcp = listen::bind(address).map_err(|source| BindError::Tcp { address, source })?;
-        let unix =
-            auth::bind_private(socket).map_err(|source| BindError::Socket { path: socket.to_owned(), source })?;
+        let unix = auth::bind_private_socket(socket)
+            .map_err(|source| BindError::Socket { path: socket.to_owned(), source })?;
         // Taken before the host announces itself: the state directory may be replaced from then on.
         let socket_id = file_identity(socket);
         if open {
@@ -132,12 +132,12 @@ impl Server {
         let bound = tcp.local_addr().map_err(|source| BindError::Tcp { address, source })?;
         let (tokens, http, rooms) = (Arc::new(tokens), Arc::default(), Arc::default());
         let refusals = Arc::default();
-        let running = running::Running::at(client_url(bound, tls.is_some(), &config.hosts));
+        let running = server_info::ServerInfo::new(client_url(bound, tls.is_some(), &config.hosts));
         host.announce(&running.url);
-        let intake = Arc::new(intake::Intake::new(limits, host.buffers()));
-        let unread = Arc::new(unread::Unread::new(host.buffers()));
-        let (failures, codes) = (Arc::new(auth::Failures::new(limits.failed_logins)), Arc::default());
-        listen::make_room(limits);
+        let intake = Arc::new(body_limit::BodyReader::new(limits, host.buffers()));
+        let unread = Arc::new(large_response::LargeResponses::new(host.buffers()));
+        let (failures, codes) = (Arc::new(auth::FailedLogins::new(limits.failed_logins)), Arc::default());
+        listen::raise_open_file_limit(limits);
         let app = App {
             host,
             tokens,
@@ -146,37 +146,37 @@ impl Server {
             limits: server_limits,
             http,
             rooms,
-            running,
+            server_info: running,
             refusals,
-            failures,
-            codes,
-            intake,
-            unread,
+            failed_logins: failures,
+            login_codes: codes,
+            body_reader: intake,
+            large_responses: unread,
             histories: Arc::default(),
         };
-        Ok(Self { doors: Doors { tcp, tls, unix }, socket: socket.to_owned(), socket_id, app, stop })
+        Ok(Self { listeners: Listeners { tcp, tls, unix }, socket: socket.to_owned(), socket_id, app, stop })
     }
 
     /// Returns the URL at which clients reach the server.
     pub fn url(&self) -> &str {
-        &self.app.running.url
+        &self.app.server_info.url
     }
 
     /// Returns the address that the server listens on.
     pub fn address(&self) -> std::io::Result<SocketAddr> {
-        self.doors.tcp.local_addr()
+        self.listeners.tcp.local_addr()
     }
 
     /// Serves until `stopped` completes or a client asks the host to stop. Then takes no new work, ends the agents and syncs
     /// the logs.
     pub async fn run(self, stopped: impl Future<Output = ()>) {
-        let Self { doors, socket, socket_id, app, stop } = self;
+        let Self { listeners: doors, socket, socket_id, app, stop } = self;
         let (router, stopping) = (build_router(app.clone()), app.stopping.clone());
         let serving = tokio::spawn(listen::serve(doors, app.host.clone(), router, stopping));
         tokio::select! {
             () = stopped => {}
-            () = app.running.stop_asked() => {}
-            () = ending::watch(Arc::clone(&app.tokens)) => {}
+            () = app.server_info.stop_requested() => {}
+            () = revocation::watch_tokens(Arc::clone(&app.tokens)) => {}
         }
         stop.send_replace(true);
         app.host.shut_down().await;
@@ -217,6 +217,6 @@ fn build_router(app: App) -> Router {
         .merge(open)
         .layer(axum::middleware::from_fn_with_state(app.clone(), guard::check_authority))
         .layer(axum::middleware::from_fn_with_state(app.clone(), metrics::count_refusals))
-        .layer(axum::middleware::map_response(running::sign))
+        .layer(axum::middleware::map_response(server_info::add_version_header))
         .with_state(app)
 }

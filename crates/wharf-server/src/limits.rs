@@ -1,6 +1,6 @@
 //! Limits over all clients of this server, and by token, so that no token takes the share of others.
 //!
-//! Bytes are counted elsewhere: by `intake`, `unread` and `unfinished`, in the host's [`ByteBudget`](wharf_host::ByteBudget).
+//! Bytes are counted elsewhere: by `body_limit`, `large_response` and `unfinished_message`, in the host's [`ByteBudget`](wharf_host::ByteBudget).
 
 use std::sync::Arc;
 

@@ -14,7 +14,7 @@ const TEST_NAME_OPENINGS: &[&str] =
     &["what_", "who_", "whose_", "whoever_", "whatever_", "whichever_", "those_", "one_that_", "none_", "nobody_"];
 
 /// How many findings a folder may still have. Lower a number when you have rewritten some; never raise one.
-const REMAINING: &[(&str, usize)] = &[("crates/wharf-host/src", 127), ("crates/wharf-server/src", 1)];
+const REMAINING: &[(&str, usize)] = &[];
 
 pub(super) fn check(repo: &Repo) -> Vec<Finding> {
     let mut by_folder: BTreeMap<PathBuf, Vec<Finding>> = BTreeMap::new();

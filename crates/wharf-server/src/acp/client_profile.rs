@@ -60,7 +60,7 @@ impl ClientProfile {
     pub(super) fn sender(&self) -> Sender {
         let info = self.info.get().cloned().unwrap_or_default();
         let (client, chosen, token) = (self.id.clone(), info.chosen, self.identity.token.clone());
-        let (name, parent) = (self.peer_name.clone().or(info.name), self.identity.agent().cloned());
+        let (name, parent) = (self.peer_name.clone().or(info.name), self.identity.agent_session().cloned());
         Sender { client, chosen, name, version: info.version, token, parent, peer: self.peer.clone() }
     }
 

@@ -15,7 +15,7 @@ use tokio_tungstenite::tungstenite::protocol::{Role, WebSocketConfig};
 use wharf_host::ByteBudget;
 
 use crate::auth::SUBPROTOCOL;
-use crate::unfinished::{MeteredStream, UnfinishedMessage};
+use crate::unfinished_message::{MeteredStream, UnfinishedMessage};
 
 /// Each socket has one for as long as it lives. Clients say little at a time; thousands of them are what counts.
 const READ_BUFFER_BYTES: usize = 4 << 10;

@@ -45,7 +45,7 @@ use serde::Deserialize;
 
 use crate::App;
 use crate::auth::Identity;
-use crate::listen::Place;
+use crate::listen::ConnectionPermit;
 use crate::use_cases::{self, Caller};
 pub(crate) use amux::Rooms;
 use connection::{Connection, ConnectionOptions};
@@ -77,7 +77,7 @@ pub(crate) async fn get(
     State(app): State<App>,
     Extension(identity): Extension<Identity>,
     (Query(query), Query(pairs)): (Query<AcpQuery>, Query<Vec<(String, String)>>),
-    Extension(place): Extension<Place>,
+    Extension(place): Extension<ConnectionPermit>,
     (method, headers): (Method, HeaderMap),
     // Before the next, which takes the upgrade out of them.
     extensions: Extensions,
@@ -125,7 +125,7 @@ fn upgrade_to_socket(
     identity: Identity,
     query: AcpQuery,
     pairs: &[(String, String)],
-    place: Place,
+    place: ConnectionPermit,
     handshake: Handshake,
 ) -> Response {
     let refuse = |handshake: Handshake, refused: amux::Refused| {
@@ -133,7 +133,7 @@ fn upgrade_to_socket(
         handshake.accept(move |socket, _| websocket::refuse(socket, refused.code, refused.reason))
     };
     let binding = match amux::Query::read(pairs) {
-        Ok(Some(_)) if identity.agent().is_some() => return refuse(handshake, amux::not_for_agents()),
+        Ok(Some(_)) if identity.agent_session().is_some() => return refuse(handshake, amux::not_for_agents()),
         Ok(query) => query,
         Err(refused) => return refuse(handshake, refused),
     };

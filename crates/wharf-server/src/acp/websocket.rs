@@ -23,8 +23,8 @@ use super::outbound::write;
 use super::outbox::{OVERLOADED, Outlet};
 use super::wire::{Closed, Gate, Origin, TICK, Wire};
 use crate::client_span::client_span;
-use crate::ending::ended;
-use crate::unfinished::UnfinishedMessage;
+use crate::revocation::wait_for_end;
+use crate::unfinished_message::UnfinishedMessage;
 
 /// WebSocket close codes.
 const TOO_BIG: u16 = 1009;
@@ -57,7 +57,7 @@ pub(super) async fn run<M: Methods>(
         async move {
             // The loop below says farewell to one who reads; one who does not is cut off, whatever waits for it.
             let over = async {
-                ended(&app, &identity).await;
+                wait_for_end(&app, &identity).await;
                 tokio::time::sleep(FAREWELL).await;
             };
             tokio::select! {
@@ -67,19 +67,19 @@ pub(super) async fn run<M: Methods>(
         }
         .instrument(span.clone())
     });
-    let mut over = Box::pin(async { ended(&app, &identity).await });
+    let mut over = Box::pin(async { wait_for_end(&app, &identity).await });
     loop {
         tokio::select! {
             message = stream.next() => {
                 *heard.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
                 match message {
                     Some(Ok(Message::Text(text))) => {
-                        let permit = unfinished.end();
+                        let permit = unfinished.finish();
                         receive(&methods, Bytes::from(text), permit).instrument(span.clone()).await;
                     }
                     Some(Ok(Message::Close(_))) | None => break,
                     // Binary frames are not ACP's.
-                    Some(Ok(Message::Binary(_))) => drop(unfinished.end()),
+                    Some(Ok(Message::Binary(_))) => drop(unfinished.finish()),
                     // Pings are answered below us.
                     Some(Ok(Message::Ping(payload) | Message::Pong(payload))) => {
                         unfinished.skip_control(payload.len());
@@ -116,7 +116,7 @@ pub(super) async fn run<M: Methods>(
         }
     }
     // The rest of an unfinished message is of no use any more.
-    drop(unfinished.end());
+    drop(unfinished.finish());
     methods.leave().await;
     drop((methods, connection));
     // The writer ends when the last outbox is gone; what the client still takes in a moment, it gets.

@@ -64,7 +64,7 @@ pub struct Identity {
 
 impl Identity {
     /// Stands for the token in the file `token`. No other token can have this id: theirs begin with `tok_`.
-    pub const HOST: &str = "host";
+    pub const HOST_TOKEN_ID: &str = "host";
 
     /// Our own user over the local socket.
     pub const LOCAL: Self = Self { token: None, access: Access::Admin, scope: Scope::Host };

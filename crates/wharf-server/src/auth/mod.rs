@@ -1,31 +1,31 @@
 //! Identifies callers: by token, and by the process at the other end of the local socket.
 
-mod agent;
-mod codes;
+mod agent_identity;
 mod digest;
-mod failures;
+mod failed_logins;
 mod identity;
-mod page;
+mod login_codes;
+mod own_token;
+mod page_login;
 mod peer;
 mod scope;
 mod terms;
-mod token;
 mod tokens;
 mod tokens_file;
 
 use axum::http::{HeaderMap, header};
 
-pub(crate) use codes::{Codes, GOOD_FOR};
-pub(crate) use failures::Failures;
+pub(crate) use failed_logins::FailedLogins;
+pub(crate) use login_codes::{LOGIN_CODE_LIFETIME, LoginCodes};
 
 pub use identity::{Access, Identity, UnknownAccess};
-pub(crate) use page::{cookie, is_own_page, page_token};
-pub(crate) use peer::{Peer, bind_private};
+pub use own_token::TokenError;
+pub(crate) use page_login::{is_own_page, login_cookie, page_token};
+pub(crate) use peer::{Peer, bind_private_socket};
 pub use scope::Scope;
-pub use terms::{Terms, TokenEntry};
-pub use token::TokenError;
-pub(crate) use tokens::Ending;
-pub use tokens::{Refused, Tokens};
+pub use terms::{TokenEntry, TokenTerms};
+pub(crate) use tokens::TokenEnd;
+pub use tokens::{TokenRefused, Tokens};
 pub use tokens_file::{NewToken, TokensFile, TokensFileError};
 
 /// The WebSocket subprotocol that is spoken.
@@ -36,17 +36,17 @@ const TOKEN_SUBPROTOCOL_PREFIX: &str = "wharf.token.";
 /// Returns the token that a request carries, if any. It is never taken from the query: URLs end up in logs (rule 10.2).
 ///
 /// A malformed `Authorization` header counts as an unknown token, not as a missing one.
-pub(crate) fn bearer(headers: &HeaderMap) -> Option<String> {
+pub(crate) fn bearer_token(headers: &HeaderMap) -> Option<String> {
     if let Some(value) = headers.get(header::AUTHORIZATION) {
         let words = value.to_str().unwrap_or_default().split_once(' ');
         let token = words.filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer")).map(|(_, token)| token.trim());
         return Some(token.unwrap_or_default().to_owned());
     }
-    words(headers).find_map(|word| word.strip_prefix(TOKEN_SUBPROTOCOL_PREFIX)).map(ToOwned::to_owned)
+    offered_subprotocols(headers).find_map(|word| word.strip_prefix(TOKEN_SUBPROTOCOL_PREFIX)).map(ToOwned::to_owned)
 }
 
 /// Returns the subprotocols that are offered beside ours. Alone they would have to be selected, and so be echoed.
-fn words(headers: &HeaderMap) -> impl Iterator<Item = &str> {
+fn offered_subprotocols(headers: &HeaderMap) -> impl Iterator<Item = &str> {
     let offered = headers.get_all(header::SEC_WEBSOCKET_PROTOCOL).iter();
     let words: Vec<&str> =
         offered.filter_map(|value| value.to_str().ok()).flat_map(|value| value.split(',')).map(str::trim).collect();
@@ -66,13 +66,13 @@ mod tests {
 
     #[test]
     fn token_comes_as_bearer_or_as_a_subprotocol_beside_ours() {
-        assert_eq!(bearer(&headers(header::AUTHORIZATION, "Bearer abc")).as_deref(), Some("abc"));
+        assert_eq!(bearer_token(&headers(header::AUTHORIZATION, "Bearer abc")).as_deref(), Some("abc"));
         for unusable in ["Basic abc", "Bearer", "Bearer ", "abc"] {
-            assert_eq!(bearer(&headers(header::AUTHORIZATION, unusable)).as_deref(), Some(""), "{unusable:?}");
+            assert_eq!(bearer_token(&headers(header::AUTHORIZATION, unusable)).as_deref(), Some(""), "{unusable:?}");
         }
         let both = headers(header::SEC_WEBSOCKET_PROTOCOL, "acp.v1, wharf.token.abc");
-        assert_eq!(bearer(&both).as_deref(), Some("abc"));
+        assert_eq!(bearer_token(&both).as_deref(), Some("abc"));
         let alone = headers(header::SEC_WEBSOCKET_PROTOCOL, "wharf.token.abc");
-        assert_eq!(bearer(&alone), None, "the token alone would have to be selected, and so be echoed");
+        assert_eq!(bearer_token(&alone), None, "the token alone would have to be selected, and so be echoed");
     }
 }

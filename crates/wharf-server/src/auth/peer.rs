@@ -7,7 +7,7 @@ use std::path::Path;
 use tokio::net::{UnixListener, UnixSocket, UnixStream};
 use wharf_host::{AgentToken, Host};
 
-use crate::listen::BACKLOG;
+use crate::listen::LISTEN_BACKLOG;
 
 /// The source of a connection. It is read when the connection is accepted: later the process or its parent may be gone,
 /// and another process may have its number.
@@ -28,16 +28,17 @@ pub(crate) enum Peer {
 }
 
 impl Peer {
-    pub(crate) fn of(stream: &UnixStream, host: &Host) -> Self {
+    pub(crate) fn from_stream(stream: &UnixStream, host: &Host) -> Self {
         match stream.peer_cred() {
-            Ok(cred) if cred.uid() == rustix::process::geteuid().as_raw() => {
-                cred.pid().and_then(|pid| u32::try_from(pid).ok()).map_or(Self::Unnamed, |pid| Self::ours(pid, host))
-            }
+            Ok(cred) if cred.uid() == rustix::process::geteuid().as_raw() => cred
+                .pid()
+                .and_then(|pid| u32::try_from(pid).ok())
+                .map_or(Self::Unnamed, |pid| Self::from_own_process(pid, host)),
             Ok(_) | Err(_) => Self::Stranger,
         }
     }
 
-    fn ours(pid: u32, host: &Host) -> Self {
+    fn from_own_process(pid: u32, host: &Host) -> Self {
         match host.find_agent_token_by_process(pid) {
             Some(badge) => Self::Agent(badge),
             None if Host::has_started(pid) => Self::Stray { pid },
@@ -56,7 +57,7 @@ impl Peer {
 
 /// Creates the socket with mode 0600. The lease says that no other host runs here, so a socket that exists is left from a
 /// host that has ended.
-pub(crate) fn bind_private(path: &Path) -> std::io::Result<UnixListener> {
+pub(crate) fn bind_private_socket(path: &Path) -> std::io::Result<UnixListener> {
     match std::fs::remove_file(path) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error),
         Ok(()) | Err(_) => {}
@@ -64,7 +65,7 @@ pub(crate) fn bind_private(path: &Path) -> std::io::Result<UnixListener> {
     // The directory is 0700: no other user reaches the socket before its own mode is set.
     let socket = UnixSocket::new_stream()?;
     socket.bind(path)?;
-    let listener = socket.listen(BACKLOG)?;
+    let listener = socket.listen(LISTEN_BACKLOG)?;
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600))?;
     Ok(listener)
 }

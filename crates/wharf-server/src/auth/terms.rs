@@ -12,14 +12,14 @@ use super::scope::Scope;
 use super::tokens_file::TokensFileError;
 
 /// A label is a note in a table, not a document.
-pub(super) const LONGEST_LABEL: usize = 200;
+pub(super) const MAX_LABEL_CHARS: usize = 200;
 /// The longest lifetime. A longer one could as well be without end.
 const MAX_TTL: Millis = Millis(10 * 366 * 86_400_000);
 pub(super) const ID_PREFIX: &str = "tok_";
 
 /// The rights and the lifetime of a new token.
 #[derive(Clone, Debug)]
-pub struct Terms {
+pub struct TokenTerms {
     pub access: Access,
     pub label: Option<String>,
     /// The slug of the only workspace that it covers. The caller checks that it is registered.
@@ -30,13 +30,13 @@ pub struct Terms {
     pub login_of: Option<Arc<str>>,
 }
 
-impl Terms {
+impl TokenTerms {
     /// Returns terms for the whole host, without an end.
     pub const fn new(access: Access) -> Self {
         Self { access, label: None, workspace: None, ttl: None, login_of: None }
     }
 
-    pub(super) fn check(&self) -> Result<(), TokensFileError> {
+    pub(super) fn validate(&self) -> Result<(), TokensFileError> {
         if self.label.as_deref().is_some_and(|label| !is_label(label)) {
             return Err(TokensFileError::Label);
         }
@@ -50,7 +50,7 @@ impl Terms {
     }
 
     /// Returns the entry of a token with this text.
-    pub(super) fn entry(self, id: Arc<str>, text: &str) -> TokenEntry {
+    pub(super) fn into_entry(self, id: Arc<str>, text: &str) -> TokenEntry {
         let now = Now::millis();
         TokenEntry {
             id,
@@ -114,7 +114,7 @@ impl TokenEntry {
     }
 
     /// Returns what is wrong with an entry that was read from a file.
-    pub(super) fn fault(&self) -> Option<String> {
+    pub(super) fn find_fault(&self) -> Option<String> {
         let Self { id, workspace, expires_at, .. } = self;
         if !id.starts_with(ID_PREFIX) {
             return Some(format!("the id {id:?} does not begin with {ID_PREFIX}"));
@@ -131,5 +131,5 @@ impl TokenEntry {
 }
 
 fn is_label(label: &str) -> bool {
-    !label.trim().is_empty() && label.chars().count() <= LONGEST_LABEL && !label.chars().any(char::is_control)
+    !label.trim().is_empty() && label.chars().count() <= MAX_LABEL_CHARS && !label.chars().any(char::is_control)
 }

@@ -1,7 +1,7 @@
 //! Every token that this host knows: its own, and those of `tokens.json`, which is read again whenever it has changed.
 
 mod known;
-mod limit;
+mod lifetime;
 #[cfg(test)]
 mod tests;
 
@@ -15,19 +15,19 @@ use wharf_host::core::Millis;
 
 use super::digest::Digest;
 use super::identity::{Access, Identity};
+use super::own_token::{OwnToken, TokenError};
 use super::scope::Scope;
-use super::terms::{ID_PREFIX, Terms};
-use super::token::{Token, TokenError};
+use super::terms::{ID_PREFIX, TokenTerms};
 use super::tokens_file::{NewToken, TokensFile, TokensFileError};
-use known::Known;
-use limit::now;
+use known::KnownTokens;
+use lifetime::now;
 
 /// Checks tokens. They are created and revoked in the file, by any program of its owner, with or without a host.
 #[derive(Debug)]
 pub struct Tokens {
-    own: Token,
+    own: OwnToken,
     file: TokensFile,
-    known: Mutex<Known>,
+    known: Mutex<KnownTokens>,
     /// Changes when a token may have ended.
     news: watch::Sender<News>,
 }
@@ -37,7 +37,7 @@ type News = (u64, usize);
 
 /// The reason why a token is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Refused {
+pub enum TokenRefused {
     /// Never created, or revoked.
     Unknown,
     /// The token has expired, or it is a login whose asker's token has ended.
@@ -48,14 +48,14 @@ pub enum Refused {
 
 /// The reason why a token is no longer valid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ending {
+pub enum TokenEnd {
     Revoked,
     Expired,
     /// The agent that the token belongs to has ended.
     AgentGone,
 }
 
-impl Ending {
+impl TokenEnd {
     pub const fn reason(self) -> &'static str {
         match self {
             Self::Revoked => "the token was revoked",
@@ -68,56 +68,58 @@ impl Ending {
 impl Tokens {
     /// Reads both files of the state directory, and creates the host's own token if there is none.
     pub fn open(state_dir: &Path) -> Result<Self, TokenError> {
-        let (own, file) = (state_dir.join("token"), TokensFile::of(state_dir));
+        let (own, file) = (state_dir.join("token"), TokensFile::in_directory(state_dir));
         if !own.exists() {
             // Logins of the former token must not outlive it.
-            file.end_logins_of(Identity::HOST)?;
+            file.revoke_logins_of(Identity::HOST_TOKEN_ID)?;
         }
-        let own = Token::load_or_make(&own)?;
-        let mut known = Known::default();
+        let own = OwnToken::load_or_create(&own)?;
+        let mut known = KnownTokens::default();
         known.refresh(&file)?;
         Ok(Self { own, file, known: Mutex::new(known), news: watch::Sender::default() })
     }
 
     /// Returns the identity of a token. Takes the same time for wrong tokens and for each right one.
-    pub fn authenticate(&self, token: &str) -> Result<Identity, Refused> {
+    pub fn authenticate(&self, token: &str) -> Result<Identity, TokenRefused> {
         let given = Digest::of(token);
-        let known = self.known();
+        let known = self.read_known();
         let digests = std::iter::once(self.own.digest()).chain(known.entries.iter().map(|held| &held.entry.hash));
         let mut place = 0_u32;
         for (number, digest) in (1..).zip(digests) {
             place.conditional_assign(&number, digest.ct_eq(&given));
         }
         match place {
-            1 => Ok(Identity { token: Some(Identity::HOST.into()), access: Access::Admin, scope: Scope::Host }),
-            _ if known.unreadable => Err(Refused::Unreadable),
+            1 => {
+                Ok(Identity { token: Some(Identity::HOST_TOKEN_ID.into()), access: Access::Admin, scope: Scope::Host })
+            }
+            _ if known.unreadable => Err(TokenRefused::Unreadable),
             // 0 means no match: it wraps to an index that no entry has.
             _ => {
-                let held = known.entries.get(place.wrapping_sub(2) as usize).ok_or(Refused::Unknown)?;
-                if known.is_over(held, now()) { Err(Refused::Expired) } else { Ok(held.entry.identity()) }
+                let held = known.entries.get(place.wrapping_sub(2) as usize).ok_or(TokenRefused::Unknown)?;
+                if known.is_over(held, now()) { Err(TokenRefused::Expired) } else { Ok(held.entry.identity()) }
             }
         }
     }
 
     /// Checks the token of a connection that was let in before. A file that cannot be read revokes no token.
-    pub fn check(&self, identity: &Identity) -> Result<(), Ending> {
-        let Some(id) = Self::can_end(identity) else { return Ok(()) };
-        let known = self.known();
+    pub fn check(&self, identity: &Identity) -> Result<(), TokenEnd> {
+        let Some(id) = Self::revocable_id(identity) else { return Ok(()) };
+        let known = self.read_known();
         match known.entries.iter().find(|held| &*held.entry.id == id) {
-            Some(held) if held.entry.identity() != *identity => Err(Ending::Revoked),
-            Some(held) if known.is_over(held, now()) => Err(Ending::Expired),
+            Some(held) if held.entry.identity() != *identity => Err(TokenEnd::Revoked),
+            Some(held) if known.is_over(held, now()) => Err(TokenEnd::Expired),
             Some(_) => Ok(()),
-            None => Err(Ending::Revoked),
+            None => Err(TokenEnd::Revoked),
         }
     }
 
     /// Returns the token's id if the token may be revoked or expire while its holder is connected.
-    pub(crate) fn can_end(identity: &Identity) -> Option<&str> {
+    pub(crate) fn revocable_id(identity: &Identity) -> Option<&str> {
         identity.token.as_deref().filter(|id| id.starts_with(ID_PREFIX))
     }
 
     /// Completes when the token is no longer valid, as far as [`Tokens::look`] has seen.
-    pub(crate) async fn ended(&self, identity: &Identity) -> Ending {
+    pub(crate) async fn wait_for_end(&self, identity: &Identity) -> TokenEnd {
         let mut news = self.news.subscribe();
         loop {
             if let Err(ending) = self.check(identity) {
@@ -130,8 +132,8 @@ impl Tokens {
     }
 
     /// Checks whether a token was revoked or has expired, and wakes the tasks that wait for it.
-    pub(crate) fn look(&self) {
-        let known = self.known();
+    pub(crate) fn check_for_ends(&self) {
+        let known = self.read_known();
         let now = now();
         let news = (known.reads, known.entries.iter().filter(|held| known.is_over(held, now)).count());
         drop(known);
@@ -139,39 +141,39 @@ impl Tokens {
     }
 
     /// Logs a page in: creates a token of these two halves, which are valid only together.
-    pub(crate) fn log_in(&self, terms: Terms, halves: (&str, &str)) -> Result<NewToken, TokensFileError> {
-        self.file.create_as(terms, joined(halves.0, halves.1))
+    pub(crate) fn log_in(&self, terms: TokenTerms, halves: (&str, &str)) -> Result<NewToken, TokensFileError> {
+        self.file.create_with_text(terms, join_halves(halves.0, halves.1))
     }
 
     /// Removes a token from the file, for a page that logs out.
     pub(crate) fn revoke(&self, id: &str) -> Result<(), TokensFileError> {
         let done = self.file.revoke(id).map(drop);
-        self.look();
+        self.check_for_ends();
         done
     }
 
     /// Returns how much longer the token is valid, if it expires.
     pub(crate) fn time_left(&self, id: &str) -> Option<Millis> {
-        let known = self.known();
+        let known = self.read_known();
         let held = known.entries.iter().find(|held| &*held.entry.id == id)?;
         held.entry.ends_at().map(|at| Millis(at.0.saturating_sub(Now::millis().0)))
     }
 
     /// Returns true if the token is a login of the web page.
     pub(crate) fn is_login(&self, id: &str) -> bool {
-        self.known().entries.iter().any(|held| &*held.entry.id == id && held.entry.login_of.is_some())
+        self.read_known().entries.iter().any(|held| &*held.entry.id == id && held.entry.login_of.is_some())
     }
 
     /// Returns the ids of the valid tokens of one workspace.
-    pub(crate) fn of_workspace(&self, slug: &str) -> Vec<String> {
-        let known = self.known();
+    pub(crate) fn ids_of_workspace(&self, slug: &str) -> Vec<String> {
+        let known = self.read_known();
         let now = now();
         let good = known.entries.iter().filter(|held| !known.is_over(held, now)).map(|held| &held.entry);
         good.filter(|entry| entry.workspace.as_deref() == Some(slug)).map(|entry| entry.id.to_string()).collect()
     }
 
     /// Returns the tokens of the file. If it has not changed, this costs a `stat`.
-    fn known(&self) -> MutexGuard<'_, Known> {
+    fn read_known(&self) -> MutexGuard<'_, KnownTokens> {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         let was_unreadable = known.unreadable;
         match known.refresh(&self.file) {
@@ -187,6 +189,6 @@ impl Tokens {
 }
 
 /// Returns the token of a page: the half in its cookie and the half in its storage.
-pub(super) fn joined(cookie: &str, page: &str) -> String {
+pub(super) fn join_halves(cookie: &str, page: &str) -> String {
     format!("{cookie}.{page}")
 }

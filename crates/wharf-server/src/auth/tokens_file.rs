@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use super::terms::{ID_PREFIX, LONGEST_LABEL, Terms, TokenEntry};
+use super::terms::{ID_PREFIX, MAX_LABEL_CHARS, TokenEntry, TokenTerms};
 
 /// The version with limits that version 1 does not have: an older wharf must not take such a token for an unlimited one.
 const FILE_VERSION: u32 = 2;
@@ -59,7 +59,7 @@ pub enum TokensFileError {
     Newer { path: PathBuf, version: u32 },
     #[error("no token has the id {id:?}; see: wharf token list")]
     Unknown { id: String },
-    #[error("the label must be 1 to {LONGEST_LABEL} characters on one line")]
+    #[error("the label must be 1 to {MAX_LABEL_CHARS} characters on one line")]
     Label,
     #[error("an admin changes the host, of which a workspace is a part: make it with --role controller or observer")]
     AdminOfWorkspace,
@@ -76,7 +76,7 @@ pub struct TokensFile {
 }
 
 impl TokensFile {
-    pub fn of(state_dir: &Path) -> Self {
+    pub fn in_directory(state_dir: &Path) -> Self {
         Self { path: state_dir.join("tokens.json") }
     }
 
@@ -89,26 +89,26 @@ impl TokensFile {
     }
 
     /// Creates a token and adds it.
-    pub fn create(&self, terms: Terms) -> Result<NewToken, TokensFileError> {
+    pub fn create(&self, terms: TokenTerms) -> Result<NewToken, TokensFileError> {
         let text = format!("{TOKEN_PREFIX}{}", wharf_host::random_text(TOKEN_CHARS));
-        self.create_as(terms, text)
+        self.create_with_text(terms, text)
     }
 
     /// Creates a token with this text, which must be secret and random.
-    pub(super) fn create_as(&self, terms: Terms, text: String) -> Result<NewToken, TokensFileError> {
-        terms.check()?;
+    pub(super) fn create_with_text(&self, terms: TokenTerms, text: String) -> Result<NewToken, TokensFileError> {
+        terms.validate()?;
         let _lock = self.lock()?;
         let mut tokens = self.list()?;
         if let Some(asker) = &terms.login_of {
-            make_room(&mut tokens, asker);
+            drop_old_logins(&mut tokens, asker);
         }
         if tokens.len() >= MAX_TOKENS {
             return Err(TokensFileError::Full);
         }
         let id = format!("{ID_PREFIX}{}", wharf_host::random_text(ID_CHARS)).into();
-        let entry = terms.entry(id, &text);
+        let entry = terms.into_entry(id, &text);
         tokens.push(entry.clone());
-        self.replace(tokens)?;
+        self.replace_file(tokens)?;
         Ok(NewToken { text, entry })
     }
 
@@ -120,13 +120,13 @@ impl TokensFile {
         let _lock = self.lock()?;
         let (expired, rest): (Vec<_>, Vec<_>) = self.list()?.into_iter().partition(TokenEntry::is_expired);
         if !expired.is_empty() {
-            self.replace(rest)?;
+            self.replace_file(rest)?;
         }
         Ok(expired)
     }
 
     /// Removes the logins that this token asked for.
-    pub(super) fn end_logins_of(&self, asker: &str) -> Result<(), TokensFileError> {
+    pub(super) fn revoke_logins_of(&self, asker: &str) -> Result<(), TokensFileError> {
         if self.open()?.is_none() {
             return Ok(());
         }
@@ -134,7 +134,7 @@ impl TokensFile {
         let mut tokens = self.list()?;
         let before = tokens.len();
         tokens.retain(|entry| entry.login_of.as_deref() != Some(asker));
-        if tokens.len() == before { Ok(()) } else { self.replace(tokens) }
+        if tokens.len() == before { Ok(()) } else { self.replace_file(tokens) }
     }
 
     /// Removes a token: it is refused from now on.
@@ -148,7 +148,7 @@ impl TokensFile {
         let mut tokens = self.list()?;
         let place = tokens.iter().position(|entry| &*entry.id == id).ok_or_else(unknown)?;
         let revoked = tokens.remove(place);
-        self.replace(tokens)?;
+        self.replace_file(tokens)?;
         Ok(revoked)
     }
 
@@ -156,40 +156,39 @@ impl TokensFile {
         match File::open(&self.path) {
             Ok(file) => Ok(Some(file)),
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(self.failed("open")(error)),
+            Err(error) => Err(self.io_error("open")(error)),
         }
     }
 
     pub(super) fn read(&self, file: &mut File) -> Result<Vec<TokenEntry>, TokensFileError> {
         let mut text = Vec::new();
-        file.read_to_end(&mut text).map_err(self.failed("read"))?;
-        let head: Head = wharf_json::read_own(&text).map_err(|error| self.damaged(&error))?;
+        file.read_to_end(&mut text).map_err(self.io_error("read"))?;
+        let head: Head = wharf_json::read_own(&text).map_err(|error| self.damaged_error(&error))?;
         match head.version {
             VERSION_WITHOUT_LIMITS..=FILE_VERSION => {}
-            0 => return Err(self.damaged(&"there is no version 0")),
+            0 => return Err(self.damaged_error(&"there is no version 0")),
             version => return Err(TokensFileError::Newer { path: self.path.clone(), version }),
         }
-        let content: Content = wharf_json::read_own(&text).map_err(|error| self.damaged(&error))?;
+        let content: Content = wharf_json::read_own(&text).map_err(|error| self.damaged_error(&error))?;
         let mut ids = std::collections::BTreeSet::new();
         for entry in &content.tokens {
-            if let Some(fault) = entry.fault() {
-                return Err(self.damaged(&fault));
+            if let Some(fault) = entry.find_fault() {
+                return Err(self.damaged_error(&fault));
             }
             let id = &entry.id;
             if !ids.insert(id) {
-                return Err(self.damaged(&format!("the id {id:?} is there twice")));
+                return Err(self.damaged_error(&format!("the id {id:?} is there twice")));
             }
             if content.version == VERSION_WITHOUT_LIMITS && entry.is_limited() {
-                return Err(
-                    self.damaged(&format!("{id} has a limit that version {VERSION_WITHOUT_LIMITS} does not have"))
-                );
+                return Err(self
+                    .damaged_error(&format!("{id} has a limit that version {VERSION_WITHOUT_LIMITS} does not have")));
             }
         }
         Ok(content.tokens)
     }
 
     /// Replaces the file atomically and syncs it: a revoked token must not come back after a power cut.
-    fn replace(&self, tokens: Vec<TokenEntry>) -> Result<(), TokensFileError> {
+    fn replace_file(&self, tokens: Vec<TokenEntry>) -> Result<(), TokensFileError> {
         let write = || -> io::Result<()> {
             let version = if tokens.iter().any(TokenEntry::is_limited) { FILE_VERSION } else { VERSION_WITHOUT_LIMITS };
             let mut text = serde_json::to_vec_pretty(&Content { version, tokens })?;
@@ -201,7 +200,7 @@ impl TokensFile {
             std::fs::rename(&half, &self.path)?;
             self.path.parent().map_or(Ok(()), |dir| File::open(dir)?.sync_all())
         };
-        write().map_err(self.failed("write"))
+        write().map_err(self.io_error("write"))
     }
 
     /// Locks the file until the guard is dropped: programs change it one after the other.
@@ -215,22 +214,22 @@ impl TokensFile {
             file.lock()?;
             Ok(file)
         };
-        lock().map_err(self.failed("lock"))
+        lock().map_err(self.io_error("lock"))
     }
 
-    pub(super) fn failed(&self, verb: &'static str) -> impl FnOnce(io::Error) -> TokensFileError {
+    pub(super) fn io_error(&self, verb: &'static str) -> impl FnOnce(io::Error) -> TokensFileError {
         let path = self.path.clone();
         move |source| TokensFileError::Io { verb, path, source }
     }
 
-    fn damaged(&self, reason: &dyn ToString) -> TokensFileError {
+    fn damaged_error(&self, reason: &dyn ToString) -> TokensFileError {
         TokensFileError::Damaged { path: self.path.clone(), reason: reason.to_string() }
     }
 }
 
 /// Removes logins that have ended, and the oldest of this asker if there are many: no person lists logins, and they must
 /// not fill the file.
-fn make_room(tokens: &mut Vec<TokenEntry>, asker: &str) {
+fn drop_old_logins(tokens: &mut Vec<TokenEntry>, asker: &str) {
     tokens.retain(|entry| entry.login_of.is_none() || !entry.is_expired());
     let of_asker = |entry: &TokenEntry| entry.login_of.as_deref() == Some(asker);
     let mut over = (tokens.iter().filter(|entry| of_asker(entry)).count() + 1).saturating_sub(MAX_LOGINS_PER_ASKER);

@@ -1,7 +1,7 @@
 //! Accepts connections: HTTP/1.1, HTTP/2 and WebSocket, on one port (with or without TLS) and on the local socket.
 
-mod files;
-mod place;
+mod connection_permit;
+mod open_files;
 mod tls;
 
 use std::io;
@@ -25,8 +25,8 @@ use wharf_host::{CountLimit, Host, Limits};
 
 use crate::auth::Peer;
 use crate::fault::Fault;
-pub(crate) use files::make_room;
-pub(crate) use place::{Door, Place};
+pub(crate) use connection_permit::{ConnectionPermit, LocalEndpoint};
+pub(crate) use open_files::raise_open_file_limit;
 pub(crate) use tls::Tls;
 pub use tls::TlsError;
 
@@ -50,7 +50,7 @@ const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(100);
 const ACCEPT_WARNING_INTERVAL: Duration = Duration::from_secs(10);
 
 /// Connections that wait to be accepted; with the system's default of 128, many clients at once would be refused.
-pub(crate) const BACKLOG: u32 = 4_096;
+pub(crate) const LISTEN_BACKLOG: u32 = 4_096;
 
 /// Binds the address.
 pub(crate) fn bind(address: SocketAddr) -> io::Result<TcpListener> {
@@ -58,22 +58,22 @@ pub(crate) fn bind(address: SocketAddr) -> io::Result<TcpListener> {
     // The port of a host that has just ended is usable at once.
     socket.set_reuseaddr(true)?;
     socket.bind(address)?;
-    socket.listen(BACKLOG)
+    socket.listen(LISTEN_BACKLOG)
 }
 
 /// The router and the limits that all connections share.
 #[derive(Debug)]
-struct Hall {
+struct HttpServer {
     router: Router,
     server: Builder<TokioExecutor>,
-    turned_away: CountLimit,
-    limit: usize,
-    silence: Duration,
+    rejections: CountLimit,
+    max_connections: usize,
+    silence_timeout: Duration,
 }
 
 /// The listeners.
 #[derive(Debug)]
-pub(crate) struct Doors {
+pub(crate) struct Listeners {
     pub(crate) tcp: TcpListener,
     pub(crate) tls: Option<Arc<Tls>>,
     pub(crate) unix: UnixListener,
@@ -88,56 +88,62 @@ trait ByteStream: AsyncRead + AsyncWrite + Unpin + Send {}
 impl<S: AsyncRead + AsyncWrite + Unpin + Send> ByteStream for S {}
 
 /// An accepted connection, before its TLS handshake.
-struct Arrival {
+struct Accepted {
     stream: BoxedStream,
     peer: Peer,
-    door: Door,
+    endpoint: LocalEndpoint,
     tls: Option<Arc<Tls>>,
 }
 
 /// A source of connections.
 trait Listener: Send + Sync + 'static {
-    fn next(&self) -> impl Future<Output = io::Result<Arrival>> + Send;
+    fn next(&self) -> impl Future<Output = io::Result<Accepted>> + Send;
 }
 
 impl Listener for (TcpListener, Option<Arc<Tls>>) {
-    async fn next(&self) -> io::Result<Arrival> {
+    async fn next(&self) -> io::Result<Accepted> {
         let (listener, tls) = self;
         let (stream, from) = listener.accept().await?;
         let _ = stream.set_nodelay(true);
         let address = stream.local_addr().ok().map(|address| address.ip().to_canonical());
-        let door = Door { tls: tls.is_some(), address };
+        let door = LocalEndpoint { tls: tls.is_some(), address };
         let peer = Peer::Network(from.ip().to_canonical());
-        Ok(Arrival { stream: Box::new(stream), peer, door, tls: tls.clone() })
+        Ok(Accepted { stream: Box::new(stream), peer, endpoint: door, tls: tls.clone() })
     }
 }
 
 impl Listener for (UnixListener, Host) {
-    async fn next(&self) -> io::Result<Arrival> {
+    async fn next(&self) -> io::Result<Accepted> {
         let (listener, host) = self;
         let (stream, _) = listener.accept().await?;
-        let peer = Peer::of(&stream, host);
-        Ok(Arrival { stream: Box::new(stream), peer, door: Door::default(), tls: None })
+        let peer = Peer::from_stream(&stream, host);
+        Ok(Accepted { stream: Box::new(stream), peer, endpoint: LocalEndpoint::default(), tls: None })
     }
 }
 
 /// Accepts connections until it is aborted. The socket has a limit of its own: our own user gets in, however many
 /// connections come over the network.
-pub(crate) async fn serve(doors: Doors, host: Host, router: Router, mut stopping: watch::Receiver<bool>) {
+pub(crate) async fn serve(doors: Listeners, host: Host, router: Router, mut stopping: watch::Receiver<bool>) {
     let limits = host.config().limits.clone();
     let turned_away = CountLimit::new(MAX_REJECTIONS);
     let silence = limits.silence.to_std().unwrap_or(DEFAULT_SILENCE_TIMEOUT);
-    let server = server(&limits, silence);
-    let hall = Arc::new(Hall { router, server, turned_away, limit: limits.connections, silence });
-    let Doors { tcp, tls, unix } = doors;
+    let server = build_http_server(&limits, silence);
+    let hall = Arc::new(HttpServer {
+        router,
+        server,
+        rejections: turned_away,
+        max_connections: limits.connections,
+        silence_timeout: silence,
+    });
+    let Listeners { tcp, tls, unix } = doors;
     tokio::select! {
-        () = accept(Arc::clone(&hall), (tcp, tls)) => {}
-        () = accept(hall, (unix, host)) => {}
+        () = accept_connections(Arc::clone(&hall), (tcp, tls)) => {}
+        () = accept_connections(hall, (unix, host)) => {}
         _ = stopping.wait_for(|stopping| *stopping) => {}
     }
 }
 
-fn server(limits: &Limits, silence: Duration) -> Builder<TokioExecutor> {
+fn build_http_server(limits: &Limits, silence: Duration) -> Builder<TokioExecutor> {
     let head = limits.headers.0;
     let mut server = Builder::new(TokioExecutor::new());
     server.http1().timer(TokioTimer::new()).header_read_timeout(silence).max_buf_size(head);
@@ -149,21 +155,21 @@ fn server(limits: &Limits, silence: Duration) -> Builder<TokioExecutor> {
 }
 
 /// Serves the connections of one listener, each in a task of its own.
-async fn accept(hall: Arc<Hall>, listener: impl Listener) {
-    let connections = CountLimit::new(hall.limit);
+async fn accept_connections(hall: Arc<HttpServer>, listener: impl Listener) {
+    let connections = CountLimit::new(hall.max_connections);
     let mut said_at: Option<Instant> = None;
     loop {
         match listener.next().await {
             Ok(arrival) => {
                 let hall = Arc::clone(&hall);
-                let is_half_used = connections.max() - connections.in_use() < hall.limit / 2;
+                let is_half_used = connections.max() - connections.in_use() < hall.max_connections / 2;
                 let permit = connections.try_acquire();
                 // Processes of agents run as our own user. They may take only half of its connections.
                 if let Some(permit) = permit.filter(|_| !is_half_used || !arrival.peer.is_agent()) {
-                    tokio::spawn(async move { hall.admit(arrival, Place::new(permit)).await });
-                } else if let Some(permit) = hall.turned_away.try_acquire() {
+                    tokio::spawn(async move { hall.serve_accepted(arrival, ConnectionPermit::new(permit)).await });
+                } else if let Some(permit) = hall.rejections.try_acquire() {
                     tokio::spawn(async move {
-                        let _ = tokio::time::timeout(REJECTION_TIMEOUT, hall.turn_away(arrival)).await;
+                        let _ = tokio::time::timeout(REJECTION_TIMEOUT, hall.reject(arrival)).await;
                         drop(permit);
                     });
                 }
@@ -179,33 +185,33 @@ async fn accept(hall: Arc<Hall>, listener: impl Listener) {
     }
 }
 
-impl Hall {
-    async fn admit(&self, arrival: Arrival, place: Place) {
-        let Arrival { stream, peer, door, tls } = arrival;
+impl HttpServer {
+    async fn serve_accepted(&self, arrival: Accepted, place: ConnectionPermit) {
+        let Accepted { stream, peer, endpoint: door, tls } = arrival;
         match tls {
-            None => self.talk(stream, peer, door, place).await,
+            None => self.serve_connection(stream, peer, door, place).await,
             Some(tls) => {
-                if let Some(stream) = self.shake_hands(&tls, stream).await {
-                    self.talk(stream, peer, door, place).await;
+                if let Some(stream) = self.accept_tls(&tls, stream).await {
+                    self.serve_connection(stream, peer, door, place).await;
                 }
             }
         }
     }
 
-    async fn turn_away(&self, arrival: Arrival) {
+    async fn reject(&self, arrival: Accepted) {
         match arrival.tls {
-            None => self.refuse(arrival.stream).await,
+            None => self.answer_limit_reached(arrival.stream).await,
             Some(tls) => {
-                if let Some(stream) = self.shake_hands(&tls, arrival.stream).await {
-                    self.refuse(stream).await;
+                if let Some(stream) = self.accept_tls(&tls, arrival.stream).await {
+                    self.answer_limit_reached(stream).await;
                 }
             }
         }
     }
 
     /// Returns the encrypted stream, or `None` if the handshake fails or takes too long.
-    async fn shake_hands(&self, tls: &Tls, stream: BoxedStream) -> Option<BoxedStream> {
-        match tokio::time::timeout(self.silence, tls.acceptor().accept(stream)).await {
+    async fn accept_tls(&self, tls: &Tls, stream: BoxedStream) -> Option<BoxedStream> {
+        match tokio::time::timeout(self.silence_timeout, tls.acceptor().accept(stream)).await {
             Ok(Ok(stream)) => Some(Box::new(stream)),
             Ok(Err(error)) => {
                 tracing::debug!(%error, "a TLS handshake failed");
@@ -215,7 +221,7 @@ impl Hall {
         }
     }
 
-    async fn talk(&self, stream: BoxedStream, peer: Peer, door: Door, place: Place) {
+    async fn serve_connection(&self, stream: BoxedStream, peer: Peer, door: LocalEndpoint, place: ConnectionPermit) {
         let (router, seat) = (self.router.clone(), place.clone());
         let service = hyper::service::service_fn(move |request: hyper::Request<Incoming>| {
             let mut request: Request = request.map(axum::body::Body::new);
@@ -228,12 +234,12 @@ impl Hall {
         let mut connection = std::pin::pin!(connection);
         let ended = tokio::select! {
             ended = connection.as_mut() => ended,
-            () = place.claimed() => connection.await,
-            () = tokio::time::sleep(self.silence) => {
+            () = place.identified() => connection.await,
+            () = tokio::time::sleep(self.silence_timeout) => {
                 connection.as_mut().graceful_shutdown();
                 tokio::select! {
                     ended = connection.as_mut() => ended,
-                    () = place.claimed() => connection.await,
+                    () = place.identified() => connection.await,
                     () = tokio::time::sleep(LAST_ANSWER_TIMEOUT) => Ok(()),
                 }
             }
@@ -244,8 +250,8 @@ impl Hall {
     }
 
     /// Answers one request with 503: there are too many connections.
-    async fn refuse(&self, stream: BoxedStream) {
-        let limit = self.limit;
+    async fn answer_limit_reached(&self, stream: BoxedStream) {
+        let limit = self.max_connections;
         let service = hyper::service::service_fn(move |_: hyper::Request<Incoming>| async move {
             let detail = format!("{limit} connections are open already (limits.connections); try again later");
             let refusal =

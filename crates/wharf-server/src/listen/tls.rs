@@ -36,14 +36,14 @@ pub enum TlsError {
 pub(crate) struct Tls {
     cert: PathBuf,
     key: PathBuf,
-    held: Mutex<Held>,
+    held: Mutex<LoadedConfig>,
 }
 
 #[derive(Debug)]
-struct Held {
+struct LoadedConfig {
     config: Arc<ServerConfig>,
     changed_at: [Option<SystemTime>; 2],
-    looked_at: Instant,
+    checked_at: Instant,
 }
 
 impl Tls {
@@ -55,9 +55,9 @@ impl Tls {
             (None, Some(_)) => return Err(TlsError::Half { missing: "tls.cert" }),
             (Some(cert), Some(key)) => (cert.clone(), key.clone()),
         };
-        let changed_at = [changed(&cert), changed(&key)];
-        let config = load(&cert, &key)?;
-        let held = Mutex::new(Held { config, changed_at, looked_at: Instant::now() });
+        let changed_at = [modified_at(&cert), modified_at(&key)];
+        let config = load_config(&cert, &key)?;
+        let held = Mutex::new(LoadedConfig { config, changed_at, checked_at: Instant::now() });
         Ok(Some(Arc::new(Self { cert, key, held })))
     }
 
@@ -65,20 +65,20 @@ impl Tls {
     /// in force.
     pub(super) fn acceptor(&self) -> TlsAcceptor {
         let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
-        if held.looked_at.elapsed() >= CHECK_INTERVAL {
-            held.looked_at = Instant::now();
-            self.look(&mut held);
+        if held.checked_at.elapsed() >= CHECK_INTERVAL {
+            held.checked_at = Instant::now();
+            self.reload_if_changed(&mut held);
         }
         TlsAcceptor::from(Arc::clone(&held.config))
     }
 
-    fn look(&self, held: &mut Held) {
-        let changed_at = [changed(&self.cert), changed(&self.key)];
+    fn reload_if_changed(&self, held: &mut LoadedConfig) {
+        let changed_at = [modified_at(&self.cert), modified_at(&self.key)];
         if held.changed_at == changed_at {
             return;
         }
         held.changed_at = changed_at;
-        match load(&self.cert, &self.key) {
+        match load_config(&self.cert, &self.key) {
             Ok(config) => {
                 tracing::info!(cert = %self.cert.display(), "the certificate was read again");
                 held.config = config;
@@ -88,13 +88,13 @@ impl Tls {
     }
 }
 
-fn changed(path: &Path) -> Option<SystemTime> {
+fn modified_at(path: &Path) -> Option<SystemTime> {
     std::fs::metadata(path).and_then(|about| about.modified()).ok()
 }
 
-fn load(cert: &Path, key: &Path) -> Result<Arc<ServerConfig>, TlsError> {
-    let chain = certificates(cert)?;
-    let private = private_key(key)?;
+fn load_config(cert: &Path, key: &Path) -> Result<Arc<ServerConfig>, TlsError> {
+    let chain = load_certificates(cert)?;
+    let private = load_private_key(key)?;
     let unusable = |why: String| TlsError::Unusable { cert: cert.to_owned(), key: key.to_owned(), why };
     let config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
         .with_safe_default_protocol_versions()
@@ -111,8 +111,8 @@ fn load(cert: &Path, key: &Path) -> Result<Arc<ServerConfig>, TlsError> {
     Ok(Arc::new(config))
 }
 
-fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
-    let text = read("certificate", path)?;
+fn load_certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
+    let text = read_file("certificate", path)?;
     let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&text).collect();
     let chain = chain.map_err(|error| TlsError::Damaged { path: path.to_owned(), why: error.to_string() })?;
     if chain.is_empty() {
@@ -121,8 +121,8 @@ fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
     Ok(chain)
 }
 
-fn private_key(path: &Path) -> Result<PrivateKeyDer<'static>, TlsError> {
-    let text = read("key", path)?;
+fn load_private_key(path: &Path) -> Result<PrivateKeyDer<'static>, TlsError> {
+    let text = read_file("key", path)?;
     PrivateKeyDer::from_pem_slice(&text).map_err(|error| {
         if matches!(error, pem::Error::NoItemsFound) {
             return TlsError::Missing { what: "private key", label: "PRIVATE KEY", path: path.to_owned() };
@@ -132,7 +132,7 @@ fn private_key(path: &Path) -> Result<PrivateKeyDer<'static>, TlsError> {
     })
 }
 
-fn read(what: &'static str, path: &Path) -> Result<Vec<u8>, TlsError> {
+fn read_file(what: &'static str, path: &Path) -> Result<Vec<u8>, TlsError> {
     std::fs::read(path).map_err(|source| TlsError::Unreadable { what, path: path.to_owned(), source })
 }
 

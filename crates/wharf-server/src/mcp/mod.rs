@@ -38,7 +38,7 @@ async fn read_body(State(app): State<App>, request: Request, next: Next) -> Resu
         return Ok(next.run(request).await);
     }
     let (head, body) = request.into_parts();
-    let body = app.intake.read(&head.headers, body).await?;
+    let body = app.body_reader.read(&head.headers, body).await?;
     // The library would round numbers and keep one of two members with the same name. It refuses malformed JSON itself.
     if let Ok(message) = Json::parse(&body) {
         wharf_json::check_exact(message).map_err(|error| {

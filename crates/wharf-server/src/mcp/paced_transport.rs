@@ -7,7 +7,7 @@ use rmcp::service::{RxJsonRpcMessage, TxJsonRpcMessage};
 use rmcp::transport::Transport;
 use tokio::sync::watch;
 
-use crate::unfinished::UnfinishedMessage;
+use crate::unfinished_message::UnfinishedMessage;
 
 /// With this many unsent messages to the client, nothing more is read from it.
 const MAX_UNSENT_MESSAGES: usize = 64;
@@ -55,7 +55,7 @@ impl<T: Transport<RoleServer>> Transport<RoleServer> for PacedTransport<T> {
         let mut unsent = self.unsent.subscribe();
         unsent.wait_for(|unsent| *unsent < MAX_UNSENT_MESSAGES).await.ok()?;
         let message = self.inner.receive().await;
-        drop(self.unfinished.end());
+        drop(self.unfinished.finish());
         message
     }
 

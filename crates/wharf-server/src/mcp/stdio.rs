@@ -12,10 +12,10 @@ use super::handler::McpHandler;
 use super::paced_transport::PacedTransport;
 use crate::App;
 use crate::auth::Identity;
-use crate::ending::ended;
 use crate::fault::Fault;
-use crate::listen::Place;
-use crate::unfinished::{MeteredStream, UnfinishedMessage};
+use crate::listen::ConnectionPermit;
+use crate::revocation::wait_for_end;
+use crate::unfinished_message::{MeteredStream, UnfinishedMessage};
 use wharf_api::ErrorCode;
 
 /// The name of this protocol in the header `Upgrade`.
@@ -25,7 +25,7 @@ const UPGRADE_PROTOCOL: &str = "mcp-lines";
 pub(crate) async fn upgrade_to_lines(
     State(app): State<App>,
     Extension(identity): Extension<Identity>,
-    Extension(place): Extension<Place>,
+    Extension(place): Extension<ConnectionPermit>,
     mut request: Request,
 ) -> Response {
     let wanted =
@@ -68,7 +68,7 @@ async fn serve_connection(app: App, identity: Identity, connection: hyper::upgra
     tokio::select! {
         () = serving => {}
         _ = stopping.wait_for(|stopping| *stopping) => {}
-        _ = ended(&host, &shown) => {}
+        _ = wait_for_end(&host, &shown) => {}
         () = unfinished.closed() => {}
     }
 }

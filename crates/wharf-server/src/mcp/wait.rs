@@ -14,8 +14,8 @@ use wharf_host::{Descriptor, SessionHandle, TurnWord};
 use super::schemas::keep_newest_lines;
 use crate::App;
 use crate::acp::stop_reason;
-use crate::ending::ended;
 use crate::fault::Fault;
+use crate::revocation::wait_for_end;
 use crate::transcript::{LineKind, TranscriptBatch, TranscriptLine, TranscriptReader};
 use crate::use_cases::{self, Caller, to_session_info};
 
@@ -45,7 +45,7 @@ pub(super) async fn wait_for_turn(
     let wait = TurnWait::new(app, &handle, context).await?;
     let waited = tokio::select! {
         waited = wait.run(limit) => waited?,
-        ending = ended(app, &caller.identity) => {
+        ending = wait_for_end(app, &caller.identity) => {
             return Err(Fault::new(ErrorCode::UNAUTHORIZED, ending.reason()));
         }
     };

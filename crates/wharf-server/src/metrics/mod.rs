@@ -24,7 +24,7 @@ pub(crate) fn gather_families(app: &App) -> Vec<Family> {
             .of(app.limits.open_streams() as u64),
         Family::gauge("wharf_histories", "Histories that are being built for clients, or wait for it")
             .of(app.histories.wanted() as u64),
-        Family::counter("wharf_failed_logins_total", "Wrong tokens and codes").of(app.failures.total()),
+        Family::counter("wharf_failed_logins_total", "Wrong tokens and codes").of(app.failed_logins.total()),
         app.refusals.to_family(),
     ]);
     families

@@ -103,7 +103,7 @@ impl<T: DeserializeOwned> FromRequest<App> for JsonBody<T> {
             ));
         }
         let (head, body) = request.into_parts();
-        let bytes = app.intake.read(&head.headers, body).await?;
+        let bytes = app.body_reader.read(&head.headers, body).await?;
         // Malformed JSON is found first: a member of the wrong type may come before a missing bracket.
         wharf_json::read_own::<serde::de::IgnoredAny>(&bytes)
             .map_err(|error| Fault::new(ErrorCode::MALFORMED_JSON, format!("not JSON: {error}")))?;
@@ -137,7 +137,7 @@ impl<T: DeserializeOwned> FromRequest<App> for OptionalJsonBody<T> {
 
     async fn from_request(request: Request, app: &App) -> Result<Self, Fault> {
         let (head, body) = request.into_parts();
-        let bytes = app.intake.read(&head.headers, body).await?;
+        let bytes = app.body_reader.read(&head.headers, body).await?;
         if bytes.is_empty() {
             return Ok(Self(None));
         }
@@ -151,7 +151,7 @@ impl<T: DeserializeOwned> FromRequest<App> for OptionalJsonBody<T> {
 pub(super) async fn refuse_observers(request: Request, next: Next) -> Result<Response, Fault> {
     if !request.method().is_safe()
         && let Some(identity) = request.extensions().get::<Identity>()
-        && identity.agent().is_none()
+        && identity.agent_session().is_none()
     {
         Caller::new(identity.clone(), None).may_change()?;
     }

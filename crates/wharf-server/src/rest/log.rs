@@ -30,7 +30,7 @@ pub(super) async fn list_events(
     PathParams(id): PathParams<String>,
     QueryParams(args): QueryParams<EventQuery>,
 ) -> Result<Response, Fault> {
-    app.unread.answer(|| use_cases::list_events(&app, &caller, &id, &args)).await
+    app.large_responses.respond(|| use_cases::list_events(&app, &caller, &id, &args)).await
 }
 
 /// The newest lines of what the agent did and said.
@@ -47,5 +47,5 @@ pub(super) async fn read_output(
     PathParams(id): PathParams<String>,
     QueryParams(args): QueryParams<OutputQuery>,
 ) -> Result<Response, Fault> {
-    app.unread.answer(|| use_cases::read_output(&app, &caller, &id, &args)).await
+    app.large_responses.respond(|| use_cases::read_output(&app, &caller, &id, &args)).await
 }

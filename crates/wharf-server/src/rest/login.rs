@@ -12,9 +12,9 @@ use wharf_host::random_text;
 
 use super::extract::JsonBody;
 use crate::App;
-use crate::auth::{Access, GOOD_FOR, Identity, Terms, TokensFileError, cookie};
+use crate::auth::{Access, Identity, LOGIN_CODE_LIFETIME, TokenTerms, TokensFileError, login_cookie};
 use crate::fault::Fault;
-use crate::guard::{peer_of, wrong};
+use crate::guard::{peer_of, refuse_login};
 use crate::use_cases::{self, Caller};
 
 /// A working day, and some of the night.
@@ -48,11 +48,14 @@ pub(super) async fn make_code(
     }
     let terms = check_login_terms(&app, &caller.identity, args)?;
     let (role, workspace) = (terms.access.to_string(), terms.workspace.as_deref().map(ToOwned::to_owned));
-    let code = app.codes.make(caller.identity, terms).map_err(|_| {
+    let code = app.login_codes.create(caller.identity, terms).map_err(|_| {
         let detail = "too many login codes are unused; they expire within a minute";
         Fault::new(ErrorCode::TOO_MANY_CODES, detail)
     })?;
-    Ok((StatusCode::CREATED, Json(LoginCode { code, good_for_seconds: GOOD_FOR.as_secs(), role, workspace })))
+    Ok((
+        StatusCode::CREATED,
+        Json(LoginCode { code, good_for_seconds: LOGIN_CODE_LIFETIME.as_secs(), role, workspace }),
+    ))
 }
 
 /// Logs a page in: the answer sets a cookie. Needs no token but a code, which is used up.
@@ -67,14 +70,15 @@ pub(super) async fn make_code(
     )
 )]
 pub(super) async fn log_in(State(app): State<App>, request: Request) -> Response {
-    let (peer, tls) = (peer_of(&request), app.running.url.starts_with("https:"));
+    let (peer, tls) = (peer_of(&request), app.server_info.url.starts_with("https:"));
     let (head, body) = request.into_parts();
     let LoginArgs { code } = match read_code(&head.headers, body).await {
         Ok(args) => args,
         Err(problem) => return problem.into_response(),
     };
-    let Some((asker, terms)) = app.codes.take(&code).filter(|(asker, _)| app.tokens.check(asker).is_ok()) else {
-        return wrong(
+    let Some((asker, terms)) = app.login_codes.redeem(&code).filter(|(asker, _)| app.tokens.check(asker).is_ok())
+    else {
+        return refuse_login(
             &app,
             peer,
             "unknown login code: a code works once, within a minute; make another: wharf token code",
@@ -113,14 +117,14 @@ async fn read_code(headers: &HeaderMap, body: axum::body::Body) -> Result<LoginA
         headers(("Set-Cookie" = String, description = "Takes the cookie away"))))
 )]
 pub(super) async fn log_out(State(app): State<App>, Extension(identity): Extension<Identity>) -> Response {
-    let tls = app.running.url.starts_with("https:");
+    let tls = app.server_info.url.starts_with("https:");
     let mut response = run_blocking(move || {
         let login = identity.token.as_deref().filter(|id| app.tokens.is_login(id));
         login.map_or(Ok(()), |id| app.tokens.revoke(id)).map_err(|error| tokens_unwritable(&error))?;
         Ok(Json(LoggedOut { ok: login.is_some() }).into_response())
     })
     .await;
-    response.headers_mut().extend(cookie(None, 0, tls).map(|cookie| (header::SET_COOKIE, cookie)));
+    response.headers_mut().extend(login_cookie(None, 0, tls).map(|cookie| (header::SET_COOKIE, cookie)));
     response
 }
 
@@ -132,7 +136,7 @@ async fn run_blocking(change: impl FnOnce() -> Result<Response, Fault> + Send + 
 }
 
 /// Returns the terms of the login, or a fault if they exceed the rights of the caller that asks for it.
-fn check_login_terms(app: &App, asker: &Identity, args: LoginCodeArgs) -> Result<Terms, Fault> {
+fn check_login_terms(app: &App, asker: &Identity, args: LoginCodeArgs) -> Result<TokenTerms, Fault> {
     let unfit = |detail: String| Fault::new(ErrorCode::INVALID_PARAMS, detail).with_legacy_code("invalid_body");
     let beyond = |detail: &str| Fault::new(ErrorCode::BEYOND_OWN_RIGHTS, detail);
     // A token of one workspace cannot be an admin's.
@@ -154,13 +158,13 @@ fn check_login_terms(app: &App, asker: &Identity, args: LoginCodeArgs) -> Result
         return Err(unfit(format!("ttlSeconds: {seconds} is not between 1 and {MAX_LOGIN_SECONDS}")));
     }
     let label = Some("web page".to_owned());
-    Ok(Terms { label, workspace, ttl: Some(Millis(seconds * 1_000)), ..Terms::new(access) })
+    Ok(TokenTerms { label, workspace, ttl: Some(Millis(seconds * 1_000)), ..TokenTerms::new(access) })
 }
 
 /// Creates the login, which ends with the token of the caller that asked for it, or earlier.
-fn create_login(app: &App, asker: &Identity, mut terms: Terms, tls: bool) -> Result<Response, Fault> {
+fn create_login(app: &App, asker: &Identity, mut terms: TokenTerms, tls: bool) -> Result<Response, Fault> {
     let left = asker.token.as_deref().and_then(|id| app.tokens.time_left(id));
-    terms.login_of = asker.token.clone().or_else(|| Some(Identity::HOST.into()));
+    terms.login_of = asker.token.clone().or_else(|| Some(Identity::HOST_TOKEN_ID.into()));
     terms.ttl = terms.ttl.min(left.or(terms.ttl));
     let seconds = terms.ttl.map_or(DEFAULT_LOGIN_SECONDS, |ttl| ttl.0.div_ceil(1_000));
     let (half, page) = (random_text(SECRET_HALF_CHARS), random_text(SECRET_HALF_CHARS));
@@ -173,7 +177,7 @@ fn create_login(app: &App, asker: &Identity, mut terms: Terms, tls: bool) -> Res
         expires_at: entry.expires_at.unwrap_or_default(),
     })
     .into_response();
-    response.headers_mut().extend(cookie(Some(&half), seconds, tls).map(|cookie| (header::SET_COOKIE, cookie)));
+    response.headers_mut().extend(login_cookie(Some(&half), seconds, tls).map(|cookie| (header::SET_COOKIE, cookie)));
     Ok(response)
 }
 

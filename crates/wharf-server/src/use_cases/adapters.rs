@@ -14,7 +14,7 @@ pub(crate) async fn list_adapters(app: &App, caller: &Caller, query: &AdapterQue
         caller.may_change()?;
     }
     let mut adapters = app.host.adapters(check).await;
-    if let Some(agent) = caller.identity.agent() {
+    if let Some(agent) = caller.identity.agent_session() {
         let own = app.host.descriptor(agent).map(|own| own.adapter_slug.clone()).unwrap_or_default();
         adapters.retain(|adapter| app.host.config().delegation.allows(&own, &adapter.slug));
     }

@@ -39,7 +39,8 @@ impl Caller {
     /// Creates a caller without a connection. All calls with the same token are recorded as the same client.
     pub(crate) fn new(identity: Identity, name: Option<&str>) -> Self {
         let client = client_id_without_connection(&identity);
-        let (name, token, parent) = (name.and_then(shown_name), identity.token.clone(), identity.agent().cloned());
+        let (name, token, parent) =
+            (name.and_then(shown_name), identity.token.clone(), identity.agent_session().cloned());
         let sender = Sender { client, chosen: None, name, version: None, token, parent, peer: None };
         Self { role: identity.role(), identity, is_connected: false, sender }
     }
@@ -66,7 +67,9 @@ impl Caller {
     pub(crate) fn may_change(&self) -> Result<(), Fault> {
         let detail = match self.role {
             Role::Controller => return Ok(()),
-            Role::Observer if self.identity.agent().is_some() => "agents have read-only access to their own session",
+            Role::Observer if self.identity.agent_session().is_some() => {
+                "agents have read-only access to their own session"
+            }
             Role::Observer if self.identity.access == Access::Observer => {
                 "this token only observes; use one that was made with `--role controller`"
             }
@@ -93,7 +96,7 @@ impl Caller {
         if self.is_connected {
             return self.may_change().map_err(|fault| fault.with_session(id));
         }
-        let Some(agent) = self.identity.agent() else { return self.may_change() };
+        let Some(agent) = self.identity.agent_session() else { return self.may_change() };
         let session =
             app.visible_to(&self.identity).descriptor(&SessionId::new(id)).ok_or_else(|| unknown_session(id))?;
         let own = app.host.descriptor(agent);
@@ -105,7 +108,7 @@ impl Caller {
     /// only if `delegation.answer` is set: otherwise it could grant permissions that its user would refuse.
     pub(crate) fn may_answer_in(&self, app: &App, id: &str) -> Result<(), Fault> {
         self.may_work_in(app, id)?;
-        if self.identity.agent().is_none() || app.host.config().delegation.answer {
+        if self.identity.agent_session().is_none() || app.host.config().delegation.answer {
             return Ok(());
         }
         let detail =

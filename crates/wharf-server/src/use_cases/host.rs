@@ -10,7 +10,7 @@ use super::Caller;
 use super::contract::to_session_info;
 use crate::App;
 use crate::fault::Fault;
-use crate::running::VERSION;
+use crate::server_info::FILE_VERSION;
 
 /// Describes the host.
 pub(crate) fn describe_host(app: &App, caller: &Caller) -> Result<HostInfo, Fault> {
@@ -19,9 +19,9 @@ pub(crate) fn describe_host(app: &App, caller: &Caller) -> Result<HostInfo, Faul
     let sessions = app.visible_to(&caller.identity).descriptors();
     let live = sessions.iter().filter(|session| session.status.is_alive()).count();
     Ok(HostInfo {
-        version: VERSION.to_owned(),
+        version: FILE_VERSION.to_owned(),
         pid: std::process::id(),
-        url: app.running.url.clone(),
+        url: app.server_info.url.clone(),
         state_dir: app.host.config().state_dir.display().to_string(),
         default_agent: app.agent.to_string(),
         sessions: SessionCount { live, total: sessions.len() },
@@ -32,7 +32,7 @@ pub(crate) fn describe_host(app: &App, caller: &Caller) -> Result<HostInfo, Faul
 pub(crate) fn stop_host(app: &App, caller: &Caller) -> Result<StopReceipt, Fault> {
     caller.may_administrate()?;
     tracing::info!("stopping: asked by a client; no new work, agents are ended");
-    app.running.stop();
+    app.server_info.request_stop();
     Ok(StopReceipt { ok: true, pid: std::process::id() })
 }
 

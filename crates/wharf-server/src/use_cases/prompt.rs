@@ -81,7 +81,7 @@ pub(crate) async fn send_prompt(
     let key = key.map(|key| check_idempotency_key(IDEMPOTENCY_KEY_HEADER, key)).transpose()?;
     let blocks = PromptBlocks::from_content(&args.prompt)?;
     let handle = open_session(app, caller, id).await?;
-    if let Some(agent) = caller.identity.agent() {
+    if let Some(agent) = caller.identity.agent_session() {
         // A child session that is resumed counts against the agent's quota of running children.
         app.host.wake_child(agent, &handle).await.map_err(|error| fault_from_create_error(&error))?;
     }

@@ -35,7 +35,7 @@ pub(crate) async fn spawn_session(
     key: Option<&str>,
     wait: bool,
 ) -> Result<SpawnOutcome, Fault> {
-    let parent = caller.identity.agent().cloned();
+    let parent = caller.identity.agent_session().cloned();
     if parent.is_none() {
         caller.may_change()?;
     }

@@ -45,7 +45,7 @@ pub(crate) async fn remove_workspace(
     query: &WorkspaceRemovalQuery,
 ) -> Result<RemovedWorkspace, Fault> {
     caller.may_administrate()?;
-    let tokens = app.tokens.of_workspace(slug);
+    let tokens = app.tokens.ids_of_workspace(slug);
     if !tokens.is_empty() {
         // Otherwise the tokens would open the next directory that gets this slug.
         let detail = format!("tokens are for {slug:?} alone: {}; revoke them first", tokens.join(", "));

@@ -9,7 +9,7 @@ use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 use wharf_api::{LoginCode, LoginCodeArgs};
 use wharf_host::{Duration, Workspaces};
-use wharf_server::{Access, Identity, Terms, TokenEntry, TokensFile};
+use wharf_server::{Access, Identity, TokenEntry, TokenTerms, TokensFile};
 
 use crate::client::HostCall;
 use crate::exit::Exit;
@@ -93,7 +93,7 @@ fn role_parser() -> impl TypedValueParser<Value = Access> {
 
 pub(crate) fn run(global: &GlobalOptions, token: TokenVerb) -> anyhow::Result<()> {
     let state_dir = global.state_dir()?;
-    let tokens = TokensFile::of(&state_dir);
+    let tokens = TokensFile::in_directory(&state_dir);
     match token.verb {
         TokenAction::Create(arguments) => create_token(&state_dir, &tokens, arguments),
         TokenAction::List(arguments) => list_tokens(&tokens, &arguments),
@@ -110,7 +110,7 @@ fn create_token(state_dir: &Path, tokens: &TokensFile, arguments: Create) -> any
     }
     let ttl = arguments.ttl.and_then(Duration::to_millis);
     let workspace = arguments.workspace.map(Into::into);
-    let terms = Terms { label: arguments.label, workspace, ttl, ..Terms::new(arguments.role) };
+    let terms = TokenTerms { label: arguments.label, workspace, ttl, ..TokenTerms::new(arguments.role) };
     let made = tokens.create(terms)?;
     let TokenEntry { id, access, .. } = &made.entry;
     if arguments.json {
@@ -160,7 +160,7 @@ fn revoke_token(tokens: &TokensFile, arguments: &Revoke) -> anyhow::Result<()> {
         }
         return Ok(());
     };
-    if id == Identity::HOST {
+    if id == Identity::HOST_TOKEN_ID {
         anyhow::bail!(
             "{id:?} is the host's own token: stop the host, delete {}, and the next start makes a new one",
             tokens.path().with_file_name("token").display()

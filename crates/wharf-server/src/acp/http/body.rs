@@ -21,7 +21,7 @@ use crate::acp::view::View;
 use crate::acp::wire::TICK;
 
 /// The size of one chunk of the response.
-const CHUNK: usize = 64 * 1024;
+const CHUNK_BYTES: usize = 64 * 1024;
 
 /// A part of the log that a reader missed.
 #[derive(Debug)]
@@ -74,7 +74,7 @@ impl Reading {
                 self.streams.make_ready(self.place.as_ref(), self.number, missed)?;
                 continue;
             }
-            if let Some(chunk) = self.streams.next_chunk(self.place.as_ref(), self.number, CHUNK)? {
+            if let Some(chunk) = self.streams.next_chunk(self.place.as_ref(), self.number, CHUNK_BYTES)? {
                 return Some(chunk);
             }
             tokio::select! {

@@ -17,14 +17,14 @@ use crate::acp::methods::AcpMethods;
 use crate::acp::outbound::write;
 use crate::auth::Identity;
 use crate::client_span::client_span;
-use crate::ending::ended;
 use crate::limits::TokenPermit;
+use crate::revocation::wait_for_end;
 use wharf_host::random_text;
 
 /// A client that reads no stream and sends nothing for so long is gone.
 const IDLE: Duration = Duration::from_secs(5 * 60);
 /// How often idle connections are looked for.
-const LOOK: Duration = Duration::from_secs(15);
+const CHECK_INTERVAL: Duration = Duration::from_secs(15);
 /// Letters of a connection's id: 150 bits, nothing to guess.
 const ID: usize = 30;
 
@@ -106,8 +106,8 @@ impl Connections {
 /// Waits for the end of a connection and ends it.
 async fn attend(app: App, http: Arc<HttpConnection>, mut writer: JoinHandle<()>) {
     let mut stopping = app.stopping.clone();
-    let mut look = tokio::time::interval(LOOK);
-    let mut over = Box::pin(ended(&app, http.connection().client.identity()));
+    let mut look = tokio::time::interval(CHECK_INTERVAL);
+    let mut over = Box::pin(wait_for_end(&app, http.connection().client.identity()));
     loop {
         tokio::select! {
             _ = &mut writer => break,

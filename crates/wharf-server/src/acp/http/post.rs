@@ -22,8 +22,8 @@ use crate::acp::errors::RpcError;
 use crate::acp::inbound::{self, ClientRequest, without_bom};
 use crate::acp::methods::{initialize as initialize_client, settle_malformed};
 use crate::auth::Identity;
+use crate::body_limit::BodyError;
 use crate::client_span::client_span;
-use crate::intake::NoBody;
 
 pub(crate) async fn post(
     State(app): State<App>,
@@ -51,7 +51,7 @@ async fn take(
             "a message is sent as `Content-Type: application/json`",
         ));
     }
-    let (frame, permit) = match app.intake.read_message(headers, body).await {
+    let (frame, permit) = match app.body_reader.read_message(headers, body).await {
         Ok(read) => read,
         Err((why, head)) => return Err(refuse_unread(app, &identity, headers, (why, head)).await),
     };
@@ -122,17 +122,17 @@ fn check_session(headers: &HeaderMap, envelope: &Envelope<'_>) -> Result<(), Fau
 }
 
 /// Says why a message was not read. An answer that is too large fails the request that its first bytes name.
-async fn refuse_unread(app: &App, identity: &Identity, headers: &HeaderMap, (why, head): (NoBody, Bytes)) -> Fault {
-    if matches!(why, NoBody::TooLarge(_))
+async fn refuse_unread(app: &App, identity: &Identity, headers: &HeaderMap, (why, head): (BodyError, Bytes)) -> Fault {
+    if matches!(why, BodyError::TooLarge(_))
         && let Ok(http) = find(app, identity, headers)
     {
         let detail = Fault::from(why).detail().to_owned();
         settle_malformed(http.connection(), &salvage_head(&without_bom(head)), &detail).await;
     }
     match why {
-        NoBody::TooLarge(_) => Fault::from(why).with_legacy_code("too_large"),
-        NoBody::Stalled => Fault::from(why).with_legacy_code("stalled"),
-        NoBody::CutOff | NoBody::NoRoom => Fault::from(why),
+        BodyError::TooLarge(_) => Fault::from(why).with_legacy_code("too_large"),
+        BodyError::Stalled => Fault::from(why).with_legacy_code("stalled"),
+        BodyError::CutOff | BodyError::NoRoom => Fault::from(why),
     }
 }
 

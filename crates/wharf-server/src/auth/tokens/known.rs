@@ -6,16 +6,16 @@ use std::os::unix::fs::MetadataExt;
 
 use super::super::terms::{ID_PREFIX, TokenEntry};
 use super::super::tokens_file::{TokensFile, TokensFileError};
-use super::limit::{Limit, Moments, now};
+use super::lifetime::{Moments, TokenLifetime, now};
 
 /// The tokens that were read last.
 #[derive(Debug, Default)]
-pub(super) struct Known {
+pub(super) struct KnownTokens {
     stamp: Option<Stamp>,
     /// Held open so that no later file can get its inode number, and with it the same stamp.
     _held: Option<File>,
     /// From the last time that the file could be read.
-    pub(super) entries: Vec<Held>,
+    pub(super) entries: Vec<HeldToken>,
     pub(super) unreadable: bool,
     /// How often the file was read with tokens in it, or lost them.
     pub(super) reads: u64,
@@ -23,9 +23,9 @@ pub(super) struct Known {
 
 /// A token as this host has it.
 #[derive(Debug)]
-pub(super) struct Held {
+pub(super) struct HeldToken {
     pub(super) entry: TokenEntry,
-    limit: Option<Limit>,
+    lifetime: Option<TokenLifetime>,
 }
 
 /// Changes whenever the file is replaced or written to.
@@ -48,52 +48,52 @@ impl Stamp {
     }
 }
 
-impl Known {
+impl KnownTokens {
     /// Fails once for each content that is wrong, and each time that the file cannot be reached.
     pub(super) fn refresh(&mut self, file: &TokensFile) -> Result<(), TokensFileError> {
         let stamp = match std::fs::metadata(file.path()) {
             Ok(metadata) => Some(Stamp::of(&metadata)),
             Err(error) if error.kind() == ErrorKind::NotFound => None,
             Err(error) => {
-                self.forget();
-                return Err(file.failed("look at")(error));
+                self.mark_unreadable();
+                return Err(file.io_error("look at")(error));
             }
         };
         if stamp.is_some() && stamp == self.stamp {
             return Ok(());
         }
-        self.forget();
+        self.mark_unreadable();
         let Some(mut held) = file.open()? else {
-            self.take(Vec::new());
+            self.replace_entries(Vec::new());
             self.unreadable = false;
             return Ok(());
         };
         // The stamp is taken before the content is read: a later change gives another stamp.
-        let stamp = Stamp::of(&held.metadata().map_err(file.failed("look at"))?);
+        let stamp = Stamp::of(&held.metadata().map_err(file.io_error("look at"))?);
         let read = file.read(&mut held);
         if !matches!(read, Err(TokensFileError::Io { .. })) {
             self.stamp = Some(stamp);
             self._held = Some(held);
         }
-        self.take(read?);
+        self.replace_entries(read?);
         self.unreadable = false;
         Ok(())
     }
 
     /// Replaces the tokens. A token that was known keeps its end: reading the file again gives it no more time.
-    fn take(&mut self, entries: Vec<TokenEntry>) {
+    fn replace_entries(&mut self, entries: Vec<TokenEntry>) {
         let (before, now) = (std::mem::take(&mut self.entries), now());
         let limit = |entry: &TokenEntry| {
             let known =
                 before.iter().find(|held| held.entry.id == entry.id && held.entry.expires_at == entry.expires_at);
-            known.map_or_else(|| Limit::of(entry, now), |held| held.limit)
+            known.map_or_else(|| TokenLifetime::of(entry, now), |held| held.lifetime)
         };
-        self.entries = entries.into_iter().map(|entry| Held { limit: limit(&entry), entry }).collect();
+        self.entries = entries.into_iter().map(|entry| HeldToken { lifetime: limit(&entry), entry }).collect();
         self.reads += u64::from(!before.is_empty() || !self.entries.is_empty());
     }
 
-    pub(super) fn is_over(&self, held: &Held, now: Moments) -> bool {
-        let over = |held: &Held| held.limit.is_some_and(|limit| limit.is_over(now));
+    pub(super) fn is_over(&self, held: &HeldToken, now: Moments) -> bool {
+        let over = |held: &HeldToken| held.lifetime.is_some_and(|limit| limit.is_over(now));
         let Some(asker) = held.entry.login_of.as_deref().filter(|asker| asker.starts_with(ID_PREFIX)) else {
             return over(held);
         };
@@ -101,7 +101,7 @@ impl Known {
         over(held) || !self.entries.iter().any(|other| &*other.entry.id == asker && !over(other))
     }
 
-    fn forget(&mut self) {
+    fn mark_unreadable(&mut self) {
         self.stamp = None;
         self._held = None;
         self.unreadable = true;

@@ -6,15 +6,15 @@ use wharf_host::core::Role;
 
 use super::*;
 
-struct Place(tempfile::TempDir);
+struct StateDir(tempfile::TempDir);
 
-impl Place {
+impl StateDir {
     fn new() -> Self {
         Self(tempfile::tempdir().unwrap())
     }
 
     fn file(&self) -> TokensFile {
-        TokensFile::of(self.0.path())
+        TokensFile::in_directory(self.0.path())
     }
 
     fn text(&self) -> String {
@@ -34,21 +34,24 @@ impl Place {
     }
 }
 
-fn labelled(label: &str) -> Terms {
-    Terms { label: Some(label.to_owned()), ..Terms::new(Access::Observer) }
+fn labelled(label: &str) -> TokenTerms {
+    TokenTerms { label: Some(label.to_owned()), ..TokenTerms::new(Access::Observer) }
 }
 
 #[test]
 fn each_token_has_the_role_it_was_made_with() {
-    let place = Place::new();
+    let place = StateDir::new();
     let tokens = place.tokens();
     for access in Access::ALL {
-        let made = place.file().create(Terms::new(access)).unwrap();
+        let made = place.file().create(TokenTerms::new(access)).unwrap();
         let identity = tokens.authenticate(&made.text).unwrap();
         assert_eq!(identity, Identity { token: Some(made.entry.id), access, scope: Scope::Host });
     }
     let own = tokens.authenticate(&place.own()).unwrap();
-    assert_eq!(own, Identity { token: Some(Identity::HOST.into()), access: Access::Admin, scope: Scope::Host });
+    assert_eq!(
+        own,
+        Identity { token: Some(Identity::HOST_TOKEN_ID.into()), access: Access::Admin, scope: Scope::Host }
+    );
 }
 
 #[test]
@@ -60,69 +63,69 @@ fn only_an_observers_token_limits_the_role_in_a_session() {
 
 #[test]
 fn unknown_tokens_are_refused() {
-    let place = Place::new();
+    let place = StateDir::new();
     let tokens = place.tokens();
-    let made = place.file().create(Terms::new(Access::Admin)).unwrap();
+    let made = place.file().create(TokenTerms::new(Access::Admin)).unwrap();
     let hash = serde_json::from_str::<serde_json::Value>(&place.text()).unwrap()["tokens"][0]["hash"].clone();
     let longer = format!("{}x", made.text);
     for wrong in ["", "host", "wharf_", &made.entry.id, hash.as_str().unwrap(), &longer, &made.text[6..]] {
-        assert_eq!(tokens.authenticate(wrong), Err(Refused::Unknown), "{wrong:?}");
+        assert_eq!(tokens.authenticate(wrong), Err(TokenRefused::Unknown), "{wrong:?}");
     }
 }
 
 #[test]
 fn a_revoked_token_is_out_at_once_and_the_others_stay() {
-    let place = Place::new();
+    let place = StateDir::new();
     let tokens = place.tokens();
-    let [first, second] = [(); 2].map(|()| place.file().create(Terms::new(Access::Controller)).unwrap());
+    let [first, second] = [(); 2].map(|()| place.file().create(TokenTerms::new(Access::Controller)).unwrap());
     let identity = tokens.authenticate(&first.text).unwrap();
     assert!(tokens.check(&identity).is_ok());
     place.file().revoke(&first.entry.id).unwrap();
-    assert_eq!(tokens.authenticate(&first.text), Err(Refused::Unknown));
-    assert_eq!(tokens.check(&identity), Err(Ending::Revoked));
+    assert_eq!(tokens.authenticate(&first.text), Err(TokenRefused::Unknown));
+    assert_eq!(tokens.check(&identity), Err(TokenEnd::Revoked));
     let other = tokens.authenticate(&second.text).unwrap();
     assert!(tokens.check(&other).is_ok());
     std::fs::remove_file(place.file().path()).unwrap();
-    assert_eq!(tokens.check(&other), Err(Ending::Revoked), "no file, no tokens");
-    assert_eq!(tokens.authenticate(&second.text), Err(Refused::Unknown));
+    assert_eq!(tokens.check(&other), Err(TokenEnd::Revoked), "no file, no tokens");
+    assert_eq!(tokens.authenticate(&second.text), Err(TokenRefused::Unknown));
     let own = tokens.authenticate(&place.own()).unwrap();
     assert!(tokens.check(&own).is_ok() && tokens.check(&Identity::LOCAL).is_ok());
 }
 
 #[test]
 fn a_changed_role_makes_the_old_identity_invalid() {
-    let place = Place::new();
+    let place = StateDir::new();
     let tokens = place.tokens();
-    let made = place.file().create(Terms::new(Access::Admin)).unwrap();
+    let made = place.file().create(TokenTerms::new(Access::Admin)).unwrap();
     let before = tokens.authenticate(&made.text).unwrap();
     place.write(&place.text().replace("\"admin\"", "\"observer\""));
-    assert_eq!(tokens.check(&before), Err(Ending::Revoked));
+    assert_eq!(tokens.check(&before), Err(TokenEnd::Revoked));
     assert_eq!(tokens.authenticate(&made.text).unwrap().access, Access::Observer);
 }
 
 #[test]
 fn every_quick_change_is_seen() {
-    let place = Place::new();
+    let place = StateDir::new();
     let tokens = place.tokens();
     for _ in 0..200 {
-        let made = place.file().create(Terms::new(Access::Observer)).unwrap();
+        let made = place.file().create(TokenTerms::new(Access::Observer)).unwrap();
         let identity = tokens.authenticate(&made.text).unwrap();
         place.file().revoke(&made.entry.id).unwrap();
-        assert_eq!(tokens.check(&identity), Err(Ending::Revoked));
+        assert_eq!(tokens.check(&identity), Err(TokenEnd::Revoked));
     }
 }
 
 #[test]
 fn a_damaged_file_stops_its_tokens_but_not_the_hosts_own_and_heals() {
-    let place = Place::new();
+    let place = StateDir::new();
     let tokens = place.tokens();
-    let made = place.file().create(Terms::new(Access::Controller)).unwrap();
+    let made = place.file().create(TokenTerms::new(Access::Controller)).unwrap();
     let identity = tokens.authenticate(&made.text).unwrap();
     let good = place.text();
     place.write("{\"version\": 1, \"tok");
     for _ in 0..2 {
-        assert_eq!(tokens.authenticate(&made.text), Err(Refused::Unreadable));
-        assert_eq!(tokens.authenticate("never made"), Err(Refused::Unreadable));
+        assert_eq!(tokens.authenticate(&made.text), Err(TokenRefused::Unreadable));
+        assert_eq!(tokens.authenticate("never made"), Err(TokenRefused::Unreadable));
         assert!(tokens.check(&identity).is_ok(), "a damaged file revokes nobody who is in");
         assert!(tokens.authenticate(&place.own()).is_ok());
     }
@@ -132,7 +135,7 @@ fn a_damaged_file_stops_its_tokens_but_not_the_hosts_own_and_heals() {
 
 #[test]
 fn a_host_does_not_start_on_a_damaged_file() {
-    let place = Place::new();
+    let place = StateDir::new();
     place.write("[]");
     let error = Tokens::open(place.0.path()).unwrap_err().to_string();
     assert!(error.contains("tokens.json is damaged: "), "{error}");
@@ -140,7 +143,7 @@ fn a_host_does_not_start_on_a_damaged_file() {
 
 #[test]
 fn a_damaged_file_is_named_with_the_reason_and_never_overwritten() {
-    let place = Place::new();
+    let place = StateDir::new();
     let hash = "0".repeat(64);
     let entry = |more: &str| format!(r#"{{"id":"tok_a","role":"admin","hash":"{hash}","createdAt":""{more}}}"#);
     let content = |entries: &str| format!(r#"{{"version":1,"tokens":[{entries}]}}"#);
@@ -166,7 +169,7 @@ fn a_damaged_file_is_named_with_the_reason_and_never_overwritten() {
         place.write(&text);
         let errors = [
             place.file().list().map(drop),
-            place.file().create(Terms::new(Access::Observer)).map(drop),
+            place.file().create(TokenTerms::new(Access::Observer)).map(drop),
             place.file().revoke("tok_a").map(drop),
         ];
         for error in errors {
@@ -179,7 +182,7 @@ fn a_damaged_file_is_named_with_the_reason_and_never_overwritten() {
 
 #[test]
 fn the_file_is_private_and_holds_no_token() {
-    let place = Place::new();
+    let place = StateDir::new();
     let made = place.file().create(labelled("the wall display")).unwrap();
     let mode = |name: &str| std::fs::metadata(place.0.path().join(name)).unwrap().permissions().mode() & 0o777;
     assert_eq!((mode("tokens.json"), mode("tokens.lock")), (0o600, 0o600));
@@ -197,10 +200,13 @@ fn the_file_is_private_and_holds_no_token() {
 
 #[test]
 fn programs_that_change_the_file_at_once_lose_nothing() {
-    let place = Place::new();
+    let place = StateDir::new();
     let ids: Vec<_> = std::thread::scope(|scope| {
-        let make =
-            || (0..10).map(|_| place.file().create(Terms::new(Access::Observer)).unwrap().entry.id).collect::<Vec<_>>();
+        let make = || {
+            (0..10)
+                .map(|_| place.file().create(TokenTerms::new(Access::Observer)).unwrap().entry.id)
+                .collect::<Vec<_>>()
+        };
         let threads: Vec<_> = (0..4).map(|_| scope.spawn(make)).collect();
         threads.into_iter().flat_map(|thread| thread.join().unwrap()).collect()
     });
@@ -213,8 +219,8 @@ fn programs_that_change_the_file_at_once_lose_nothing() {
 
 #[test]
 fn an_unknown_id_is_named_and_nothing_is_made_for_it() {
-    let place = Place::new();
-    let nowhere = TokensFile::of(&place.0.path().join("nowhere"));
+    let place = StateDir::new();
+    let nowhere = TokensFile::in_directory(&place.0.path().join("nowhere"));
     for file in [&place.file(), &nowhere] {
         let error = file.revoke("tok_nobody").unwrap_err().to_string();
         assert!(error.contains("\"tok_nobody\""), "{error}");
@@ -224,7 +230,7 @@ fn an_unknown_id_is_named_and_nothing_is_made_for_it() {
 
 #[test]
 fn a_label_is_one_short_line() {
-    let place = Place::new();
+    let place = StateDir::new();
     for wrong in ["", " ", "a\nb", "\u{1b}[2J", &"x".repeat(201)] {
         assert!(matches!(place.file().create(labelled(wrong)), Err(TokensFileError::Label)), "{wrong:?}");
     }
@@ -233,64 +239,66 @@ fn a_label_is_one_short_line() {
 
 #[test]
 fn a_token_of_one_workspace_is_one_and_has_a_file_that_an_older_wharf_refuses() {
-    let place = Place::new();
+    let place = StateDir::new();
     let tokens = place.tokens();
-    place.file().create(Terms::new(Access::Admin)).unwrap();
+    place.file().create(TokenTerms::new(Access::Admin)).unwrap();
     assert!(place.text().contains("\"version\": 1"), "what an older wharf can read, it may");
-    let terms = Terms { workspace: Some("here".into()), ..Terms::new(Access::Controller) };
+    let terms = TokenTerms { workspace: Some("here".into()), ..TokenTerms::new(Access::Controller) };
     let made = place.file().create(terms).unwrap();
     assert!(place.text().contains("\"version\": 2"));
     let identity = tokens.authenticate(&made.text).unwrap();
     assert_eq!(identity.scope, Scope::Workspace("here".into()));
-    assert_eq!(tokens.of_workspace("here"), [made.entry.id.to_string()]);
+    assert_eq!(tokens.ids_of_workspace("here"), [made.entry.id.to_string()]);
     // As a hand would edit it: whoever was let in with the one is not let in with the other.
     place.write(&place.text().replace("\"here\"", "\"there\""));
-    assert_eq!(tokens.check(&identity), Err(Ending::Revoked));
+    assert_eq!(tokens.check(&identity), Err(TokenEnd::Revoked));
     place.file().revoke(&made.entry.id).unwrap();
     assert!(place.text().contains("\"version\": 1"));
-    let admin = Terms { workspace: Some("here".into()), ..Terms::new(Access::Admin) };
+    let admin = TokenTerms { workspace: Some("here".into()), ..TokenTerms::new(Access::Admin) };
     assert!(matches!(place.file().create(admin), Err(TokensFileError::AdminOfWorkspace)));
 }
 
 #[test]
 fn an_expired_token_is_refused_as_such_and_can_be_cleared_away() {
-    let place = Place::new();
+    let place = StateDir::new();
     let tokens = place.tokens();
-    let lasting = place.file().create(Terms { ttl: Some(Millis(3_600_000)), ..Terms::new(Access::Observer) }).unwrap();
-    let made = place.file().create(Terms { ttl: Some(Millis(3_600_000)), ..Terms::new(Access::Observer) }).unwrap();
+    let lasting =
+        place.file().create(TokenTerms { ttl: Some(Millis(3_600_000)), ..TokenTerms::new(Access::Observer) }).unwrap();
+    let made =
+        place.file().create(TokenTerms { ttl: Some(Millis(3_600_000)), ..TokenTerms::new(Access::Observer) }).unwrap();
     let identity = tokens.authenticate(&made.text).unwrap();
     // The second of the two, so that no place is mistaken for another.
     let ends = made.entry.expires_at.unwrap();
     let (first, second) = place.text().rsplit_once(&ends).map(|(a, b)| (a.to_owned(), b.to_owned())).unwrap();
     place.write(&format!("{first}2020-01-01T00:00:00Z{second}"));
-    assert_eq!(tokens.authenticate(&made.text), Err(Refused::Expired));
-    assert_eq!(tokens.check(&identity), Err(Ending::Expired));
+    assert_eq!(tokens.authenticate(&made.text), Err(TokenRefused::Expired));
+    assert_eq!(tokens.check(&identity), Err(TokenEnd::Expired));
     assert!(tokens.authenticate(&lasting.text).is_ok());
     let cleared: Vec<_> = place.file().revoke_expired().unwrap().into_iter().map(|entry| entry.id).collect();
     assert_eq!(cleared, [made.entry.id]);
-    assert_eq!(tokens.authenticate(&made.text), Err(Refused::Unknown));
+    assert_eq!(tokens.authenticate(&made.text), Err(TokenRefused::Unknown));
     for wrong in [0, u64::MAX] {
-        let terms = Terms { ttl: Some(Millis(wrong)), ..Terms::new(Access::Observer) };
+        let terms = TokenTerms { ttl: Some(Millis(wrong)), ..TokenTerms::new(Access::Observer) };
         assert!(matches!(place.file().create(terms), Err(TokensFileError::Ttl)), "{wrong}");
     }
 }
 
 #[test]
 fn a_login_ends_with_the_token_that_asked_for_it_and_one_asker_has_so_many() {
-    let place = Place::new();
+    let place = StateDir::new();
     let tokens = place.tokens();
-    let asker = place.file().create(Terms::new(Access::Observer)).unwrap();
-    let login = || Terms { login_of: Some(asker.entry.id.clone()), ..Terms::new(Access::Observer) };
+    let asker = place.file().create(TokenTerms::new(Access::Observer)).unwrap();
+    let login = || TokenTerms { login_of: Some(asker.entry.id.clone()), ..TokenTerms::new(Access::Observer) };
     let first = tokens.log_in(login(), ("cookie", "page")).unwrap();
-    let identity = tokens.authenticate(&joined("cookie", "page")).unwrap();
+    let identity = tokens.authenticate(&join_halves("cookie", "page")).unwrap();
     assert_eq!(identity.token.as_deref(), Some(&*first.entry.id));
-    assert_eq!(tokens.authenticate("cookie"), Err(Refused::Unknown), "half of it is nothing");
+    assert_eq!(tokens.authenticate("cookie"), Err(TokenRefused::Unknown), "half of it is nothing");
     for number in 0..20 {
         tokens.log_in(login(), ("cookie", &number.to_string())).unwrap();
     }
-    assert_eq!(tokens.check(&identity), Err(Ending::Revoked), "the oldest made room");
-    let last = tokens.authenticate(&joined("cookie", "19")).unwrap();
+    assert_eq!(tokens.check(&identity), Err(TokenEnd::Revoked), "the oldest made room");
+    let last = tokens.authenticate(&join_halves("cookie", "19")).unwrap();
     place.file().revoke(&asker.entry.id).unwrap();
     assert!(tokens.check(&last).is_err());
-    assert_eq!(tokens.authenticate(&joined("cookie", "19")), Err(Refused::Expired));
+    assert_eq!(tokens.authenticate(&join_halves("cookie", "19")), Err(TokenRefused::Expired));
 }

@@ -95,7 +95,7 @@ fn a_renewed_pair_is_taken_and_a_bad_one_is_not() {
     let look = || {
         let mut held = tls.held.lock().unwrap();
         held.changed_at = [None, None];
-        tls.look(&mut held);
+        tls.reload_if_changed(&mut held);
         Arc::clone(&held.config)
     };
     let first = look();

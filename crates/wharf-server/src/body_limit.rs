@@ -18,7 +18,7 @@ const DEFAULT_STALL_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The reason why a body was not read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum NoBody {
+pub(crate) enum BodyError {
     /// The body has more bytes than this.
     TooLarge(usize),
     /// No more bytes came, or the body did not come to its end in time.
@@ -31,36 +31,36 @@ pub(crate) enum NoBody {
 
 /// Reads bodies under the limits of the server.
 #[derive(Debug)]
-pub(crate) struct Intake {
+pub(crate) struct BodyReader {
     /// No more than a message may have: a body becomes one.
-    limit: usize,
+    max_body_bytes: usize,
     buffers: Arc<ByteBudget>,
-    stalled: Duration,
-    whole: Duration,
+    stall_timeout: Duration,
+    body_timeout: Duration,
 }
 
-impl From<BudgetFull> for NoBody {
+impl From<BudgetFull> for BodyError {
     fn from(_: BudgetFull) -> Self {
         Self::NoRoom
     }
 }
 
-impl Intake {
+impl BodyReader {
     pub(crate) fn new(limits: &Limits, buffers: &Arc<ByteBudget>) -> Self {
-        let stalled = limits.silence.to_std().unwrap_or(DEFAULT_STALL_TIMEOUT);
-        let limit = limits.body.0.min(limits.frame.0);
-        Self { limit, buffers: Arc::clone(buffers), stalled, whole: BODY_TIMEOUT }
+        let stall_timeout = limits.silence.to_std().unwrap_or(DEFAULT_STALL_TIMEOUT);
+        let max_body_bytes = limits.body.0.min(limits.frame.0);
+        Self { max_body_bytes, buffers: Arc::clone(buffers), stall_timeout, body_timeout: BODY_TIMEOUT }
     }
 
     /// Returns the body, if it is not too large.
-    pub(crate) async fn read(&self, headers: &HeaderMap, body: Body) -> Result<Bytes, NoBody> {
+    pub(crate) async fn read(&self, headers: &HeaderMap, body: Body) -> Result<Bytes, BodyError> {
         self.read_counted(headers, body).await.map(|(body, _)| body)
     }
 
     /// Returns the body with the permit that counts it for as long as it is in use.
-    pub(crate) async fn read_counted(&self, headers: &HeaderMap, body: Body) -> Result<(Bytes, BytePermit), NoBody> {
+    pub(crate) async fn read_counted(&self, headers: &HeaderMap, body: Body) -> Result<(Bytes, BytePermit), BodyError> {
         if self.is_too_large(headers) {
-            return Err(NoBody::TooLarge(self.limit));
+            return Err(BodyError::TooLarge(self.max_body_bytes));
         }
         self.read_chunks(&mut body.into_data_stream(), &mut BytesMut::new()).await
     }
@@ -70,16 +70,16 @@ impl Intake {
         &self,
         headers: &HeaderMap,
         body: Body,
-    ) -> Result<(Bytes, BytePermit), (NoBody, Bytes)> {
+    ) -> Result<(Bytes, BytePermit), (BodyError, Bytes)> {
         let mut chunks = body.into_data_stream();
         let mut held = BytesMut::new();
         let why = if self.is_too_large(headers) {
             while held.len() < HEAD_BYTES
-                && let Ok(Some(Ok(chunk))) = tokio::time::timeout(self.stalled, chunks.next()).await
+                && let Ok(Some(Ok(chunk))) = tokio::time::timeout(self.stall_timeout, chunks.next()).await
             {
                 held.extend_from_slice(&chunk[..chunk.len().min(HEAD_BYTES)]);
             }
-            NoBody::TooLarge(self.limit)
+            BodyError::TooLarge(self.max_body_bytes)
         } else {
             match self.read_chunks(&mut chunks, &mut held).await {
                 Ok(read) => return Ok(read),
@@ -93,7 +93,7 @@ impl Intake {
     fn is_too_large(&self, headers: &HeaderMap) -> bool {
         let announced =
             headers.get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.trim().parse().ok());
-        announced.is_some_and(|length: usize| length > self.limit)
+        announced.is_some_and(|length: usize| length > self.max_body_bytes)
     }
 
     /// Reads to the end. If that is not reached, `held` has the bytes that came.
@@ -101,16 +101,16 @@ impl Intake {
         &self,
         chunks: &mut BodyDataStream,
         held: &mut BytesMut,
-    ) -> Result<(Bytes, BytePermit), NoBody> {
-        let limit = self.limit;
+    ) -> Result<(Bytes, BytePermit), BodyError> {
+        let limit = self.max_body_bytes;
         let mut permit = self.buffers.begin_in();
-        let end = Instant::now() + self.whole;
+        let end = Instant::now() + self.body_timeout;
         loop {
-            match tokio::time::timeout_at(end.min(Instant::now() + self.stalled), chunks.next()).await {
-                Err(_) => return Err(NoBody::Stalled),
+            match tokio::time::timeout_at(end.min(Instant::now() + self.stall_timeout), chunks.next()).await {
+                Err(_) => return Err(BodyError::Stalled),
                 Ok(None) => return Ok((std::mem::take(held).freeze(), permit)),
-                Ok(Some(Err(_))) => return Err(NoBody::CutOff),
-                Ok(Some(Ok(chunk))) if held.len() + chunk.len() > limit => return Err(NoBody::TooLarge(limit)),
+                Ok(Some(Err(_))) => return Err(BodyError::CutOff),
+                Ok(Some(Ok(chunk))) if held.len() + chunk.len() > limit => return Err(BodyError::TooLarge(limit)),
                 Ok(Some(Ok(chunk))) => {
                     permit.try_grow(chunk.len())?;
                     held.extend_from_slice(&chunk);
@@ -127,10 +127,10 @@ mod tests {
 
     use super::*;
 
-    fn intake(limit: usize, all: usize) -> Intake {
+    fn intake(limit: usize, all: usize) -> BodyReader {
         let (stalled, whole) = (DEFAULT_STALL_TIMEOUT, Duration::from_millis(50));
         let buffers = ByteBudget::new(&Limits { bodies: Size(all), ..Limits::default() });
-        Intake { limit, buffers, stalled, whole }
+        BodyReader { max_body_bytes: limit, buffers, stall_timeout: stalled, body_timeout: whole }
     }
 
     #[tokio::test]
@@ -143,7 +143,7 @@ mod tests {
         let intake = intake(1 << 20, 1 << 20);
         let headers = HeaderMap::new();
         let read = intake.read(&headers, Body::from_stream(trickle));
-        assert_eq!(tokio::time::timeout(DEFAULT_STALL_TIMEOUT, read).await.unwrap(), Err(NoBody::Stalled));
+        assert_eq!(tokio::time::timeout(DEFAULT_STALL_TIMEOUT, read).await.unwrap(), Err(BodyError::Stalled));
         assert_eq!(intake.buffers.bytes_in_use(Direction::In), 0);
     }
 
@@ -156,11 +156,11 @@ mod tests {
         let mut first = Box::pin(intake.read(&headers, unfinished));
         assert!(first.as_mut().now_or_never().is_none(), "it goes on");
         let second = intake.read(&headers, Body::from_stream(chunk(30))).await;
-        assert_eq!(second, Err(NoBody::NoRoom));
+        assert_eq!(second, Err(BodyError::NoRoom));
         assert!(intake.read(&headers, Body::from_stream(chunk(20))).await.is_ok(), "a small one fits");
         drop(first);
         assert!(intake.read(&headers, Body::from_stream(chunk(100))).await.is_ok());
-        assert_eq!(intake.read(&headers, Body::from_stream(chunk(101))).await, Err(NoBody::TooLarge(100)));
+        assert_eq!(intake.read(&headers, Body::from_stream(chunk(101))).await, Err(BodyError::TooLarge(100)));
         assert_eq!(intake.buffers.bytes_in_use(Direction::In), 0);
     }
 }

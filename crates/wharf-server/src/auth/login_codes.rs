@@ -8,10 +8,10 @@ use wharf_host::random_text;
 
 use super::digest::Digest;
 use super::identity::Identity;
-use super::terms::Terms;
+use super::terms::TokenTerms;
 
 /// How long a code is valid: long enough to open a page.
-pub(crate) const GOOD_FOR: Duration = Duration::from_secs(60);
+pub(crate) const LOGIN_CODE_LIFETIME: Duration = Duration::from_secs(60);
 /// 26 characters of five bits: nothing to guess in a minute.
 const CODE_CHARS: usize = 26;
 /// Codes of one asker; the oldest is dropped for a new one.
@@ -20,49 +20,49 @@ const MAX_CODES_PER_ASKER: usize = 4;
 const MAX_CODES: usize = 256;
 
 #[derive(Debug, Default)]
-pub(crate) struct Codes(Mutex<Vec<Code>>);
+pub(crate) struct LoginCodes(Mutex<Vec<PendingCode>>);
 
 #[derive(Debug)]
-struct Code {
+struct PendingCode {
     digest: Digest,
     asker: Identity,
-    terms: Terms,
+    terms: TokenTerms,
     until: Instant,
 }
 
 /// Too many codes wait to be used.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct TooMany;
+pub(crate) struct TooManyCodes;
 
-impl Codes {
+impl LoginCodes {
     /// Creates a code for a login on these terms. Only its hash is kept.
-    pub(crate) fn make(&self, asker: Identity, terms: Terms) -> Result<String, TooMany> {
-        self.make_at(asker, terms, Instant::now())
+    pub(crate) fn create(&self, asker: Identity, terms: TokenTerms) -> Result<String, TooManyCodes> {
+        self.create_at(asker, terms, Instant::now())
     }
 
-    fn make_at(&self, asker: Identity, terms: Terms, now: Instant) -> Result<String, TooMany> {
+    fn create_at(&self, asker: Identity, terms: TokenTerms, now: Instant) -> Result<String, TooManyCodes> {
         let mut codes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         codes.retain(|code| now < code.until);
-        let of_asker = |code: &Code| code.asker.token == asker.token;
+        let of_asker = |code: &PendingCode| code.asker.token == asker.token;
         if codes.iter().filter(|code| of_asker(code)).count() >= MAX_CODES_PER_ASKER
             && let Some(oldest) = codes.iter().position(of_asker)
         {
             codes.remove(oldest);
         }
         if codes.len() >= MAX_CODES {
-            return Err(TooMany);
+            return Err(TooManyCodes);
         }
         let text = random_text(CODE_CHARS);
-        codes.push(Code { digest: Digest::of(&text), asker, terms, until: now + GOOD_FOR });
+        codes.push(PendingCode { digest: Digest::of(&text), asker, terms, until: now + LOGIN_CODE_LIFETIME });
         Ok(text)
     }
 
     /// Uses a code up and returns its asker and terms. Returns `None` if the code is unknown, used or expired.
-    pub(crate) fn take(&self, text: &str) -> Option<(Identity, Terms)> {
-        self.take_at(text, Instant::now())
+    pub(crate) fn redeem(&self, text: &str) -> Option<(Identity, TokenTerms)> {
+        self.redeem_at(text, Instant::now())
     }
 
-    fn take_at(&self, text: &str, now: Instant) -> Option<(Identity, Terms)> {
+    fn redeem_at(&self, text: &str, now: Instant) -> Option<(Identity, TokenTerms)> {
         let given = Digest::of(text.trim());
         let mut codes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         codes.retain(|code| now < code.until);
@@ -86,20 +86,20 @@ mod tests {
 
     #[test]
     fn code_is_valid_once_and_for_a_minute() {
-        let (codes, now) = (Codes::default(), Instant::now());
-        let make = || codes.make_at(asker("tok_a"), Terms::new(Access::Observer), now).unwrap();
+        let (codes, now) = (LoginCodes::default(), Instant::now());
+        let make = || codes.create_at(asker("tok_a"), TokenTerms::new(Access::Observer), now).unwrap();
         let (first, second) = (make(), make());
-        assert!(codes.take_at("guess", now).is_none());
-        let (by, terms) = codes.take_at(&first, now).unwrap();
+        assert!(codes.redeem_at("guess", now).is_none());
+        let (by, terms) = codes.redeem_at(&first, now).unwrap();
         assert_eq!((by, terms.access), (asker("tok_a"), Access::Observer));
-        assert!(codes.take_at(&first, now).is_none(), "a second time");
-        assert!(codes.take_at(&second, now + GOOD_FOR).is_none(), "a minute later");
+        assert!(codes.redeem_at(&first, now).is_none(), "a second time");
+        assert!(codes.redeem_at(&second, now + LOGIN_CODE_LIFETIME).is_none(), "a minute later");
     }
 
     #[test]
     fn asker_does_not_push_out_the_codes_of_others() {
-        let (codes, now) = (Codes::default(), Instant::now());
-        let make = |id: &str| codes.make_at(asker(id), Terms::new(Access::Observer), now);
+        let (codes, now) = (LoginCodes::default(), Instant::now());
+        let make = |id: &str| codes.create_at(asker(id), TokenTerms::new(Access::Observer), now);
         let mine = make("tok_mine").unwrap();
         for _ in 0..1_000 {
             make("tok_other").unwrap();
@@ -108,7 +108,7 @@ mod tests {
         for number in 0..MAX_CODES - 1 - MAX_CODES_PER_ASKER {
             make(&format!("tok_{number}")).unwrap();
         }
-        assert_eq!(make("tok_late"), Err(TooMany));
-        assert!(codes.take_at(&mine, now).is_some());
+        assert_eq!(make("tok_late"), Err(TooManyCodes));
+        assert!(codes.redeem_at(&mine, now).is_some());
     }
 }

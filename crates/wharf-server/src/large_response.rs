@@ -27,89 +27,89 @@ const READ_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The limits of all large responses.
 #[derive(Debug)]
-pub(crate) struct Unread {
-    making: CountLimit,
+pub(crate) struct LargeResponses {
+    building: CountLimit,
     buffers: Arc<ByteBudget>,
 }
 
 /// The rest of a response, with the permit that counts it.
 #[derive(Debug)]
-struct Rest {
+struct UnreadRest {
     bytes: Bytes,
     _permit: BytePermit,
 }
 
 /// `None` once all is read or given up.
-type Left = Mutex<Option<Rest>>;
+type Left = Mutex<Option<UnreadRest>>;
 
 /// The client read nothing of the response for too long.
 #[derive(Clone, Copy, Debug, thiserror::Error)]
 #[error("the answer was not read in time")]
-struct Stalled;
+struct ReadStalled;
 
-impl Unread {
+impl LargeResponses {
     pub(crate) fn new(buffers: &Arc<ByteBudget>) -> Self {
-        Self { making: CountLimit::new(MAX_BUILDING), buffers: Arc::clone(buffers) }
+        Self { building: CountLimit::new(MAX_BUILDING), buffers: Arc::clone(buffers) }
     }
 
     /// Builds a response. A large one for which there is no room at first is dropped and built again later: a response
     /// that waits for room must hold no bytes.
-    pub(crate) async fn answer<T, F>(&self, make: impl Fn() -> F + Send + Sync) -> Result<Response, Fault>
+    pub(crate) async fn respond<T, F>(&self, make: impl Fn() -> F + Send + Sync) -> Result<Response, Fault>
     where
         T: Serialize + Send,
         F: Future<Output = Result<T, Fault>> + Send,
     {
-        let body = self.make(&make).await?;
+        let body = self.build(&make).await?;
         if body.len() <= MAX_UNCOUNTED_BYTES {
-            return Ok(json(body.len(), Body::from(body)));
+            return Ok(json_response(body.len(), Body::from(body)));
         }
         let bytes = body.len();
         if let Some(permit) = self.buffers.try_reserve_out(bytes) {
-            return Ok(placed(body, permit));
+            return Ok(counted_response(body, permit));
         }
         drop(body);
         let permit = tokio::time::timeout(PERMIT_TIMEOUT, self.buffers.reserve_out(bytes)).await;
-        let permit = permit.map_err(|_| no_place())?;
-        Ok(placed(self.make(&make).await?, permit))
+        let permit = permit.map_err(|_| too_many_answers())?;
+        Ok(counted_response(self.build(&make).await?, permit))
     }
 
-    async fn make<T, F>(&self, make: &(impl Fn() -> F + Send + Sync)) -> Result<Bytes, Fault>
+    async fn build<T, F>(&self, make: &(impl Fn() -> F + Send + Sync)) -> Result<Bytes, Fault>
     where
         T: Serialize + Send,
         F: Future<Output = Result<T, Fault>> + Send,
     {
-        let _making = self.making.acquire().await;
+        let _making = self.building.acquire().await;
         let answer = serde_json::to_vec(&make().await?)
             .map_err(|error| Fault::new(ErrorCode::INTERNAL, format!("cannot write the answer: {error}")))?;
         Ok(answer.into())
     }
 }
 
-fn no_place() -> Fault {
+fn too_many_answers() -> Fault {
     let detail =
         "too many large answers wait to be read by their clients (limits.buffers); try again, or ask for less at once";
     Fault::new(ErrorCode::TOO_MANY_ANSWERS, detail).with_retry_after(1)
 }
 
-fn json(length: usize, body: Body) -> Response {
+fn json_response(length: usize, body: Body) -> Response {
     let kind = HeaderValue::from_static("application/json");
     ([(header::CONTENT_TYPE, kind), (header::CONTENT_LENGTH, length.into())], body).into_response()
 }
 
 /// Returns a response that is counted until its last chunk is taken, or it is dropped.
-fn placed(bytes: Bytes, permit: BytePermit) -> Response {
+fn counted_response(bytes: Bytes, permit: BytePermit) -> Response {
     let length = bytes.len();
-    let left = Arc::new(Mutex::new(Some(Rest { bytes, _permit: permit })));
-    tokio::spawn(give_up(Arc::downgrade(&left), length));
-    json(length, Body::from_stream(stream::unfold((left, length), next)))
+    let left = Arc::new(Mutex::new(Some(UnreadRest { bytes, _permit: permit })));
+    tokio::spawn(drop_when_stalled(Arc::downgrade(&left), length));
+    json_response(length, Body::from_stream(stream::unfold((left, length), next_chunk)))
 }
 
-async fn next((left, unread): (Arc<Left>, usize)) -> Option<(Result<Bytes, Stalled>, (Arc<Left>, usize))> {
+async fn next_chunk((left, unread): (Arc<Left>, usize)) -> Option<(Result<Bytes, ReadStalled>, (Arc<Left>, usize))> {
     if unread == 0 {
         return None;
     }
     let mut rest = lock(&left);
-    let piece = rest.as_mut().map(|rest| rest.bytes.split_to(CHUNK_BYTES.min(rest.bytes.len()))).ok_or(Stalled);
+    let piece = rest.as_mut().map(|rest| rest.bytes.split_to(CHUNK_BYTES.min(rest.bytes.len()))).ok_or(ReadStalled);
     let unread = piece.as_ref().map_or(0, |piece| unread - piece.len());
     if unread == 0 {
         *rest = None;
@@ -120,7 +120,7 @@ async fn next((left, unread): (Arc<Left>, usize)) -> Option<(Result<Bytes, Stall
 }
 
 /// Drops the rest of a response once nothing of it was read for [`READ_TIMEOUT`].
-async fn give_up(left: Weak<Left>, mut unread: usize) {
+async fn drop_when_stalled(left: Weak<Left>, mut unread: usize) {
     loop {
         tokio::time::sleep(READ_TIMEOUT).await;
         let Some(left) = left.upgrade() else { return };
@@ -136,6 +136,6 @@ async fn give_up(left: Weak<Left>, mut unread: usize) {
     }
 }
 
-fn lock(left: &Left) -> MutexGuard<'_, Option<Rest>> {
+fn lock(left: &Left) -> MutexGuard<'_, Option<UnreadRest>> {
     left.lock().unwrap_or_else(PoisonError::into_inner)
 }

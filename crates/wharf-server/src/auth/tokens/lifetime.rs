@@ -13,12 +13,12 @@ pub(super) type Moments = (Millis, Instant);
 /// The end of a token: by the wall clock, and by the monotonic clock counted from when the token was first seen. The
 /// earlier one counts, so that a clock that is set back keeps no token alive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Limit {
+pub(super) struct TokenLifetime {
     at: Millis,
     by: Option<Instant>,
 }
 
-impl Limit {
+impl TokenLifetime {
     pub(super) fn of(entry: &TokenEntry, (wall, steady): Moments) -> Option<Self> {
         let at = entry.ends_at()?;
         // If the clock is earlier than the creation time, the remaining lifetime is capped at the full TTL.
@@ -39,16 +39,16 @@ pub(super) fn now() -> Moments {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::auth::{Access, Terms};
+    use crate::auth::{Access, TokenTerms};
 
     const HOUR: u64 = 3_600_000;
 
     #[test]
     fn token_ends_in_time_whatever_the_clock_is_set_to() {
-        let terms = Terms { ttl: Some(Millis(HOUR)), ..Terms::new(Access::Observer) };
-        let entry = terms.entry("tok_a".into(), "text");
+        let terms = TokenTerms { ttl: Some(Millis(HOUR)), ..TokenTerms::new(Access::Observer) };
+        let entry = terms.into_entry("tok_a".into(), "text");
         let (wall, steady) = now();
-        let limit = Limit::of(&entry, (wall, steady)).unwrap();
+        let limit = TokenLifetime::of(&entry, (wall, steady)).unwrap();
         let later = |wall_by: i64, steady_by: u64| {
             let wall = Millis(wall.0.saturating_add_signed(wall_by));
             limit.is_over((wall, steady + Duration::from_millis(steady_by)))
@@ -58,7 +58,7 @@ mod tests {
         assert!(later(hour + 1_000, HOUR + 1_000));
         assert!(later(-1_000 * hour, HOUR + 1_000), "the clock was set back");
         assert!(later(hour + 1_000, 0), "the machine slept, or the clock was set forward");
-        let earlier = Limit::of(&entry, (Millis(wall.0 - 100 * HOUR), steady)).unwrap();
+        let earlier = TokenLifetime::of(&entry, (Millis(wall.0 - 100 * HOUR), steady)).unwrap();
         assert!(earlier.is_over((Millis(wall.0 - 99 * HOUR), steady + Duration::from_millis(HOUR + 1_000))));
     }
 }

@@ -5,10 +5,10 @@
 
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, header};
 
-use super::tokens::joined;
-use super::words;
+use super::offered_subprotocols;
+use super::tokens::join_halves;
 
-pub(super) const COOKIE: &str = "wharf_login";
+pub(super) const COOKIE_NAME: &str = "wharf_login";
 const PAGE_KEY_HEADER: HeaderName = HeaderName::from_static("wharf-page");
 /// The key as a subprotocol, for a WebSocket: a browser cannot set headers on it.
 const PAGE_SUBPROTOCOL_PREFIX: &str = "wharf.page.";
@@ -18,12 +18,13 @@ const FETCH_SITE_HEADER: HeaderName = HeaderName::from_static("sec-fetch-site");
 pub(crate) fn page_token(headers: &HeaderMap) -> Option<String> {
     let cookies = headers.get_all(header::COOKIE).iter().filter_map(|value| value.to_str().ok());
     let mut cookies = cookies.flat_map(|value| value.split(';')).filter_map(|pair| pair.trim().split_once('='));
-    let (_, cookie) = cookies.find(|(name, _)| *name == COOKIE)?;
+    let (_, cookie) = cookies.find(|(name, _)| *name == COOKIE_NAME)?;
     let shown = headers.get(PAGE_KEY_HEADER).and_then(|value| value.to_str().ok()).map(|key| key.trim().to_owned());
-    Some(joined(
+    Some(join_halves(
         cookie,
-        &shown
-            .or_else(|| words(headers).find_map(|word| Some(word.strip_prefix(PAGE_SUBPROTOCOL_PREFIX)?.to_owned())))?,
+        &shown.or_else(|| {
+            offered_subprotocols(headers).find_map(|word| Some(word.strip_prefix(PAGE_SUBPROTOCOL_PREFIX)?.to_owned()))
+        })?,
     ))
 }
 
@@ -41,10 +42,10 @@ pub(crate) fn is_own_page(method: &Method, headers: &HeaderMap) -> bool {
 }
 
 /// Returns the header that sets the cookie for so many seconds, or that removes it.
-pub(crate) fn cookie(value: Option<&str>, seconds: u64, secure: bool) -> Option<HeaderValue> {
+pub(crate) fn login_cookie(value: Option<&str>, seconds: u64, secure: bool) -> Option<HeaderValue> {
     let secure = if secure { "; Secure" } else { "" };
     let (value, seconds) = value.map_or(("", 0), |value| (value, seconds));
-    let text = format!("{COOKIE}={value}; Path=/; HttpOnly; SameSite=Strict; Max-Age={seconds}{secure}");
+    let text = format!("{COOKIE_NAME}={value}; Path=/; HttpOnly; SameSite=Strict; Max-Age={seconds}{secure}");
     HeaderValue::from_str(&text).ok()
 }
 

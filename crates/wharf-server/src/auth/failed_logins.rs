@@ -31,13 +31,13 @@ impl From<Peer> for Source {
 
 /// Wrong tokens and codes of each source.
 #[derive(Debug)]
-pub(crate) struct Failures {
+pub(crate) struct FailedLogins {
     limit: usize,
     recent: RateLimit<Source>,
     total: AtomicU64,
 }
 
-impl Failures {
+impl FailedLogins {
     /// `limit` is the number of failures that a source may have in a minute (`limits.failed_logins`).
     pub(crate) fn new(limit: usize) -> Self {
         Self { limit, recent: RateLimit::new(limit, Refill::AfterMinute), total: AtomicU64::new(0) }
@@ -49,11 +49,11 @@ impl Failures {
     }
 
     /// Counts a failure. If the source is over the limit, the error is the time until it is not.
-    pub(crate) fn note(&self, peer: Peer) -> Result<(), Duration> {
-        self.note_at(peer.into(), Instant::now())
+    pub(crate) fn record(&self, peer: Peer) -> Result<(), Duration> {
+        self.record_at(peer.into(), Instant::now())
     }
 
-    fn note_at(&self, source: Source, now: Instant) -> Result<(), Duration> {
+    fn record_at(&self, source: Source, now: Instant) -> Result<(), Duration> {
         self.total.fetch_add(1, Ordering::Relaxed);
         self.recent.take(source, now).map_err(|exceeded| {
             if exceeded.is_first {
@@ -74,23 +74,23 @@ mod tests {
 
     #[test]
     fn each_address_has_its_own_failures_a_minute() {
-        let (failures, start) = (Failures::new(3), Instant::now());
+        let (failures, start) = (FailedLogins::new(3), Instant::now());
         let after = |seconds| start + Duration::from_secs(seconds);
         for _ in 0..3 {
-            assert_eq!(failures.note_at(from("10.0.0.1"), start), Ok(()));
+            assert_eq!(failures.record_at(from("10.0.0.1"), start), Ok(()));
         }
-        assert_eq!(failures.note_at(from("10.0.0.1"), after(20)), Err(Duration::from_secs(40)));
-        assert_eq!(failures.note_at(from("::ffff:10.0.0.1"), after(20)), Err(Duration::from_secs(40)));
-        assert_eq!(failures.note_at(from("10.0.0.2"), after(20)), Ok(()));
-        assert_eq!(failures.note_at(from("10.0.0.1"), after(60)), Ok(()));
+        assert_eq!(failures.record_at(from("10.0.0.1"), after(20)), Err(Duration::from_secs(40)));
+        assert_eq!(failures.record_at(from("::ffff:10.0.0.1"), after(20)), Err(Duration::from_secs(40)));
+        assert_eq!(failures.record_at(from("10.0.0.2"), after(20)), Ok(()));
+        assert_eq!(failures.record_at(from("10.0.0.1"), after(60)), Ok(()));
         assert_eq!(failures.total(), 7);
     }
 
     #[test]
     fn addresses_of_one_ipv6_network_are_one_source() {
-        let (failures, start) = (Failures::new(1), Instant::now());
-        assert_eq!(failures.note_at(from("2001:db8::1"), start), Ok(()));
-        assert!(failures.note_at(from("2001:db8::2"), start).is_err());
-        assert_eq!(failures.note_at(from("2001:db8:0:1::2"), start), Ok(()));
+        let (failures, start) = (FailedLogins::new(1), Instant::now());
+        assert_eq!(failures.record_at(from("2001:db8::1"), start), Ok(()));
+        assert!(failures.record_at(from("2001:db8::2"), start).is_err());
+        assert_eq!(failures.record_at(from("2001:db8:0:1::2"), start), Ok(()));
     }
 }

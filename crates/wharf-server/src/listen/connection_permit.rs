@@ -12,7 +12,7 @@ use crate::limits::{ServerLimits, TokenPermit};
 
 /// The local end of a connection.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Door {
+pub(crate) struct LocalEndpoint {
     pub(crate) tls: bool,
     /// The local address; `None` for the socket.
     pub(crate) address: Option<IpAddr>,
@@ -20,23 +20,23 @@ pub(crate) struct Door {
 
 /// A connection's permit under the limits. A WebSocket keeps it, since it outlives its HTTP exchange.
 #[derive(Clone, Debug)]
-pub(crate) struct Place(Arc<Held>);
+pub(crate) struct ConnectionPermit(Arc<ConnectionState>);
 
 #[derive(Debug)]
-struct Held {
+struct ConnectionState {
     _permit: CountPermit,
     /// One for each token that was shown on it: several if a proxy sends the requests of several clients.
     tokens: Mutex<Vec<TokenPermit>>,
     known: watch::Sender<bool>,
 }
 
-impl Place {
+impl ConnectionPermit {
     pub(super) fn new(permit: CountPermit) -> Self {
-        Self(Arc::new(Held { _permit: permit, tokens: Mutex::default(), known: watch::Sender::new(false) }))
+        Self(Arc::new(ConnectionState { _permit: permit, tokens: Mutex::default(), known: watch::Sender::new(false) }))
     }
 
     /// Counts the connection for the caller's token, from its first request on.
-    pub(crate) fn claim(&self, limits: &ServerLimits, identity: &Identity) -> Result<(), Fault> {
+    pub(crate) fn count_for(&self, limits: &ServerLimits, identity: &Identity) -> Result<(), Fault> {
         let mut tokens = self.0.tokens.lock().unwrap_or_else(PoisonError::into_inner);
         if !tokens.iter().any(|permit| *permit.key() == identity.token) {
             tokens.push(limits.count_connection(identity)?);
@@ -46,7 +46,7 @@ impl Place {
     }
 
     /// Completes when a caller on this connection has an identity.
-    pub(super) async fn claimed(&self) {
+    pub(super) async fn identified(&self) {
         let _ = self.0.known.subscribe().wait_for(|known| *known).await;
     }
 }
@@ -65,11 +65,11 @@ mod tests {
     #[tokio::test]
     async fn connection_counts_once_for_each_token_that_is_shown_on_it() {
         let limits = ServerLimits::new(&Limits { connections_per_token: 1, ..Limits::default() });
-        let place = Place::new(CountLimit::new(1).try_acquire().unwrap());
+        let place = ConnectionPermit::new(CountLimit::new(1).try_acquire().unwrap());
         for token in ["tok_1", "tok_1", "tok_2", "tok_1"] {
-            place.claim(&limits, &caller(token)).unwrap();
+            place.count_for(&limits, &caller(token)).unwrap();
         }
-        place.claimed().await;
+        place.identified().await;
         assert_eq!(limits.open_connections(), 2);
         assert!(
             limits.count_connection(&caller("tok_1")).is_err() && limits.count_connection(&caller("tok_2")).is_err()

@@ -12,13 +12,13 @@ use super::scope::Scope;
 impl Identity {
     /// Returns the identity of an agent, whatever else it shows. It is an observer; use cases that delegation allows to
     /// agents check that themselves.
-    pub(crate) fn of_agent(badge: AgentToken) -> Self {
+    pub(crate) fn for_agent(badge: AgentToken) -> Self {
         let token = Some(badge.session().as_str().into());
         Self { token, access: Access::Observer, scope: Scope::Session(badge) }
     }
 
     /// Returns the session of the agent that calls, if an agent calls.
-    pub(crate) fn agent(&self) -> Option<&SessionId> {
+    pub(crate) fn agent_session(&self) -> Option<&SessionId> {
         match &self.scope {
             Scope::Session(badge) => Some(badge.session()),
             Scope::Host | Scope::Workspace(_) => None,
@@ -27,7 +27,7 @@ impl Identity {
 
     /// Returns true if the caller may use this route at all.
     pub(crate) fn may_reach(&self, method: &Method, path: &str) -> bool {
-        self.agent().is_none() || is_for_agents(method, path)
+        self.agent_session().is_none() || is_for_agents(method, path)
     }
 }
 

@@ -12,7 +12,7 @@ const TOKEN_CHARS: usize = 52;
 
 /// The hash of the token. The token itself does not stay in memory.
 #[derive(Debug)]
-pub(super) struct Token(Digest);
+pub(super) struct OwnToken(Digest);
 
 #[derive(Debug, thiserror::Error)]
 pub enum TokenError {
@@ -24,9 +24,9 @@ pub enum TokenError {
     Others(#[from] TokensFileError),
 }
 
-impl Token {
+impl OwnToken {
     /// Reads the token file, or creates it.
-    pub(super) fn load_or_make(path: &Path) -> Result<Self, TokenError> {
+    pub(super) fn load_or_create(path: &Path) -> Result<Self, TokenError> {
         let io = |source| TokenError::Io { path: path.to_owned(), source };
         match std::fs::read_to_string(path) {
             Ok(text) if text.trim().len() >= 32 => Ok(Self(Digest::of(text.trim()))),
@@ -65,9 +65,9 @@ mod tests {
     fn token_is_created_once_and_private() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("token");
-        Token::load_or_make(&path).unwrap();
+        OwnToken::load_or_create(&path).unwrap();
         let text = std::fs::read_to_string(&path).unwrap();
-        let again = Token::load_or_make(&path).unwrap();
+        let again = OwnToken::load_or_create(&path).unwrap();
         assert_eq!(again.digest(), &Digest::of(text.trim()));
         assert_ne!(again.digest(), &Digest::of("x"));
         assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
@@ -78,7 +78,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("token");
         std::fs::write(&path, "").unwrap();
-        assert!(matches!(Token::load_or_make(&path), Err(TokenError::Damaged { .. })));
+        assert!(matches!(OwnToken::load_or_create(&path), Err(TokenError::Damaged { .. })));
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "");
     }
 }

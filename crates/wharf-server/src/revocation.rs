@@ -9,55 +9,57 @@ use axum::response::Response;
 use futures_util::StreamExt as _;
 
 use crate::App;
-use crate::auth::{Ending, Identity, Scope, Tokens};
+use crate::auth::{Identity, Scope, TokenEnd, Tokens};
 
 /// A revoked or expired token is noticed within this time.
 const CHECK_INTERVAL: Duration = Duration::from_millis(250);
 
 /// Checks the tokens again and again; never returns.
-pub(crate) async fn watch(tokens: Arc<Tokens>) {
+pub(crate) async fn watch_tokens(tokens: Arc<Tokens>) {
     let mut ticks = tokio::time::interval(CHECK_INTERVAL);
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
         ticks.tick().await;
         let tokens = Arc::clone(&tokens);
         // A file system may be slow.
-        let _ = tokio::task::spawn_blocking(move || tokens.look()).await;
+        let _ = tokio::task::spawn_blocking(move || tokens.check_for_ends()).await;
     }
 }
 
 /// Completes when the identity's token is no longer valid.
-pub(crate) async fn ended(app: &App, identity: &Identity) -> Ending {
+pub(crate) async fn wait_for_end(app: &App, identity: &Identity) -> TokenEnd {
     match &identity.scope {
         Scope::Session(badge) => {
             app.host.wait_for_agent_token_end(badge).await;
-            Ending::AgentGone
+            TokenEnd::AgentGone
         }
-        Scope::Host | Scope::Workspace(_) if Tokens::can_end(identity).is_some() => app.tokens.ended(identity).await,
+        Scope::Host | Scope::Workspace(_) if Tokens::revocable_id(identity).is_some() => {
+            app.tokens.wait_for_end(identity).await
+        }
         Scope::Host | Scope::Workspace(_) => std::future::pending().await,
     }
 }
 
 /// Waits for the response while the token is valid. Once it is not, a response that is under way is given up with the
 /// error, and a stream ends.
-pub(crate) async fn while_good(
+pub(crate) async fn answer_while_valid(
     app: &App,
     identity: Identity,
     answer: impl Future<Output = Response>,
-) -> Result<Response, Ending> {
-    if Tokens::can_end(&identity).is_none() && identity.agent().is_none() {
+) -> Result<Response, TokenEnd> {
+    if Tokens::revocable_id(&identity).is_none() && identity.agent_session().is_none() {
         return Ok(answer.await);
     }
     let response = tokio::select! {
         biased;
         response = answer => response,
-        ending = ended(app, &identity) => return Err(ending),
+        ending = wait_for_end(app, &identity) => return Err(ending),
     };
     // A complete body needs no watching.
     if response.body().size_hint().exact().is_some() {
         return Ok(response);
     }
     let app = app.clone();
-    let over = Box::pin(async move { ended(&app, &identity).await });
+    let over = Box::pin(async move { wait_for_end(&app, &identity).await });
     Ok(response.map(|body| Body::from_stream(body.into_data_stream().take_until(over))))
 }

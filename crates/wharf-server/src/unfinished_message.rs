@@ -41,7 +41,7 @@ impl UnfinishedMessage {
         self.part.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn add(&self, bytes: usize) -> Result<(), BudgetFull> {
+    fn count_bytes(&self, bytes: usize) -> Result<(), BudgetFull> {
         if self.holder.is_closed() {
             return Err(BudgetFull);
         }
@@ -57,7 +57,7 @@ impl UnfinishedMessage {
     }
 
     /// Notes that the message is whole. Returns the permit that counts it while it is in use.
-    pub(crate) fn end(&self) -> Option<BytePermit> {
+    pub(crate) fn finish(&self) -> Option<BytePermit> {
         self.holder.note_progress();
         std::mem::take(&mut *self.lock()).permit
     }
@@ -92,7 +92,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for MeteredStream<S> {
         let before = into.filled().len();
         ready!(Pin::new(&mut self.inner).poll_read(context, into))?;
         let read = into.filled().len() - before;
-        Poll::Ready(self.unfinished.add(read).map_err(|full| io::Error::new(io::ErrorKind::OutOfMemory, full)))
+        Poll::Ready(self.unfinished.count_bytes(read).map_err(|full| io::Error::new(io::ErrorKind::OutOfMemory, full)))
     }
 }
 
@@ -120,15 +120,15 @@ mod tests {
     fn ping_within_a_large_message_is_taken_off_and_the_message_goes_on() {
         let buffers = ByteBudget::new(&Limits::default());
         let unfinished = UnfinishedMessage::new(&buffers);
-        unfinished.add(200_000).unwrap();
+        unfinished.count_bytes(200_000).unwrap();
         unfinished.skip_control(100);
         // A read of no bytes, as at the end of the connection.
-        unfinished.add(0).unwrap();
-        unfinished.add(50).unwrap();
+        unfinished.count_bytes(0).unwrap();
+        unfinished.count_bytes(50).unwrap();
         assert_eq!(buffers.bytes_in_use(Direction::In), 200_000);
-        unfinished.add(100).unwrap();
+        unfinished.count_bytes(100).unwrap();
         assert_eq!(buffers.bytes_in_use(Direction::In), 200_000 - 106 + 150);
-        drop(unfinished.end());
+        drop(unfinished.finish());
         assert_eq!(buffers.bytes_in_use(Direction::In), 0);
     }
 }
