@@ -1,8 +1,5 @@
 //! Rule: comments and test names put their subject first. A sentence that opens with "What", "Who" or "Nobody" hides it.
 
-use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
-
 use super::source::Source;
 use super::{Finding, Repo};
 
@@ -13,31 +10,8 @@ const COMMENT_OPENINGS: &[&str] =
 const TEST_NAME_OPENINGS: &[&str] =
     &["what_", "who_", "whose_", "whoever_", "whatever_", "whichever_", "those_", "one_that_", "none_", "nobody_"];
 
-/// How many findings a folder may still have. Lower a number when you have rewritten some; never raise one.
-const REMAINING: &[(&str, usize)] = &[];
-
 pub(super) fn check(repo: &Repo) -> Vec<Finding> {
-    let mut by_folder: BTreeMap<PathBuf, Vec<Finding>> = BTreeMap::new();
-    for source in &repo.sources {
-        let findings = check_comments(source).chain(check_test_names(source));
-        by_folder.entry(folder_of(&source.path)).or_default().extend(findings);
-    }
-    by_folder.into_iter().flat_map(|(folder, findings)| excuse_remaining(REMAINING, &folder, findings)).collect()
-}
-
-/// Returns the crate's folder, and below it `src` or `tests`.
-fn folder_of(path: &Path) -> PathBuf {
-    let depth = if path.starts_with("crates") { 3 } else { 1 };
-    path.iter().take(depth).collect()
-}
-
-/// Drops the findings of a folder that has no more of them than its number.
-fn excuse_remaining(remaining: &[(&str, usize)], folder: &Path, findings: Vec<Finding>) -> Vec<Finding> {
-    let allowed = remaining.iter().find(|(name, _)| Path::new(name) == folder).map_or(0, |(_, count)| *count);
-    if findings.len() > allowed {
-        return findings;
-    }
-    Vec::new()
+    repo.sources.iter().flat_map(|source| check_comments(source).chain(check_test_names(source))).collect()
 }
 
 /// Yields the first lines of the comments that are not in test code.
@@ -91,6 +65,8 @@ fn check_test_names(source: &Source) -> impl Iterator<Item = Finding> + '_ {
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use super::*;
 
     fn source(path: &str, text: &str) -> Source {
@@ -116,16 +92,5 @@ mod tests {
         let text = "#[test]\nfn who_asks_is_told() {}\nfn host_answers_whoever_asks() {}\n";
         assert_eq!(check_test_names(&source("crates/a/tests/it/a.rs", text)).count(), 1);
         assert_eq!(check_test_names(&source("crates/a/src/a.rs", text)).count(), 0);
-    }
-
-    #[test]
-    fn findings_above_the_number_of_a_folder_are_refused() {
-        let finding = |line| Finding::failure(Path::new("crates/a/src/a.rs"), line, RULE, "x");
-        let folder = Path::new("crates/a/src");
-        let remaining = [("crates/a/src", 2)];
-        assert_eq!(excuse_remaining(&remaining, folder, vec![finding(1), finding(2)]), []);
-        assert_eq!(excuse_remaining(&remaining, folder, vec![finding(1), finding(2), finding(3)]).len(), 3);
-        assert_eq!(excuse_remaining(&remaining, folder, vec![finding(1)]), []);
-        assert_eq!(excuse_remaining(&[], folder, vec![finding(1)]).len(), 1);
     }
 }

@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_terminal_said_is_told_once_and_again_when_it_is_shown_again() {
+    fn output_of_a_terminal_is_recorded_once_and_again_when_it_is_shown_again() {
         let mut transcript = TerminalTranscript::default();
         let diff = json!({ "type": "diff", "path": "/x" });
         let content =

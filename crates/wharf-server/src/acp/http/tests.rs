@@ -101,7 +101,7 @@ fn a_reader_who_missed_that_the_log_was_shown_again_gets_both() {
 }
 
 #[test]
-fn what_had_to_be_given_up_cannot_be_gone_back_behind() {
+fn a_stream_does_not_resume_before_discarded_messages() {
     let mut stream = Stream::new(None);
     let large = "x".repeat(100 * 1024);
     for _ in 0..4 {
