@@ -8,6 +8,7 @@ use wharf_json::Json;
 use wharf_testkit::client::{ReceivedFrame, TestClient};
 use wharf_testkit::host::TestHost;
 use wharf_testkit::random::TestRandom;
+use wharf_testkit::{WAIT_LIMIT, polling};
 
 use super::cases::{Case, sample_cases};
 use super::{able_client, answer_to, logged_frames, mark_of, raw_at};
@@ -205,7 +206,10 @@ async fn check_prompts(stage: &Stage, taken: &[(usize, String, String)]) -> Resu
         let update = frame.update().filter(|update| update["sessionUpdate"] == "prompt_received");
         update.is_some_and(|update| !is_probe(&update["prompt"]))
     };
-    let received: Vec<ReceivedFrame> = stage.owner.received_frames().into_iter().filter(told).collect();
+    let told_frames = || stage.owner.received_frames().into_iter().filter(told).collect::<Vec<_>>();
+    // The watcher may read the last prompt after its sender has read the answer.
+    polling::poll_until(WAIT_LIMIT, || Ok((told_frames().len() >= taken.len()).then_some(()))).await?;
+    let received = told_frames();
     ensure!(received.len() == taken.len(), "{} prompts were told, {} are with the agent", received.len(), taken.len());
     let late = able_client(&stage.host, Transport::WebSocket).await?;
     let attach = json!({ "sessionId": stage.session, "historyDelivery": "response" });
