@@ -1,17 +1,13 @@
-//! Inspects processes: whether they run, their resource use, and their children.
-//!
-//! There is no event for the end of a process that is not a child, so these waits poll every few milliseconds, up to a
-//! limit.
+//! Inspects processes: whether they run, their resource use, and their children. Waits for their end by pidfd, which
+//! reports it for any process, child or not.
 
 use std::fs;
 use std::process::{Child, ExitStatus};
-use std::thread;
 use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, Signal, kill_process, test_kill_process};
-
-/// The polling interval: short against any grace period, long against the cost of a check.
-const POLL_INTERVAL: Duration = Duration::from_millis(5);
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open, test_kill_process};
 
 /// The kernel's unit for times in `/proc/PID/stat`; it is 100 per second on every Linux that Rust supports.
 const CLOCK_TICK: Duration = Duration::from_millis(10);
@@ -25,32 +21,33 @@ pub fn is_alive(pid: u32) -> bool {
     }
 }
 
-/// Waits until none of the processes runs; otherwise returns those that still do.
+/// Waits until all processes have ended; otherwise returns the ones that still run.
 pub fn wait_gone(pids: &[u32], limit: Duration) -> Result<(), Vec<u32>> {
     let give_up_at = Instant::now() + limit;
-    loop {
-        let left: Vec<u32> = pids.iter().copied().filter(|pid| is_alive(*pid)).collect();
-        if left.is_empty() {
-            return Ok(());
-        }
-        if Instant::now() >= give_up_at {
-            return Err(left);
-        }
-        thread::sleep(POLL_INTERVAL);
+    for pid in pids {
+        wait_for_end(*pid, give_up_at);
     }
+    let left: Vec<u32> = pids.iter().copied().filter(|pid| is_alive(*pid)).collect();
+    if left.is_empty() { Ok(()) } else { Err(left) }
 }
 
 /// Waits for a child of this process; `None` at the limit.
 pub fn wait_exit(child: &mut Child, limit: Duration) -> std::io::Result<Option<ExitStatus>> {
-    let give_up_at = Instant::now() + limit;
+    wait_for_end(child.id(), Instant::now() + limit);
+    child.try_wait()
+}
+
+/// Waits for the kernel to report the end of a process, at most until `give_up_at`. Returns at once if there is no such process.
+fn wait_for_end(pid: u32, give_up_at: Instant) {
+    let Some(process) = as_pid(pid).and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok()) else { return };
     loop {
-        if let Some(status) = child.try_wait()? {
-            return Ok(Some(status));
+        let left = give_up_at.saturating_duration_since(Instant::now());
+        // A limit beyond the kernel's range counts as none.
+        let timeout = Timespec::try_from(left).ok();
+        // A signal to the test interrupts the wait, which then begins again.
+        if poll(&mut [PollFd::new(&process, PollFlags::IN)], timeout.as_ref()) != Err(Errno::INTR) {
+            return;
         }
-        if Instant::now() >= give_up_at {
-            return Ok(None);
-        }
-        thread::sleep(POLL_INTERVAL);
     }
 }
 
