@@ -6,15 +6,15 @@ use std::process::{Child, Command, Stdio};
 
 use crate::program;
 
-/// A quarter of an hour: long for a test, short enough after a failed one.
-const SLEEP_COMMAND: &str = "exec sleep 900 </dev/null 2>/dev/null";
+/// Runs until a signal ends it.
+const IDLE_COMMAND: &str = "exec tail -f /dev/null </dev/null 2>/dev/null";
 
 /// Starts three children and returns their pids: one in the agent's own group; one in a session of its own that ignores
 /// SIGTERM; and one like it whose parent is gone already. With `hold` they keep the agent's stdout open.
 pub(crate) fn spawn_children(hold: bool) -> io::Result<Vec<u32>> {
     let null = if hold { "" } else { ">/dev/null" };
-    let stubborn = format!("setsid sh -c 'trap \"\" TERM HUP INT; echo $$ >&2; {SLEEP_COMMAND} {null}'");
-    let script = format!("{stubborn} & ({stubborn} &); echo $$ >&2; {SLEEP_COMMAND} {null}");
+    let stubborn = format!("setsid sh -c 'trap \"\" TERM HUP INT; echo $$ >&2; {IDLE_COMMAND} {null}'");
+    let script = format!("{stubborn} & ({stubborn} &); echo $$ >&2; {IDLE_COMMAND} {null}");
     let mut child =
         shell_command(&script).stdin(Stdio::null()).stdout(Stdio::inherit()).stderr(Stdio::piped()).spawn()?;
     let pids = read_pids(&mut child, 3);

@@ -132,7 +132,7 @@ async fn output_is_kept_in_order_and_the_exit_told_to_all_who_wait() {
 #[tokio::test]
 async fn a_running_command_shows_what_it_has_so_far() {
     let bench = bench();
-    let (id, held) = bench.lively("fifo", "echo so far; echo up >&9; sleep 1000").await;
+    let (id, held) = bench.lively("fifo", "echo so far; echo up >&9; tail -f /dev/null").await;
     // Written before the word, but perhaps not read yet by us.
     let shown = loop {
         let shown = bench.on("output", &id).await.unwrap();
@@ -201,7 +201,7 @@ async fn signals_have_names() {
 #[tokio::test]
 async fn a_kill_takes_the_whole_tree_even_one_that_ignores_it() {
     let bench = bench();
-    let grandchild = "trap '' TERM; echo up >&9; while :; do sleep 1000; done";
+    let grandchild = "trap '' TERM; echo up >&9; while :; do tail -f /dev/null; done";
     let (id, held) = bench.lively("fifo", &format!("setsid sh -c \"{grandchild}\" & wait")).await;
     bench.on("kill", &id).await.unwrap();
     let ended = bench.on("wait_for_exit", &id).await.unwrap();
@@ -212,7 +212,7 @@ async fn a_kill_takes_the_whole_tree_even_one_that_ignores_it() {
 #[tokio::test]
 async fn leftovers_of_a_command_end_with_it() {
     let bench = bench();
-    let (id, held) = bench.lively("fifo", "sleep 1000 & echo up >&9; exit 0").await;
+    let (id, held) = bench.lively("fifo", "tail -f /dev/null & echo up >&9; exit 0").await;
     assert_eq!(bench.on("wait_for_exit", &id).await.unwrap(), code(0));
     held.gone().await;
 }
@@ -220,7 +220,7 @@ async fn leftovers_of_a_command_end_with_it() {
 #[tokio::test]
 async fn a_release_ends_the_command_and_answers_who_waits() {
     let bench = bench();
-    let (id, held) = bench.lively("fifo", "echo up >&9; sleep 1000").await;
+    let (id, held) = bench.lively("fifo", "echo up >&9; tail -f /dev/null").await;
     assert_eq!(bench.tools.terminals.shim_pids().len(), 1);
     let (waited, released) = tokio::join!(bench.on("wait_for_exit", &id), bench.on("release", &id));
     released.unwrap();
@@ -236,8 +236,8 @@ async fn a_release_ends_the_command_and_answers_who_waits() {
 #[tokio::test]
 async fn the_last_drop_ends_all() {
     let bench = bench();
-    let (_, first) = bench.lively("first", "echo up >&9; sleep 1000").await;
-    let (_, second) = bench.lively("second", "echo up >&9; sleep 1000").await;
+    let (_, first) = bench.lively("first", "echo up >&9; tail -f /dev/null").await;
+    let (_, second) = bench.lively("second", "echo up >&9; tail -f /dev/null").await;
     let Bench { temp, tools } = bench;
     drop(tools);
     first.gone().await;
@@ -248,7 +248,7 @@ async fn the_last_drop_ends_all() {
 #[tokio::test]
 async fn closing_ends_all_even_if_someone_waits_and_nothing_starts_after() {
     let bench = bench();
-    let (id, held) = bench.lively("fifo", "echo up >&9; sleep 1000").await;
+    let (id, held) = bench.lively("fifo", "echo up >&9; tail -f /dev/null").await;
     let (waited, ()) = tokio::join!(bench.on("wait_for_exit", &id), async { bench.tools.close() });
     assert_eq!(waited.unwrap()["signal"], "SIGTERM");
     held.gone().await;
