@@ -22,9 +22,10 @@ usage: cargo xtask COMMAND
   test [--fast]                 run every test; --fast leaves out the long random walks and the doc tests
   tidy                          check the invariants that a machine can check
   soak NAME                     run a random test for long: walk (ten minutes) or kills (500 kills of the host)
-  bench [--quick] [--no-build] [MEASURE …]
+  bench [--quick] [--no-build] [--against PATH] [MEASURE …]
                                 measure the binary of the dist profile: burst, burst_packed, tick, never_reading,
-                                status, bridge, restart; or, if it is named, the first build itself: build";
+                                status, bridge, restart; or, if it is named, the first build itself: build;
+                                --against measures another wharf binary in the same rounds";
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();

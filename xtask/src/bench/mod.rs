@@ -1,8 +1,9 @@
-//! `cargo xtask bench` measures the binary of the `dist` profile beside a bare pipe in the same run. It prints one JSON
-//! line per measure on stdout.
+//! `cargo xtask bench` measures the binary of the `dist` profile beside a bare pipe in the same run, and beside another
+//! binary if `--against` names one. It prints one JSON line per measure on stdout.
 
 mod bridge;
 mod build;
+mod compare;
 mod echo;
 mod host;
 mod peer;
@@ -22,7 +23,7 @@ use serde_json::{Value, json};
 use crate::output::{print_line, print_progress};
 use crate::process::{cargo_command, run_checked};
 use crate::repo;
-use host::Host;
+use compare::{Binary, Side, print_compared};
 use pipe::Pipe;
 use stats::{Series, percentile, round_figure};
 use traffic::{Pace, Party, Seen, Traffic, drive_connection};
@@ -42,6 +43,8 @@ struct Plan {
     measures: Vec<String>,
     measures_build: bool,
     builds_programs: bool,
+    /// The binary of another version, whose figures stand beside those of this one.
+    against: Option<PathBuf>,
     repeats: usize,
     burst: u64,
     ticks: u64,
@@ -54,8 +57,22 @@ impl Plan {
     fn parse(args: &[String]) -> Result<Self> {
         let (measures, measures_build, builds_programs, repeats) = (Vec::new(), false, true, 3);
         let (burst, ticks, flood, calls, cold) = (300_000, 3_000, 1_000_000, 5_000, 10_000);
-        let mut plan = Self { measures, measures_build, builds_programs, repeats, burst, ticks, flood, calls, cold };
-        for arg in args {
+        let (mut plan, mut args) = (
+            Self {
+                measures,
+                measures_build,
+                builds_programs,
+                against: None,
+                repeats,
+                burst,
+                ticks,
+                flood,
+                calls,
+                cold,
+            },
+            args.iter(),
+        );
+        while let Some(arg) = args.next() {
             match arg.as_str() {
                 // A quick run only shows that the benchmark works; its figures mean little.
                 "--quick" => {
@@ -63,6 +80,11 @@ impl Plan {
                         Self { repeats: 1, burst: 20_000, ticks: 300, flood: 50_000, calls: 1_000, cold: 500, ..plan };
                 }
                 "--no-build" => plan.builds_programs = false,
+                "--against" => {
+                    let path = args.next().context("--against needs the path of a wharf binary")?;
+                    let found = fs::canonicalize(path).with_context(|| format!("finding the binary {path:?}"))?;
+                    plan.against = Some(found);
+                }
                 BUILD_MEASURE => plan.measures_build = true,
                 name if MEASURES.contains(&name) => plan.measures.push(name.to_owned()),
                 other => bail!("no measure called {other:?}; there are: {}, {BUILD_MEASURE}", MEASURES.join(", ")),
@@ -77,7 +99,8 @@ impl Plan {
 
 /// The programs under measurement, and the directory for their files.
 struct Bench {
-    wharf: PathBuf,
+    /// The binary of this repo and, with `--against`, the other one.
+    binaries: Vec<Binary>,
     agent: PathBuf,
     dir: PathBuf,
     plan: Plan,
@@ -98,8 +121,17 @@ pub(crate) fn run(root: &Path, args: &[String]) -> Result<()> {
         // The readers share the machine with the measured host, so they must be optimised too.
         print_progress("starting over, optimised");
         let args = args.iter().filter(|arg| *arg != BUILD_MEASURE);
-        let bench = ["run", "--quiet", "--profile", PROFILE, "-p", "xtask", "--", "bench"];
-        return run_checked(cargo_command(root).args(bench).args(args));
+        let bench = ["--profile", PROFILE, "-p", "xtask", "--", "bench"];
+        let manifest = root.join("Cargo.toml");
+        // It stays in the caller's directory, for a relative path after `--against`.
+        return run_checked(
+            cargo_command(root)
+                .current_dir(".")
+                .args(["run", "--quiet", "--manifest-path"])
+                .arg(manifest)
+                .args(bench)
+                .args(args),
+        );
     }
     if plan.builds_programs {
         print_progress(&format!("building with the profile {PROFILE}"));
@@ -115,7 +147,9 @@ pub(crate) fn run(root: &Path, args: &[String]) -> Result<()> {
         ]))?;
     }
     let programs = target.join(PROFILE);
-    let bench = Bench { wharf: programs.join("wharf"), agent: programs.join("wharf-scripted-agent"), dir, plan };
+    let mut binaries = vec![Binary { wharf: programs.join("wharf"), name: "new" }];
+    binaries.extend(plan.against.clone().map(|wharf| Binary { wharf, name: "old" }));
+    let bench = Bench { binaries, agent: programs.join("wharf-scripted-agent"), dir, plan };
     fs::create_dir_all(&bench.dir).with_context(|| format!("making {}", bench.dir.display()))?;
     let result = bench.measure();
     // Every host has removed its own files, so the directory is empty.
@@ -143,23 +177,25 @@ impl Bench {
     fn burst(&self, name: &str, pace: Pace) -> Result<()> {
         let traffic = Traffic::Burst { updates: self.plan.burst, size: SIZE, pace };
         let mut pipe = Series::default();
-        let mut sides: Vec<Side> = CLIENTS.iter().map(|clients| Side::new(*clients)).collect();
+        let mut sides = self.sides::<_, HostFigures>(CLIENTS);
         for round in 0..self.plan.repeats {
             // The variants take turns, so that a slow period of the machine affects all of them.
             print_progress(&format!("{name}, round {}", round + 1));
             pipe.push(per_second(traffic, &[self.over_pipe(traffic)?]));
-            for side in &mut sides {
+            for side in compare::in_round(round, &mut sides) {
                 let seen = self.over_host(traffic, side)?;
-                side.figure.push(per_second(traffic, &seen));
+                side.figures.main.push(per_second(traffic, &seen));
             }
         }
-        for side in sides {
-            print_measure(json!({
-                "measure": name, "clients": side.clients, "updates": traffic.updates(), "size": SIZE,
-                "per_second": side.figure.to_json(), "pipe_per_second": pipe.to_json(),
-                "ratio": round_figure(side.figure.median() / pipe.median()),
-                "host_cpu_us_per_message": side.cpu.to_json(), "host_rss_kib": side.rss.to_json(),
-            }));
+        for sides in sides.chunks(self.binaries.len()) {
+            let line = json!({
+                "measure": name, "clients": sides[0].variant, "updates": traffic.updates(), "size": SIZE,
+                "pipe_per_second": pipe.to_json(),
+            });
+            print_compared(line, sides.iter().map(|side| json!({
+                "per_second": side.figures.main.to_json(), "ratio": round_figure(side.figures.main.median() / pipe.median()),
+                "host_cpu_us_per_message": side.figures.cpu.to_json(), "host_rss_kib": side.figures.rss.to_json(),
+            })));
         }
         Ok(())
     }
@@ -168,26 +204,28 @@ impl Bench {
     fn tick(&self) -> Result<()> {
         let traffic = Traffic::Tick { updates: self.plan.ticks, micros: 1_000 };
         let mut pipe = [Series::default(), Series::default()];
-        let mut sides: Vec<Side> = CLIENTS.iter().map(|clients| Side::new(*clients)).collect();
+        let mut sides = self.sides::<_, HostFigures>(CLIENTS);
         for round in 0..self.plan.repeats {
             print_progress(&format!("tick, round {}", round + 1));
             let [p50, p99] = latency_percentiles(&[self.over_pipe(traffic)?]);
             pipe[0].push(p50);
             pipe[1].push(p99);
-            for side in &mut sides {
+            for side in compare::in_round(round, &mut sides) {
                 let [p50, p99] = latency_percentiles(&self.over_host(traffic, side)?);
-                side.figure.push(p50);
-                side.second.push(p99);
+                side.figures.main.push(p50);
+                side.figures.second.push(p99);
             }
         }
-        for side in sides {
-            print_measure(json!({
-                "measure": "tick", "clients": side.clients, "updates": traffic.updates(), "per_second": 1_000,
-                "p50_us": side.figure.to_json(), "p99_us": side.second.to_json(),
+        for sides in sides.chunks(self.binaries.len()) {
+            let line = json!({
+                "measure": "tick", "clients": sides[0].variant, "updates": traffic.updates(), "per_second": 1_000,
                 "pipe_p50_us": pipe[0].to_json(), "pipe_p99_us": pipe[1].to_json(),
-                "ratio": round_figure(side.figure.median() / pipe[0].median()),
-                "host_cpu_us_per_message": side.cpu.to_json(), "host_rss_kib": side.rss.to_json(),
-            }));
+            });
+            print_compared(line, sides.iter().map(|side| json!({
+                "p50_us": side.figures.main.to_json(), "p99_us": side.figures.second.to_json(),
+                "ratio": round_figure(side.figures.main.median() / pipe[0].median()),
+                "host_cpu_us_per_message": side.figures.cpu.to_json(), "host_rss_kib": side.figures.rss.to_json(),
+            })));
         }
         Ok(())
     }
@@ -195,28 +233,35 @@ impl Bench {
     /// Measures whether a client that never reads slows a reader at full rate or costs the host memory.
     fn never_reading(&self) -> Result<()> {
         let traffic = Traffic::Burst { updates: self.plan.flood, size: SIZE, pace: Pace::Packed };
-        let (mut alone, mut beside) = (Series::default(), Series::default());
-        let (mut growth_alone, mut growth) = (Series::default(), Series::default());
+        let mut sides = self.sides::<_, [Series; 2]>(&[false, true]);
         for round in 0..self.plan.repeats {
             print_progress(&format!("never_reading, round {}", round + 1));
-            for (idle, rate, grown) in [(false, &mut alone, &mut growth_alone), (true, &mut beside, &mut growth)] {
-                let host = self.host()?;
+            for side in compare::in_round(round, &mut sides) {
+                let host = self.host(side.binary)?;
                 let mut party = Party::gather(&host, &self.cwd(), 1)?;
-                let silent = if idle { Some(party.newcomer(&host, &self.cwd())?) } else { None };
+                let silent = if side.variant { Some(party.newcomer(&host, &self.cwd())?) } else { None };
                 let before = host.memory()?;
                 let seen = party.run(traffic)?;
-                grown.push(host.memory()?.peak.saturating_sub(before.now) as f64);
+                let [rate, growth] = &mut side.figures;
+                growth.push(host.memory()?.peak.saturating_sub(before.now) as f64);
                 rate.push(per_second(traffic, &seen));
                 drop((party, silent));
                 host.stop()?;
             }
         }
-        print_measure(json!({
-            "measure": "never_reading", "updates": traffic.updates(), "size": SIZE,
-            "per_second_alone": alone.to_json(), "per_second_beside": beside.to_json(),
-            "ratio": round_figure(beside.median() / alone.median()),
-            "host_rss_growth_kib_alone": growth_alone.to_json(), "host_rss_growth_kib": growth.to_json(),
-        }));
+        let (alone, beside) = sides.split_at(self.binaries.len());
+        let line = json!({"measure": "never_reading", "updates": traffic.updates(), "size": SIZE});
+        print_compared(
+            line,
+            alone.iter().zip(beside).map(|(alone, beside)| {
+                let ([rate_alone, growth_alone], [rate, growth]) = (&alone.figures, &beside.figures);
+                json!({
+                    "per_second_alone": rate_alone.to_json(), "per_second_beside": rate.to_json(),
+                    "ratio": round_figure(rate.median() / rate_alone.median()),
+                    "host_rss_growth_kib_alone": growth_alone.to_json(), "host_rss_growth_kib": growth.to_json(),
+                })
+            }),
+        );
         Ok(())
     }
 
@@ -227,22 +272,17 @@ impl Bench {
         drive_connection(&mut pipe, &session, traffic).context("over the pipe")
     }
 
-    fn over_host(&self, traffic: Traffic, side: &mut Side) -> Result<Vec<Seen>> {
-        let host = self.host()?;
-        let mut party = Party::gather(&host, &self.cwd(), side.clients)?;
+    fn over_host(&self, traffic: Traffic, side: &mut Side<'_, usize, HostFigures>) -> Result<Vec<Seen>> {
+        let host = self.host(side.binary)?;
+        let mut party = Party::gather(&host, &self.cwd(), side.variant)?;
         let before = host.cpu()?;
-        let seen = party.run(traffic).with_context(|| format!("with {} clients", side.clients))?;
+        let seen = party.run(traffic).with_context(|| format!("with {} clients", side.variant))?;
         let used = host.cpu()?.saturating_sub(before);
-        side.cpu.push(used.as_secs_f64() * 1e6 / traffic.updates() as f64);
-        side.rss.push(host.memory()?.now as f64);
+        side.figures.cpu.push(used.as_secs_f64() * 1e6 / traffic.updates() as f64);
+        side.figures.rss.push(host.memory()?.now as f64);
         drop(party);
         host.stop()?;
         Ok(seen)
-    }
-
-    /// Starts a new host for every run, so that memory and log are empty.
-    fn host(&self) -> Result<Host> {
-        Host::start(&self.wharf, &self.agent, &self.dir.join("host"))
     }
 
     fn cwd(&self) -> String {
@@ -250,20 +290,13 @@ impl Bench {
     }
 }
 
-/// The figures for one number of clients.
-struct Side {
-    clients: usize,
-    figure: Series,
+/// The figures of a host that streams to clients.
+#[derive(Default)]
+struct HostFigures {
+    main: Series,
     second: Series,
     cpu: Series,
     rss: Series,
-}
-
-impl Side {
-    fn new(clients: usize) -> Self {
-        let empty = Series::default;
-        Self { clients, figure: empty(), second: empty(), cpu: empty(), rss: empty() }
-    }
 }
 
 /// Returns the updates per second of the slowest reader.
@@ -300,6 +333,14 @@ mod tests {
         assert!(Plan::parse(&["brust".to_owned()]).is_err());
         assert_eq!(Plan::parse(&["--quick".to_owned()]).unwrap().measures, MEASURES);
         assert_eq!(Plan::parse(&["tick".to_owned(), "--quick".to_owned()]).unwrap().measures, ["tick"]);
+    }
+
+    #[test]
+    fn other_binary_must_exist() {
+        let parse = |args: &[&str]| Plan::parse(&args.iter().map(|arg| (*arg).to_owned()).collect::<Vec<_>>());
+        assert!(parse(&["--against"]).is_err());
+        assert!(parse(&["--against", "/nonexistent/wharf"]).is_err());
+        assert_eq!(parse(&["--against", "/", "tick"]).unwrap().against, Some(PathBuf::from("/")));
     }
 
     #[test]

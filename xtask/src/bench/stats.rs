@@ -7,10 +7,6 @@ use serde_json::{Value, json};
 pub(super) struct Series(Vec<f64>);
 
 impl Series {
-    pub(super) const fn new() -> Self {
-        Self(Vec::new())
-    }
-
     pub(super) fn push(&mut self, value: f64) {
         self.0.push(value);
     }

@@ -8,13 +8,14 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, anyhow, ensure};
 use serde_json::json;
 
+use super::compare::{Binary, in_round, print_compared};
 use super::echo::measure_echoes;
 use super::host::Host;
 use super::peer;
 use super::stats::{Series, percentile, round_figure};
 use super::traffic::{Pace, Party, Traffic};
 use super::ws::WebSocket;
-use super::{Bench, SIZE, print_measure};
+use super::{Bench, SIZE};
 use crate::output::print_progress;
 
 /// The interval for 1,000 calls a second.
@@ -44,11 +45,12 @@ impl Beside {
 
 impl Bench {
     pub(super) fn status(&self) -> Result<()> {
-        let mut sides = Beside::ALL.map(|beside| (beside, [const { Series::new() }; 4]));
+        let mut sides = self.sides::<_, [Series; 4]>(&Beside::ALL);
         for round in 0..self.plan.repeats {
             print_progress(&format!("status, round {}", round + 1));
-            for (beside, [p50, p99, echo_p50, echo_p99]) in &mut sides {
-                let (mut probes, mut echoes) = self.probe_with_echo(*beside)?;
+            for side in in_round(round, &mut sides) {
+                let (mut probes, mut echoes) = self.probe_with_echo(side.binary, side.variant)?;
+                let [p50, p99, echo_p50, echo_p99] = &mut side.figures;
                 for (latencies, p50, p99) in [(&mut probes, p50, p99), (&mut echoes, echo_p50, echo_p99)] {
                     latencies.sort_by(f64::total_cmp);
                     p50.push(percentile(latencies, 0.5));
@@ -56,34 +58,43 @@ impl Bench {
                 }
             }
         }
-        for (beside, [p50, p99, echo_p50, echo_p99]) in sides {
-            print_measure(json!({
+        for sides in sides.chunks(self.binaries.len()) {
+            let beside = sides[0].variant;
+            let line = json!({
                 "measure": "status", "beside": beside.name(), "calls": self.plan.calls, "per_second": 1_000,
-                "p50_us": p50.to_json(), "p99_us": p99.to_json(),
-                "echo_p50_us": echo_p50.to_json(), "echo_p99_us": echo_p99.to_json(),
-                "ratio": round_figure(p99.median() / echo_p99.median()),
-                "target_p99_us": TARGET_P99_US, "holds": p99.median() < TARGET_P99_US,
+                "target_p99_us": TARGET_P99_US,
                 // A burst appends events itself; otherwise no event may be appended.
                 "events_appended": if beside == Beside::Burst { None } else { Some(0) },
-            }));
+            });
+            print_compared(
+                line,
+                sides.iter().map(|side| {
+                    let [p50, p99, echo_p50, echo_p99] = &side.figures;
+                    json!({
+                        "p50_us": p50.to_json(), "p99_us": p99.to_json(),
+                        "echo_p50_us": echo_p50.to_json(), "echo_p99_us": echo_p99.to_json(),
+                        "ratio": round_figure(p99.median() / echo_p99.median()), "holds": p99.median() < TARGET_P99_US,
+                    })
+                }),
+            );
         }
         Ok(())
     }
 
     /// Returns the latencies of the probes, and of a bare echo at the same time.
-    fn probe_with_echo(&self, beside: Beside) -> Result<(Vec<f64>, Vec<f64>)> {
+    fn probe_with_echo(&self, binary: &Binary, beside: Beside) -> Result<(Vec<f64>, Vec<f64>)> {
         let stop = AtomicBool::new(false);
         thread::scope(|scope| {
             let echo = scope.spawn(|| measure_echoes(EVERY, &stop));
-            let probes = self.probe_beside(beside);
+            let probes = self.probe_beside(binary, beside);
             stop.store(true, Ordering::Relaxed);
             let echoes = echo.join().map_err(|_| anyhow!("the echo panicked"))??;
             Ok((probes?, echoes))
         })
     }
 
-    fn probe_beside(&self, beside: Beside) -> Result<Vec<f64>> {
-        let host = self.host()?;
+    fn probe_beside(&self, binary: &Binary, beside: Beside) -> Result<Vec<f64>> {
+        let host = self.host(binary)?;
         let mut party = Party::gather(&host, &self.cwd(), 1)?;
         let session = party.session().to_owned();
         let mut prober = WebSocket::connect(&host.authority, &host.token)?;
