@@ -12,8 +12,8 @@ pub struct QueueList {
     pub queue: Vec<QueueEntry>,
 }
 
-/// One of them.
-#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+/// A prompt that waits.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = Waiting)]
 pub struct QueueEntry {

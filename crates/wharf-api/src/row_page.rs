@@ -1,0 +1,172 @@
+//! Pages of rows, and the stream that follows them (rules 13.4, 13.5).
+
+use serde::{Deserialize, Deserializer, Serialize};
+use utoipa::{IntoParams, ToSchema};
+
+use crate::{QueueEntry, SessionInfo, TranscriptRow};
+
+/// Selects a page of rows. Without a position it is the newest.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+#[serde(rename_all = "camelCase", default)]
+pub struct RowQuery {
+    /// `before` of another page: the rows before it.
+    pub before: Option<String>,
+    /// `after` of another page: the rows after it.
+    pub after: Option<String>,
+    /// A row id: the page that holds it.
+    pub around: Option<String>,
+    /// A prompt id: the rows of its turn.
+    pub turn: Option<String>,
+    /// Rows in a page.
+    #[param(minimum = 1, maximum = 200, default = 60)]
+    pub limit: Option<usize>,
+    /// Only rows of these kinds, separated by commas. Cursors stay the same.
+    pub kinds: Option<String>,
+}
+
+/// A page of rows, the oldest first.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema, schemars::JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct RowPage {
+    /// The number of the rules by which the rows were made.
+    pub fold: u32,
+    pub session: String,
+    /// The last event that the rows cover.
+    pub as_of: String,
+    pub rows: Vec<TranscriptRow>,
+    /// There are older rows: ask again with this as `before`.
+    pub before: Option<String>,
+    /// There are newer rows: ask again with this as `after`.
+    pub after: Option<String>,
+    /// True if the first row is not the first of its turn.
+    pub mid_turn: bool,
+    /// The prompt of the turn that the page begins within.
+    pub turn_head: Option<RowHead>,
+    /// The session as it is now; only in the newest page.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub state: Option<TranscriptState>,
+}
+
+/// A row in one line.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema, schemars::JsonSchema)]
+pub struct RowHead {
+    pub id: String,
+    pub summary: String,
+}
+
+/// The session beside its rows: what a reader shows around the transcript.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema, schemars::JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct TranscriptState {
+    pub session: SessionInfo,
+    /// The rows of the open asks, the oldest first.
+    pub asks: Vec<String>,
+    /// The row of the newest plan.
+    pub plan: Option<String>,
+    /// The prompts that wait, the next one first.
+    pub queue: Vec<QueueEntry>,
+}
+
+/// The members of [`TranscriptState`] that changed, each of them whole.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema, schemars::JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct StateChange {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session: Option<Box<SessionInfo>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub asks: Option<Vec<String>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub plan: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub queue: Option<Vec<QueueEntry>>,
+}
+
+/// Text that a row gained at its end. It is valid only for a reader whose revision of the row is `from`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema, schemars::JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct RowAppend {
+    pub id: String,
+    pub from: u64,
+    pub rev: u64,
+    /// The index of the part that grew, a text.
+    pub part: usize,
+    pub text: String,
+    pub changed_at: String,
+}
+
+/// Tells that the stream lives.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema, schemars::JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct StreamBeat {
+    pub as_of: String,
+    /// ISO 8601.
+    pub now: String,
+}
+
+/// Tells that a reader has to load the rows afresh.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema, schemars::JsonSchema)]
+pub struct StreamReset {
+    /// `fold_changed`, `log_cut` or `too_far_behind`.
+    pub why: String,
+}
+
+/// An event of `GET /sessions/{id}/rows/stream`.
+#[derive(Clone, Debug)]
+pub enum RowStreamEvent {
+    Page(Box<RowPage>),
+    Row(Box<TranscriptRow>),
+    Append(RowAppend),
+    State(StateChange),
+    Beat(StreamBeat),
+    Reset(StreamReset),
+    /// The session was deleted with its history.
+    Gone,
+    /// An event of a newer host.
+    Other,
+}
+
+impl RowStreamEvent {
+    /// Reads the data of the event that has this name.
+    pub fn read<'de, D: Deserializer<'de>>(name: &str, data: D) -> Result<Self, D::Error> {
+        Ok(match name {
+            "page" => Self::Page(Deserialize::deserialize(data)?),
+            "row" => Self::Row(Deserialize::deserialize(data)?),
+            "append" => Self::Append(Deserialize::deserialize(data)?),
+            "state" => Self::State(Deserialize::deserialize(data)?),
+            "beat" => Self::Beat(Deserialize::deserialize(data)?),
+            "reset" => Self::Reset(Deserialize::deserialize(data)?),
+            "gone" => Self::Gone,
+            _ => Self::Other,
+        })
+    }
+
+    /// Returns the name of the event, for `event:`.
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::Page(_) => "page",
+            Self::Row(_) => "row",
+            Self::Append(_) => "append",
+            Self::State(_) => "state",
+            Self::Beat(_) => "beat",
+            Self::Reset(_) => "reset",
+            Self::Gone => "gone",
+            Self::Other => "other",
+        }
+    }
+}
+
+/// The data alone, for `data:`.
+impl Serialize for RowStreamEvent {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::Page(data) => data.serialize(serializer),
+            Self::Row(data) => data.serialize(serializer),
+            Self::Append(data) => data.serialize(serializer),
+            Self::State(data) => data.serialize(serializer),
+            Self::Beat(data) => data.serialize(serializer),
+            Self::Reset(data) => data.serialize(serializer),
+            Self::Gone | Self::Other => serializer.serialize_map(Some(0)).and_then(serde::ser::SerializeMap::end),
+        }
+    }
+}
