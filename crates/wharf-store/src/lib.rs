@@ -7,11 +7,13 @@
 
 pub mod conformance;
 mod contract;
+mod database;
 mod error;
 mod file;
 mod lease;
 mod memory;
 mod sqlite;
+mod transcript;
 
 use std::fmt;
 use std::sync::Arc;
@@ -23,6 +25,10 @@ pub use file::{FileEngine, FileOptions, MIN_SEGMENT_BYTES};
 pub use lease::{FileLease, Lease, LeaseError};
 pub use memory::{Hostility, MemoryEngine};
 pub use sqlite::SqliteIndex;
+pub use transcript::{
+    RowRange, SqliteTranscripts, StoredBlob, StoredRow, TextChange, TextSlice, TranscriptChanges, TranscriptCheckpoint,
+    TranscriptStore,
+};
 
 /// The id of a log: a workspace's bucket and the session's name in it. Both are safe as directory names.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -1,19 +1,17 @@
 //! The index in SQLite. It is derived: a database that is damaged or of another version is deleted and created again.
 
-use std::fs::{self, OpenOptions};
-use std::io::ErrorKind;
-use std::os::unix::fs::OpenOptionsExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
-use rusqlite::{Connection, ErrorCode, OptionalExtension, Row, params};
+use rusqlite::{Connection, OptionalExtension, Row, params};
 
+use crate::database::{Schema, open_or_recreate};
 use crate::{Index, IndexRow, LogId, StoreError};
 
-/// The version of the tables; raised with every change.
-const SCHEMA_VERSION: i64 = 1;
-const CREATE_TABLES: &str = "
+const SCHEMA: Schema = Schema {
+    version: 1,
+    create: "
     CREATE TABLE log (
         bucket TEXT NOT NULL,
         name TEXT NOT NULL,
@@ -23,7 +21,11 @@ const CREATE_TABLES: &str = "
         summary BLOB NOT NULL,
         PRIMARY KEY (bucket, name)
     ) WITHOUT ROWID;
-";
+    ",
+    more: "",
+    probe: "SELECT bucket, name, seq, bytes, snapshot, summary FROM log",
+    checks_all: true,
+};
 const LOG_COLUMNS: &str = "bucket, name, seq, bytes, snapshot, summary";
 
 #[derive(Debug)]
@@ -32,33 +34,16 @@ pub struct SqliteIndex {
     recreated: bool,
 }
 
-/// The reason why a database cannot be used.
-enum OpenFailure {
-    Damaged,
-    Failed(StoreError),
-}
-
 impl SqliteIndex {
     pub fn open(path: &Path) -> Result<Arc<Self>, StoreError> {
-        let (connection, recreated) = match connect_database(path) {
-            Ok(connection) => (connection, false),
-            Err(OpenFailure::Failed(error)) => return Err(error),
-            Err(OpenFailure::Damaged) => {
-                delete_database(path)?;
-                let connection = connect_database(path).map_err(|unfit| match unfit {
-                    OpenFailure::Failed(error) => error,
-                    OpenFailure::Damaged => StoreError::Index(format!("{} is damaged although new", path.display())),
-                })?;
-                (connection, true)
-            }
-        };
+        let (connection, recreated) = open_or_recreate(path, &SCHEMA)?;
         Ok(Arc::new(Self { connection: Mutex::new(connection), recreated }))
     }
 
     /// Opens an index that lives only in memory, where no file can be kept.
     pub fn in_memory() -> Result<Arc<Self>, StoreError> {
         let connection = Connection::open_in_memory()?;
-        connection.execute_batch(CREATE_TABLES)?;
+        connection.execute_batch(SCHEMA.create)?;
         Ok(Arc::new(Self { connection: Mutex::new(connection), recreated: true }))
     }
 
@@ -120,63 +105,4 @@ fn convert_row(row: &Row<'_>) -> rusqlite::Result<Option<IndexRow>> {
         snapshot: row.get::<_, Option<i64>>(4)?.map(i64::cast_unsigned),
         summary: Bytes::copy_from_slice(row.get_ref(5)?.as_blob()?),
     }))
-}
-
-fn connect_database(path: &Path) -> Result<Connection, OpenFailure> {
-    // SQLite gives its other files the mode of this one.
-    let made = OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(path);
-    made.map_err(|source| OpenFailure::Failed(StoreError::Io { what: format!("opening {}", path.display()), source }))?;
-    let connection = Connection::open(path)?;
-    connection.pragma_update(None, "journal_mode", "wal")?;
-    // Losing the last transactions in a power cut only means reading a little more of the logs.
-    connection.pragma_update(None, "synchronous", "normal")?;
-    let version: i64 = connection.pragma_query_value(None, "user_version", |row| row.get(0))?;
-    let tables: i64 = connection.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))?;
-    match (version, tables) {
-        (SCHEMA_VERSION, _) => {
-            let verdict: String = connection.query_row("PRAGMA quick_check(1)", [], |row| row.get(0))?;
-            // This checks the columns too.
-            connection.prepare(&format!("SELECT {LOG_COLUMNS} FROM log"))?;
-            if verdict == "ok" { Ok(connection) } else { Err(OpenFailure::Damaged) }
-        }
-        (0, 0) => {
-            let new = format!("BEGIN; {CREATE_TABLES} PRAGMA user_version = {SCHEMA_VERSION}; COMMIT;");
-            connection.execute_batch(&new)?;
-            Ok(connection)
-        }
-        _ => Err(OpenFailure::Damaged),
-    }
-}
-
-fn delete_database(path: &Path) -> Result<(), StoreError> {
-    for suffix in ["", "-wal", "-shm"] {
-        let mut file = path.as_os_str().to_owned();
-        file.push(suffix);
-        let file = PathBuf::from(file);
-        match fs::remove_file(&file) {
-            Err(source) if source.kind() != ErrorKind::NotFound => {
-                return Err(StoreError::Io { what: format!("deleting {}", file.display()), source });
-            }
-            Ok(()) | Err(_) => {}
-        }
-    }
-    Ok(())
-}
-
-impl From<rusqlite::Error> for StoreError {
-    fn from(error: rusqlite::Error) -> Self {
-        Self::Index(error.to_string())
-    }
-}
-
-impl From<rusqlite::Error> for OpenFailure {
-    fn from(error: rusqlite::Error) -> Self {
-        // SQLite does not understand the statement: the table or column is missing.
-        let foreign = matches!(error, rusqlite::Error::SqlInputError { .. });
-        match error.sqlite_error_code() {
-            Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase | ErrorCode::Unknown) => Self::Damaged,
-            Some(_) | None if foreign => Self::Damaged,
-            Some(_) | None => Self::Failed(error.into()),
-        }
-    }
 }

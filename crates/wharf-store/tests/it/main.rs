@@ -13,6 +13,7 @@ mod memory;
 mod reserve;
 mod segments;
 mod torn;
+mod transcript;
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,0 +1,118 @@
+//! The derived database of transcripts: the rows of every session, with the point of the log up to which they were made.
+//!
+//! It is *not* authoritative: everything in it can be made again from the logs. A row is JSON that the store does not read,
+//! besides the few values by which rows are found.
+
+mod sqlite;
+mod texts;
+
+use std::fmt;
+
+use crate::{LogId, StoreError};
+
+pub use sqlite::SqliteTranscripts;
+
+/// A row of a transcript.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StoredRow {
+    /// Its place in the transcript, from 1 without gaps.
+    pub number: u64,
+    /// The seq of the event that created it. It never falls from one row to the next.
+    pub seq: u64,
+    /// The seq of the event that changed it last.
+    pub rev: u64,
+    pub kind: String,
+    /// The turn that it belongs to.
+    pub turn: Option<String>,
+    pub json: Vec<u8>,
+}
+
+/// How far a log was read, and the state of its reader there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TranscriptCheckpoint {
+    /// The number of the rules by which the rows were made.
+    pub fold: u32,
+    pub epoch: u64,
+    pub seq: u64,
+    /// The rows up to this point.
+    pub rows: u64,
+    /// Opaque to the store.
+    pub state: Vec<u8>,
+}
+
+/// A change of the whole text of a part that is too large for its row.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TextChange {
+    pub number: u64,
+    pub part: String,
+    /// True if the text replaces what there was, false if it is appended.
+    pub replaces: bool,
+    pub text: String,
+}
+
+/// Bytes that rows refer to by their name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StoredBlob {
+    pub name: String,
+    pub mime: String,
+    pub bytes: Vec<u8>,
+}
+
+/// All that changed since the last checkpoint of a transcript. It is written as a whole or not at all.
+#[derive(Clone, Debug)]
+pub struct TranscriptChanges {
+    pub checkpoint: TranscriptCheckpoint,
+    pub rows: Vec<StoredRow>,
+    pub keys: Vec<(String, u64)>,
+    pub texts: Vec<TextChange>,
+    pub blobs: Vec<StoredBlob>,
+}
+
+/// Selects rows by their numbers.
+#[derive(Clone, Copy, Debug)]
+pub struct RowRange<'a> {
+    pub first: u64,
+    pub last: u64,
+    /// Only rows of this kind.
+    pub kind: Option<&'a str>,
+    /// True to begin with the last row.
+    pub newest_first: bool,
+    pub max_rows: usize,
+    /// Stops after the row that goes beyond it.
+    pub max_bytes: usize,
+}
+
+/// A piece of a text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TextSlice {
+    pub text: String,
+    /// Where the piece begins: at the offset that was asked for, or up to three bytes before it, where its character does.
+    pub offset: u64,
+    /// The bytes of the whole text.
+    pub total: u64,
+}
+
+/// The transcripts of all sessions. A call that fails because the database is damaged makes it anew: everything is gone
+/// then, and each transcript has to be made again from its log.
+pub trait TranscriptStore: Send + Sync + fmt::Debug {
+    fn checkpoint(&self, id: &LogId) -> Result<Option<TranscriptCheckpoint>, StoreError>;
+    /// Returns the last event that each transcript covers.
+    fn progress(&self) -> Result<Vec<(LogId, u64)>, StoreError>;
+    fn write(&self, id: &LogId, changes: &TranscriptChanges) -> Result<(), StoreError>;
+    fn rows(&self, id: &LogId, range: &RowRange<'_>) -> Result<Vec<StoredRow>, StoreError>;
+    /// Returns the numbers of rows with a higher revision, in their order. Stops at `max_rows`.
+    fn changed_after(&self, id: &LogId, rev: u64, max_rows: usize) -> Result<Vec<u64>, StoreError>;
+    fn find_key(&self, id: &LogId, key: &str) -> Result<Option<u64>, StoreError>;
+    /// Returns at most `max_bytes` of a text, or `None` if there is no such text.
+    fn text(
+        &self,
+        id: &LogId,
+        number: u64,
+        part: &str,
+        offset: u64,
+        max_bytes: usize,
+    ) -> Result<Option<TextSlice>, StoreError>;
+    fn blob(&self, id: &LogId, name: &str) -> Result<Option<StoredBlob>, StoreError>;
+    /// Deletes all that there is of a transcript. Succeeds if there is nothing.
+    fn remove(&self, id: &LogId) -> Result<(), StoreError>;
+}

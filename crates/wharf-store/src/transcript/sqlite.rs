@@ -1,0 +1,312 @@
+//! Transcripts in SQLite. A database that is damaged or of another version is deleted and created again.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use rusqlite::{Connection, OptionalExtension, Row, Transaction, params};
+
+use super::texts::{CREATE_TEXTS, read_text, write_text};
+use super::{RowRange, StoredBlob, StoredRow, TextSlice, TranscriptChanges, TranscriptCheckpoint, TranscriptStore};
+use crate::database::{Schema, is_damage, open_or_recreate, recreate};
+use crate::{LogId, StoreError};
+
+/// A row's key holds its session above these bits and its number below, so that the rows of a session lie together.
+const NUMBER_BITS: u32 = 40;
+/// The pages that a connection keeps in memory, in KiB.
+const CACHE_KIB: i64 = 2048;
+
+const SCHEMA: Schema = Schema {
+    version: 1,
+    create: "
+    CREATE TABLE session (
+        session INTEGER PRIMARY KEY,
+        bucket TEXT NOT NULL,
+        name TEXT NOT NULL,
+        fold INTEGER NOT NULL,
+        epoch INTEGER NOT NULL,
+        seq INTEGER NOT NULL,
+        rows INTEGER NOT NULL,
+        state BLOB NOT NULL,
+        UNIQUE (bucket, name)
+    );
+    CREATE TABLE row (
+        key INTEGER PRIMARY KEY,
+        session INTEGER NOT NULL,
+        seq INTEGER NOT NULL,
+        rev INTEGER NOT NULL,
+        kind TEXT NOT NULL,
+        turn TEXT,
+        json BLOB NOT NULL
+    );
+    CREATE INDEX row_by_rev ON row (session, rev);
+    CREATE INDEX row_by_kind ON row (session, kind);
+    CREATE TABLE name (
+        session INTEGER NOT NULL,
+        name TEXT NOT NULL,
+        number INTEGER NOT NULL,
+        PRIMARY KEY (session, name)
+    ) WITHOUT ROWID;
+    CREATE TABLE blob (
+        session INTEGER NOT NULL,
+        name TEXT NOT NULL,
+        mime TEXT NOT NULL,
+        bytes BLOB NOT NULL,
+        PRIMARY KEY (session, name)
+    );
+    ",
+    more: CREATE_TEXTS,
+    probe: "SELECT fold, epoch, seq, rows, state FROM session",
+    // It would read the whole database, which may be large. Damage is found when it is met.
+    checks_all: false,
+};
+
+#[derive(Debug)]
+pub struct SqliteTranscripts {
+    path: Option<PathBuf>,
+    writer: Mutex<Connection>,
+    /// Reads beside a write. `None` in memory, where the writer's connection is all there is.
+    reader: Option<Mutex<Connection>>,
+}
+
+impl SqliteTranscripts {
+    pub fn open(path: &Path) -> Result<Arc<Self>, StoreError> {
+        let (writer, _) = open_or_recreate(path, &SCHEMA)?;
+        let reader = open_or_recreate(path, &SCHEMA)?.0;
+        bound_cache(&writer)?;
+        bound_cache(&reader)?;
+        Ok(Arc::new(Self { path: Some(path.to_owned()), writer: Mutex::new(writer), reader: Some(Mutex::new(reader)) }))
+    }
+
+    /// Opens a database that lives only in memory, where no file can be kept.
+    pub fn in_memory() -> Result<Arc<Self>, StoreError> {
+        let connection = Connection::open_in_memory()?;
+        connection.execute_batch(SCHEMA.create)?;
+        connection.execute_batch(SCHEMA.more)?;
+        Ok(Arc::new(Self { path: None, writer: Mutex::new(connection), reader: None }))
+    }
+
+    fn read<T>(&self, look: impl FnOnce(&Connection) -> rusqlite::Result<T>) -> Result<T, StoreError> {
+        let result = look(&lock(self.reader.as_ref().unwrap_or(&self.writer)));
+        self.mend(result)
+    }
+
+    fn change<T>(&self, change: impl FnOnce(&Transaction<'_>) -> rusqlite::Result<T>) -> Result<T, StoreError> {
+        let result = || {
+            let mut connection = lock(&self.writer);
+            let transaction = connection.transaction()?;
+            let outcome = change(&transaction)?;
+            transaction.commit()?;
+            Ok(outcome)
+        };
+        self.mend(result())
+    }
+
+    /// Makes a damaged database anew. The call fails all the same: what its caller knew of the rows is no longer true.
+    fn mend<T>(&self, result: rusqlite::Result<T>) -> Result<T, StoreError> {
+        if let (Err(error), Some(path)) = (&result, &self.path)
+            && is_damage(error)
+        {
+            let mut writer = lock(&self.writer);
+            let mut reader = self.reader.as_ref().map(lock);
+            // The old connections are closed first: closing deletes files beside the database.
+            *writer = Connection::open_in_memory()?;
+            if let Some(reader) = &mut reader {
+                **reader = Connection::open_in_memory()?;
+            }
+            *writer = recreate(path, &SCHEMA)?;
+            if let Some(reader) = &mut reader {
+                **reader = open_or_recreate(path, &SCHEMA)?.0;
+            }
+        }
+        Ok(result?)
+    }
+}
+
+impl TranscriptStore for SqliteTranscripts {
+    fn checkpoint(&self, id: &LogId) -> Result<Option<TranscriptCheckpoint>, StoreError> {
+        self.read(|connection| {
+            let mut select = connection
+                .prepare("SELECT fold, epoch, seq, rows, state FROM session WHERE bucket = ?1 AND name = ?2")?;
+            select.query_row(params![id.bucket(), id.name()], convert_checkpoint).optional()
+        })
+    }
+
+    fn progress(&self) -> Result<Vec<(LogId, u64)>, StoreError> {
+        self.read(|connection| {
+            let mut select = connection.prepare("SELECT bucket, name, seq FROM session")?;
+            let mut rows = select.query([])?;
+            let mut progress = Vec::new();
+            while let Some(row) = rows.next()? {
+                let id = LogId::new(row.get_ref(0)?.as_str()?, row.get_ref(1)?.as_str()?);
+                let seq = row.get::<_, i64>(2)?.cast_unsigned();
+                progress.extend(id.map(|id| (id, seq)));
+            }
+            Ok(progress)
+        })
+    }
+
+    fn write(&self, id: &LogId, changes: &TranscriptChanges) -> Result<(), StoreError> {
+        self.change(|transaction| {
+            let session = put_checkpoint(transaction, id, &changes.checkpoint)?;
+            let mut insert = transaction.prepare("INSERT OR REPLACE INTO row VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)")?;
+            for row in &changes.rows {
+                let (seq, rev) = (row.seq.cast_signed(), row.rev.cast_signed());
+                let key = row_key(session, row.number);
+                insert.execute(params![key, session, seq, rev, row.kind, row.turn, row.json])?;
+            }
+            let mut insert = transaction.prepare("INSERT OR REPLACE INTO name VALUES (?1, ?2, ?3)")?;
+            for (name, number) in &changes.keys {
+                insert.execute(params![session, name, number.cast_signed()])?;
+            }
+            for text in &changes.texts {
+                write_text(transaction, session, text)?;
+            }
+            let mut insert = transaction.prepare("INSERT OR IGNORE INTO blob VALUES (?1, ?2, ?3, ?4)")?;
+            for blob in &changes.blobs {
+                insert.execute(params![session, blob.name, blob.mime, blob.bytes])?;
+            }
+            Ok(())
+        })
+    }
+
+    fn rows(&self, id: &LogId, range: &RowRange<'_>) -> Result<Vec<StoredRow>, StoreError> {
+        self.read(|connection| {
+            let Some(session) = find_session(connection, id)? else { return Ok(Vec::new()) };
+            let order = if range.newest_first { "DESC" } else { "ASC" };
+            let filter =
+                if range.kind.is_some() { "session = ?4 AND kind = ?5 AND" } else { "?4 = ?4 AND ?5 IS ?5 AND" };
+            let mut select = connection.prepare(&format!(
+                "SELECT key, seq, rev, kind, turn, json FROM row WHERE {filter} key BETWEEN ?1 AND ?2
+                 ORDER BY key {order} LIMIT ?3"
+            ))?;
+            let (first, last) = (row_key(session, range.first), row_key(session, range.last));
+            let limit = i64::try_from(range.max_rows).unwrap_or(i64::MAX);
+            let mut rows = select.query(params![first, last, limit, session, range.kind])?;
+            let (mut found, mut bytes) = (Vec::new(), 0);
+            while bytes <= range.max_bytes
+                && let Some(row) = rows.next()?
+            {
+                let row = convert_row(row)?;
+                bytes += row.json.len();
+                found.push(row);
+            }
+            Ok(found)
+        })
+    }
+
+    fn changed_after(&self, id: &LogId, rev: u64, max_rows: usize) -> Result<Vec<u64>, StoreError> {
+        self.read(|connection| {
+            let Some(session) = find_session(connection, id)? else { return Ok(Vec::new()) };
+            let mut select = connection.prepare("SELECT key FROM row WHERE session = ?1 AND rev > ?2 LIMIT ?3")?;
+            let limit = i64::try_from(max_rows).unwrap_or(i64::MAX);
+            let rows = select.query_map(params![session, rev.cast_signed(), limit], |row| row.get(0))?;
+            let mut numbers: Vec<u64> = rows.map(|key| key.map(row_number)).collect::<rusqlite::Result<_>>()?;
+            numbers.sort_unstable();
+            Ok(numbers)
+        })
+    }
+
+    fn find_key(&self, id: &LogId, key: &str) -> Result<Option<u64>, StoreError> {
+        self.read(|connection| {
+            let Some(session) = find_session(connection, id)? else { return Ok(None) };
+            let mut select = connection.prepare("SELECT number FROM name WHERE session = ?1 AND name = ?2")?;
+            let number = select.query_row(params![session, key], |row| row.get::<_, i64>(0)).optional()?;
+            Ok(number.map(i64::cast_unsigned))
+        })
+    }
+
+    fn text(
+        &self,
+        id: &LogId,
+        number: u64,
+        part: &str,
+        offset: u64,
+        max_bytes: usize,
+    ) -> Result<Option<TextSlice>, StoreError> {
+        self.read(|connection| {
+            let Some(session) = find_session(connection, id)? else { return Ok(None) };
+            read_text(connection, session, number, part, offset, max_bytes)
+        })
+    }
+
+    fn blob(&self, id: &LogId, name: &str) -> Result<Option<StoredBlob>, StoreError> {
+        self.read(|connection| {
+            let Some(session) = find_session(connection, id)? else { return Ok(None) };
+            let mut select = connection.prepare("SELECT mime, bytes FROM blob WHERE session = ?1 AND name = ?2")?;
+            let convert =
+                |row: &Row<'_>| Ok(StoredBlob { name: name.to_owned(), mime: row.get(0)?, bytes: row.get(1)? });
+            select.query_row(params![session, name], convert).optional()
+        })
+    }
+
+    fn remove(&self, id: &LogId) -> Result<(), StoreError> {
+        self.change(|transaction| {
+            let Some(session) = find_session(transaction, id)? else { return Ok(()) };
+            for table in ["row", "name", "text", "blob", "session"] {
+                transaction.execute(&format!("DELETE FROM {table} WHERE session = ?1"), [session])?;
+            }
+            Ok(())
+        })
+    }
+}
+
+fn bound_cache(connection: &Connection) -> Result<(), StoreError> {
+    // A negative number is one of KiB.
+    Ok(connection.pragma_update(None, "cache_size", -CACHE_KIB)?)
+}
+
+fn find_session(connection: &Connection, id: &LogId) -> rusqlite::Result<Option<i64>> {
+    let mut select = connection.prepare("SELECT session FROM session WHERE bucket = ?1 AND name = ?2")?;
+    select.query_row(params![id.bucket(), id.name()], |row| row.get(0)).optional()
+}
+
+/// Writes the checkpoint and returns the number of its session.
+fn put_checkpoint(
+    transaction: &Transaction<'_>,
+    id: &LogId,
+    checkpoint: &TranscriptCheckpoint,
+) -> rusqlite::Result<i64> {
+    let TranscriptCheckpoint { fold, epoch, seq, rows, state } = checkpoint;
+    let (epoch, seq, rows) = (epoch.cast_signed(), seq.cast_signed(), rows.cast_signed());
+    let mut put = transaction.prepare(
+        "INSERT INTO session (bucket, name, fold, epoch, seq, rows, state) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)
+         ON CONFLICT (bucket, name) DO UPDATE SET fold = ?3, epoch = ?4, seq = ?5, rows = ?6, state = ?7
+         RETURNING session",
+    )?;
+    put.query_row(params![id.bucket(), id.name(), fold, epoch, seq, rows, state], |row| row.get(0))
+}
+
+const fn row_key(session: i64, number: u64) -> i64 {
+    let most = (1 << NUMBER_BITS) - 1;
+    let number = if number > most { most } else { number };
+    (session << NUMBER_BITS) | number.cast_signed()
+}
+
+const fn row_number(key: i64) -> u64 {
+    key.cast_unsigned() & ((1 << NUMBER_BITS) - 1)
+}
+
+fn convert_checkpoint(row: &Row<'_>) -> rusqlite::Result<TranscriptCheckpoint> {
+    Ok(TranscriptCheckpoint {
+        fold: row.get(0)?,
+        epoch: row.get::<_, i64>(1)?.cast_unsigned(),
+        seq: row.get::<_, i64>(2)?.cast_unsigned(),
+        rows: row.get::<_, i64>(3)?.cast_unsigned(),
+        state: row.get(4)?,
+    })
+}
+
+fn convert_row(row: &Row<'_>) -> rusqlite::Result<StoredRow> {
+    Ok(StoredRow {
+        number: row_number(row.get(0)?),
+        seq: row.get::<_, i64>(1)?.cast_unsigned(),
+        rev: row.get::<_, i64>(2)?.cast_unsigned(),
+        kind: row.get(3)?,
+        turn: row.get(4)?,
+        json: row.get(5)?,
+    })
+}
+
+fn lock(connection: &Mutex<Connection>) -> MutexGuard<'_, Connection> {
+    connection.lock().unwrap_or_else(PoisonError::into_inner)
+}

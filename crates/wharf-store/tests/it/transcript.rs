@@ -1,0 +1,146 @@
+//! The database of transcripts is derived: it keeps what it is given, and is made anew when it is damaged.
+
+use std::fs;
+use std::path::Path;
+
+use tempfile::TempDir;
+use wharf_store::{
+    LogId, RowRange, SqliteTranscripts, StoredBlob, StoredRow, TextChange, TextSlice, TranscriptChanges,
+    TranscriptCheckpoint, TranscriptStore,
+};
+
+use crate::id;
+
+fn row(number: u64, rev: u64, kind: &str) -> StoredRow {
+    let json = format!("{{\"number\":{number}}}").into_bytes();
+    StoredRow { number, seq: number * 10, rev, kind: kind.to_owned(), turn: Some("prm_1".to_owned()), json }
+}
+
+fn changes(rows: Vec<StoredRow>) -> TranscriptChanges {
+    let checkpoint =
+        TranscriptCheckpoint { fold: 1, epoch: 3, seq: 99, rows: rows.len() as u64, state: b"{}".to_vec() };
+    TranscriptChanges { checkpoint, rows, keys: Vec::new(), texts: Vec::new(), blobs: Vec::new() }
+}
+
+fn all(kind: Option<&str>) -> RowRange<'_> {
+    RowRange { first: 1, last: u64::MAX, kind, newest_first: false, max_rows: 100, max_bytes: usize::MAX }
+}
+
+fn text(part: &str, replaces: bool, text: &str) -> TextChange {
+    TextChange { number: 1, part: part.to_owned(), replaces, text: text.to_owned() }
+}
+
+#[test]
+fn rows_are_found_by_number_kind_and_revision() {
+    let store = SqliteTranscripts::in_memory().unwrap();
+    let rows: Vec<StoredRow> = (1..=5).map(|n| row(n, 100 - n, if n % 2 == 0 { "tool" } else { "message" })).collect();
+    store.write(&id(), &changes(rows.clone())).unwrap();
+    assert_eq!(store.rows(&id(), &all(None)).unwrap(), rows);
+    let newest = RowRange { last: 4, newest_first: true, max_rows: 2, ..all(None) };
+    assert_eq!(store.rows(&id(), &newest).unwrap(), [rows[3].clone(), rows[2].clone()]);
+    assert_eq!(store.rows(&id(), &all(Some("tool"))).unwrap(), [rows[1].clone(), rows[3].clone()]);
+    let short = RowRange { max_bytes: 12, ..all(None) };
+    assert_eq!(store.rows(&id(), &short).unwrap(), rows[..2], "the row that goes beyond is the last");
+    assert_eq!(store.changed_after(&id(), 97, 10).unwrap(), [1, 2]);
+    assert_eq!(store.changed_after(&id(), 0, 2).unwrap().len(), 2);
+}
+
+#[test]
+fn changed_row_replaces_the_older_one() {
+    let store = SqliteTranscripts::in_memory().unwrap();
+    store.write(&id(), &changes(vec![row(1, 10, "tool")])).unwrap();
+    store.write(&id(), &changes(vec![row(1, 20, "tool"), row(2, 20, "tool")])).unwrap();
+    assert_eq!(store.rows(&id(), &all(None)).unwrap(), [row(1, 20, "tool"), row(2, 20, "tool")]);
+    assert_eq!(store.changed_after(&id(), 10, 10).unwrap(), [1, 2]);
+    assert_eq!(store.progress().unwrap(), [(id(), 99)]);
+}
+
+#[test]
+fn texts_are_read_in_pieces_at_the_edges_of_characters() {
+    let store = SqliteTranscripts::in_memory().unwrap();
+    let long = "aé".repeat(60_000);
+    let mut written = changes(vec![row(1, 10, "tool")]);
+    written.texts = vec![text("0", true, "old"), text("0", true, &long), text("output", true, "")];
+    store.write(&id(), &written).unwrap();
+    written.texts = vec![text("0", false, "end")];
+    store.write(&id(), &written).unwrap();
+    let whole = format!("{long}end");
+    let (mut read, mut offset) = (String::new(), 0);
+    loop {
+        let slice = store.text(&id(), 1, "0", offset, 10_000).unwrap().unwrap();
+        assert_eq!((slice.offset, slice.total), (offset, whole.len() as u64));
+        if slice.text.is_empty() {
+            break;
+        }
+        offset += slice.text.len() as u64;
+        read.push_str(&slice.text);
+    }
+    assert_eq!(read, whole);
+    let within = TextSlice { text: "é".to_owned(), offset: 1, total: whole.len() as u64 };
+    assert_eq!(store.text(&id(), 1, "0", 2, 3).unwrap(), Some(TextSlice { text: "éa".to_owned(), ..within }));
+    let empty = TextSlice { text: String::new(), offset: 0, total: 0 };
+    assert_eq!(store.text(&id(), 1, "output", 7, 10).unwrap(), Some(empty));
+    assert_eq!(store.text(&id(), 1, "other", 0, 10).unwrap(), None);
+}
+
+#[test]
+fn removed_transcript_leaves_nothing_and_others_stay() {
+    let store = SqliteTranscripts::in_memory().unwrap();
+    let other = LogId::new("default", "other").unwrap();
+    let mut written = changes(vec![row(1, 10, "tool")]);
+    written.keys = vec![("tool:1:a".to_owned(), 1)];
+    written.texts = vec![text("0", true, "text")];
+    written.blobs = vec![StoredBlob { name: "b3_1".to_owned(), mime: "image/png".to_owned(), bytes: vec![1, 2] }];
+    store.write(&id(), &written).unwrap();
+    store.write(&other, &written).unwrap();
+    store.remove(&id()).unwrap();
+    assert_eq!(store.checkpoint(&id()).unwrap(), None);
+    assert!(store.rows(&id(), &all(None)).unwrap().is_empty());
+    assert_eq!(store.find_key(&id(), "tool:1:a").unwrap(), None);
+    assert_eq!(store.blob(&id(), "b3_1").unwrap(), None);
+    assert_eq!(store.text(&id(), 1, "0", 0, 10).unwrap(), None);
+    assert_eq!(store.checkpoint(&other).unwrap(), Some(written.checkpoint.clone()));
+    assert_eq!(store.find_key(&other, "tool:1:a").unwrap(), Some(1));
+    assert_eq!(store.blob(&other, "b3_1").unwrap(), Some(written.blobs[0].clone()));
+}
+
+#[test]
+fn database_is_there_after_a_restart_and_made_anew_if_it_cannot_be_used() {
+    let dir = TempDir::new().unwrap();
+    let path = dir.path().join("transcript.db");
+    let store = SqliteTranscripts::open(&path).unwrap();
+    store.write(&id(), &changes(vec![row(1, 10, "tool")])).unwrap();
+    drop(store);
+    let store = SqliteTranscripts::open(&path).unwrap();
+    assert_eq!(store.rows(&id(), &all(None)).unwrap(), [row(1, 10, "tool")]);
+    drop(store);
+    let garbage = |path: &Path| fs::write(path, "this is no database, and it is long enough to tell").unwrap();
+    let version =
+        |path: &Path| rusqlite::Connection::open(path).unwrap().execute_batch("PRAGMA user_version = 77").unwrap();
+    for spoil in [&garbage as &dyn Fn(&Path), &version] {
+        spoil(&path);
+        let store = SqliteTranscripts::open(&path).unwrap();
+        assert_eq!(store.checkpoint(&id()).unwrap(), None);
+        store.write(&id(), &changes(vec![row(1, 10, "tool")])).unwrap();
+        assert_eq!(store.rows(&id(), &all(None)).unwrap(), [row(1, 10, "tool")]);
+    }
+}
+
+#[test]
+fn damage_that_is_met_while_reading_makes_the_database_anew() {
+    let dir = TempDir::new().unwrap();
+    let path = dir.path().join("transcript.db");
+    let store = SqliteTranscripts::open(&path).unwrap();
+    let rows: Vec<StoredRow> = (1..=2_000).map(|n| row(n, n, "tool")).collect();
+    store.write(&id(), &changes(rows)).unwrap();
+    drop(store);
+    let mut bytes = fs::read(&path).unwrap();
+    bytes[12 * 4096..].fill(0x5a);
+    fs::write(&path, bytes).unwrap();
+    let store = SqliteTranscripts::open(&path).unwrap();
+    let range = RowRange { max_rows: 5_000, ..all(None) };
+    store.rows(&id(), &range).unwrap_err();
+    assert_eq!(store.checkpoint(&id()).unwrap(), None);
+    store.write(&id(), &changes(vec![row(1, 10, "tool")])).unwrap();
+    assert_eq!(store.rows(&id(), &range).unwrap(), [row(1, 10, "tool")]);
+}
