@@ -13,7 +13,6 @@ mod limits;
 mod live;
 mod notice;
 mod pause;
-mod propose;
 mod state;
 mod turns;
 
