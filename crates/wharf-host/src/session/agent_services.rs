@@ -5,7 +5,7 @@ use std::sync::{Arc, PoisonError};
 use wharf_core::{Origin, StartNo};
 use wharf_json::rpc;
 
-use super::agent_inbound::AgentRequest;
+use super::agent_connection::AgentRequest;
 use super::command::{Command, ServedAnswer};
 use super::context::TaskContext;
 use super::terminal_transcript::terminal_of;

@@ -7,7 +7,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use wharf_core::{ClientId, Member, Raw, Sender, Seq, Session};
 
-use super::agent_inbound::{AgentRequest, Whom};
+use super::agent_connection::{AgentRequest, Whom};
 use super::close_signal::CloseReason;
 use super::command::Command;
 use super::context::TaskContext;

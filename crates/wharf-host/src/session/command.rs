@@ -6,8 +6,8 @@ use bytes::Bytes;
 use tokio::sync::oneshot;
 use wharf_core::{Ask, ClientId, Input, QueuedPrompt, Raw, Reply, Sender, Seq, StartNo, Turn};
 
+use super::agent_connection::AgentDelete;
 use super::handle::{AgentReport, Attendance, CallError, Forward, Taken};
-use super::link::AgentDelete;
 use crate::agent::initialize::StartFailure;
 use crate::agent::{AgentExit, OpenedAgent};
 use crate::host::StartPriority;

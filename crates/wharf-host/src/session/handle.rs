@@ -10,10 +10,10 @@ use wharf_core::{
     State, Submission, Turn, WakeCause,
 };
 
+use super::agent_connection::AgentDelete;
 use super::close_signal::CloseSignal;
 use super::command::Command;
 use super::cursor::{Cursor, ReadError};
-use super::link::AgentDelete;
 use super::shared::Shared;
 use crate::agent::initialize::StartFailure;
 use crate::descriptor::Descriptor;

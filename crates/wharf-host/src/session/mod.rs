@@ -1,10 +1,7 @@
 //! One session at work: the task that owns it, the handle that callers hold, the cursor that readers hold.
 
-mod active_settings;
 mod admission;
 mod agent_connection;
-mod agent_inbound;
-mod agent_outbound;
 mod agent_services;
 mod clients;
 mod clock;
@@ -14,7 +11,6 @@ mod context;
 pub(crate) mod cursor;
 pub(crate) mod handle;
 mod journal;
-mod link;
 mod measure;
 mod pages;
 mod pending;
@@ -25,9 +21,9 @@ mod tail;
 mod task;
 mod terminal_transcript;
 
+pub use agent_connection::AgentDelete;
 pub(crate) use command::Started;
 pub(crate) use context::FirstStart;
-pub use link::AgentDelete;
 pub(crate) use restore::{RestoreError, restore};
 pub(crate) use shared::Shared;
 pub(crate) use tail::TailBudget;

@@ -12,12 +12,12 @@ use wharf_core::{
 
 use super::admission::Admission;
 use super::agent_connection::AgentConnection;
+use super::agent_connection::AgentDelete;
 use super::clients::Clients;
 use super::command::{Command, ReplyTo};
 use super::context::{FirstStart, TaskContext};
 use super::handle::{Abilities, AgentReport, Attendance, CallError};
 use super::journal::{Due, Journal};
-use super::link::AgentDelete;
 use super::shared::Shared;
 use crate::agent::initialize::StartFailure;
 use crate::host::{Inner, StartPriority};

@@ -8,8 +8,8 @@ use tokio::time::Instant;
 use wharf_core::{AgentInput, AgentSetting, Fault, Input, Raw, UpdateKind};
 use wharf_json::{Json, rpc};
 
-use super::journal::Journal;
 use super::link::{AgentLink, log_fault};
+use crate::session::journal::Journal;
 use crate::settings::{
     AgentSettings, ReportedSettings, SettingRequest, is_same_in_force, newest_list, patched_options,
 };

@@ -9,8 +9,8 @@ use wharf_core::{AgentInput, AskKind, ClientId, Fault, Input, Raw, ToolCall, Too
 use wharf_json::Json;
 use wharf_json::rpc::{Salvaged, code, salvage, salvage_head};
 
-use super::agent_outbound::{AgentWriter, Forwarded, PendingRequest, error};
 use super::link::AgentDelete;
+use super::writer::{AgentWriter, Forwarded, PendingRequest, error};
 use crate::agent::initialize::classify_fault;
 use crate::frame::{self, Envelope, FrameKind, FrameLine, Span};
 
@@ -49,17 +49,17 @@ pub(super) enum AgentMessage {
 }
 
 #[derive(Debug)]
-pub(super) struct AgentRequest {
-    pub(super) method: String,
-    pub(super) agent_request: Raw,
+pub(in crate::session) struct AgentRequest {
+    pub(in crate::session) method: String,
+    pub(in crate::session) agent_request: Raw,
     /// With Wharf's session id, and ids inside restored.
-    pub(super) frame: Bytes,
-    pub(super) whom: Whom,
+    pub(in crate::session) frame: Bytes,
+    pub(in crate::session) whom: Whom,
 }
 
 /// The party that answers a request that is not for all clients.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Whom {
+pub(in crate::session) enum Whom {
     /// The client that serves files and terminals, or Wharf.
     Server,
     /// The sender of the running prompt.

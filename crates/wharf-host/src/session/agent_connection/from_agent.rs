@@ -6,11 +6,11 @@ use wharf_core::{AgentInput, Fault, Input, Raw, UpdateKind};
 use wharf_json::rpc::code;
 
 use super::AgentConnection;
-use crate::session::agent_inbound::{AgentMessage, AgentRequest};
-use crate::session::agent_outbound::ForwardKind;
+use super::frame_parser::{AgentMessage, AgentRequest};
+use super::link::log_fault;
+use super::writer::ForwardKind;
 use crate::session::clients::Clients;
 use crate::session::journal::Journal;
-use crate::session::link::log_fault;
 use crate::session::terminal_transcript::terminal_of;
 
 impl AgentConnection {

@@ -3,17 +3,16 @@
 use std::time::Duration;
 
 use tokio::process::ChildStdout;
-use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use tracing::Instrument;
 use wharf_core::{AgentInput, AgentTraits, Fault, Input, StartNo};
 use wharf_json::rpc::{salvage, salvage_head};
 
-use super::agent_inbound::{AgentFrameParser, AgentMessage};
-use super::agent_outbound::{AgentWriter, Forwarded, StdinStalled, about_session};
-use super::journal::Journal;
+use super::frame_parser::{AgentFrameParser, AgentMessage};
+use super::writer::{AgentWriter, Forwarded, about_session};
 use crate::agent::{AgentExit, AgentProcess, OpenedAgent, StderrTail};
 use crate::frame::{self, FrameKind, FrameLine, FrameReader};
+use crate::session::journal::Journal;
 use crate::settings::AgentSettings;
 
 /// How long an agent may take over `session/close` and over noticing that its stdin closed, before SIGTERM.
@@ -109,6 +108,15 @@ impl AgentLink {
         &self.writer
     }
 
+    pub(super) fn writer_mut(&mut self) -> &mut AgentWriter {
+        &mut self.writer
+    }
+
+    /// Returns true if the agent has `session/delete`.
+    pub(super) fn can_delete(&self) -> bool {
+        self.traits.delete
+    }
+
     /// Waits for output. Returns how many bytes were read, zero at its end.
     pub(super) async fn read(&mut self) -> std::io::Result<usize> {
         self.reader.fill().await
@@ -147,12 +155,10 @@ impl AgentLink {
         (gone, writer.into_unanswered())
     }
 
-    /// Says something; an agent that no longer reads is ended, and its exit tells the rest.
-    pub(super) fn speak(&mut self, say: impl FnOnce(&mut AgentWriter) -> Result<(), StdinStalled>) {
-        if say(&mut self.writer).is_err() {
-            tracing::warn!(shim = self.process.shim_pid(), "the agent does not read its input; ending it");
-            self.process.request_end();
-        }
+    /// Ends an agent that no longer reads; its exit tells the rest.
+    pub(super) fn end_stalled(&mut self) {
+        tracing::warn!(shim = self.process.shim_pid(), "the agent does not read its input; ending it");
+        self.process.request_end();
     }
 
     /// Should this fault be logged, and as what? A flood must not fill the log.
@@ -164,15 +170,6 @@ impl AgentLink {
             Some((Fault::Suppressed, format!("{} faults so far, the last: {detail}", self.faults)))
         } else {
             None
-        }
-    }
-
-    /// Asks the agent to delete another session of its adapter.
-    pub(super) fn delete_other(&mut self, session: &str, done: oneshot::Sender<AgentDelete>) {
-        if self.traits.delete {
-            self.speak(|writer| writer.delete(session, done));
-        } else {
-            let _ = done.send(AgentDelete::NotNeeded);
         }
     }
 

@@ -1,7 +1,14 @@
 //! The session's agent as its task sees it: started and ended here, spoken to in `to_agent`, heard in `from_agent`.
+//!
+//! `link` is the running process with its pipes, `writer` makes the lines that it is sent, `frame_parser` sorts the lines that
+//! it sends.
 
+mod active_settings;
+mod frame_parser;
 mod from_agent;
+mod link;
 mod to_agent;
+mod writer;
 
 use std::sync::Arc;
 
@@ -9,16 +16,12 @@ use tokio::task::JoinHandle;
 use tracing::Instrument;
 use wharf_core::{AgentInput, ClientInput, Fault, Input, LifecycleInput, StartKind, StartNo, Status};
 
-use super::active_settings::SettingAnnouncements;
-use super::agent_inbound::AgentFrameParser;
-use super::agent_outbound::Forwarded;
 use super::agent_services::AgentServices;
 use super::clients::Clients;
 use super::command::{Command, Started, UpTo};
 use super::context::{FirstStart, TaskContext};
 use super::handle::Abilities;
 use super::journal::{Act, Journal};
-use super::link::{AgentDelete, AgentLink};
 use super::pending::PendingForwards;
 use super::startup::Startup;
 use super::terminal_transcript::TerminalTranscript;
@@ -26,6 +29,12 @@ use crate::agent::OpenedAgent;
 use crate::agent::initialize::StartFailure;
 use crate::host::StartPriority;
 use crate::settings::{ReportedSettings, ReturnTerms};
+use active_settings::SettingAnnouncements;
+use frame_parser::AgentFrameParser;
+pub(super) use frame_parser::{AgentRequest, Whom};
+pub use link::AgentDelete;
+use link::AgentLink;
+use writer::Forwarded;
 
 #[derive(Debug)]
 pub(super) struct AgentConnection {
@@ -259,7 +268,7 @@ impl AgentConnection {
             return Some("the agent was ended");
         }
         matches!(input, Input::Client(ClientInput::Cancel { .. } | ClientInput::Interrupt { .. })).then(|| {
-            link.speak(|writer| writer.cancel());
+            self.send_cancel();
             "the agent was told to end its turn"
         })
     }

@@ -6,17 +6,20 @@ use wharf_core::{AskReply, ClientId, PromptId, Raw, Status};
 use wharf_json::rpc::code;
 
 use super::AgentConnection;
-use crate::session::agent_outbound::{AgentWriter, ForwardKind, Forwarded, StdinStalled, error};
+use super::link::{AgentDelete, AgentLink};
+use super::writer::{AgentWriter, ForwardKind, Forwarded, StdinStalled, error};
 use crate::session::clients::Clients;
 use crate::session::command::ServedAnswer;
 use crate::session::handle::{Direct, Forward, Taken};
 use crate::session::journal::Journal;
-use crate::session::link::AgentDelete;
 
 impl AgentConnection {
+    /// Says something to the agent, if there is one.
     pub(super) fn speak(&mut self, say: impl FnOnce(&mut AgentWriter) -> Result<(), StdinStalled>) {
-        if let Some(link) = &mut self.link {
-            link.speak(say);
+        if let Some(link) = &mut self.link
+            && say(link.writer_mut()).is_err()
+        {
+            link.end_stalled();
         }
     }
 
@@ -34,8 +37,10 @@ impl AgentConnection {
 
     /// Has the agent delete another session of its adapter.
     pub(in crate::session) fn delete_other(&mut self, agent_session: &str, done: oneshot::Sender<AgentDelete>) {
-        if let Some(link) = &mut self.link {
-            link.delete_other(agent_session, done);
+        if self.link.as_ref().is_some_and(AgentLink::can_delete) {
+            self.speak(|writer| writer.delete(agent_session, done));
+        } else if self.link.is_some() {
+            let _ = done.send(AgentDelete::NotNeeded);
         }
     }
 
@@ -82,7 +87,7 @@ impl AgentConnection {
     pub(super) fn pass_on(&mut self, forward: Forward, journal: &Journal, clients: &mut Clients) {
         let Forward { client, frame, request } = forward;
         let Some(request) = request else { return self.speak(|writer| writer.notify(&frame)) };
-        let Some(link) = &mut self.link else {
+        let Some(link) = &self.link else {
             let to = Forwarded { client, request, kind: ForwardKind::Other };
             return self.tell_gone(&to, journal, clients);
         };
@@ -96,7 +101,7 @@ impl AgentConnection {
             ForwardKind::of(&frame).map_err(|why| (code::INVALID_PARAMS, why.to_string()))
         };
         match kind {
-            Ok(kind) => link.speak(|writer| writer.forward(&frame, Forwarded { client, request, kind })),
+            Ok(kind) => self.speak(|writer| writer.forward(&frame, Forwarded { client, request, kind })),
             Err((code, message)) => {
                 let frame = error(&request, code, &message);
                 clients.send(&client, Direct::Frame(frame), journal.head());
