@@ -3,7 +3,7 @@
 use serde_json::json;
 use wharf_json::Json;
 
-use super::enter::open_session;
+use super::open_session;
 use crate::acp::connection::Connection;
 use crate::acp::errors::{RpcError, in_use, unreadable_params};
 use crate::acp::inbound::{ClientRequest, Outcome};

@@ -5,7 +5,6 @@
 
 use bytes::Bytes;
 use wharf_host::core::{Attachment, Joined, Refusal, Role, Seq, Status, TurnState};
-use wharf_host::frame::Envelope;
 use wharf_host::{AgentReport, Attendance, CallError, ReturnTerms, SessionHandle};
 use wharf_json::Json;
 
@@ -13,11 +12,9 @@ use crate::acp::attachments::AttachedSession;
 use crate::acp::connection::Connection;
 use crate::acp::errors::{RpcError, from_call, from_start};
 use crate::acp::event_id::{answer_with_event_id, event_id_at};
-use crate::acp::inbound::named_session;
 use crate::acp::message_order::MessageTurn;
 use crate::acp::outbound::{Join, Out};
 use crate::acp::view::TurnSeen;
-use crate::use_cases;
 
 /// A client that has come to a session and is not shown it yet.
 #[derive(Debug)]
@@ -27,37 +24,6 @@ pub(in crate::acp) struct Arrival {
     pub(in crate::acp) joined: Joined,
     /// Its turn to be shown the session.
     pub(in crate::acp) showing: MessageTurn,
-}
-
-/// Opens the session that a message names.
-pub(super) async fn open_session(connection: &Connection, envelope: &Envelope<'_>) -> Result<SessionHandle, RpcError> {
-    let session = named_session(envelope)?;
-    Ok(use_cases::open_session(&connection.app, &connection.client.caller(), session.as_str()).await?)
-}
-
-/// Returns the session that a message names, attached if it was not, for clients that may change it.
-pub(in crate::acp) async fn controlled_session(
-    connection: &Connection,
-    envelope: &Envelope<'_>,
-) -> Result<SessionHandle, RpcError> {
-    let AttachedSession { handle, .. } = attached_session(connection, envelope).await?;
-    connection.caller_in(handle.id()).may_work_in(&connection.app, handle.id().as_str())?;
-    Ok(handle)
-}
-
-/// Returns the session that a message names, attached as by `session/resume` if it was not (rule 3.5).
-pub(super) async fn attached_session(
-    connection: &Connection,
-    envelope: &Envelope<'_>,
-) -> Result<AttachedSession, RpcError> {
-    let session = named_session(envelope)?;
-    if let Some(attached) = connection.attachments.get(&session) {
-        return Ok(attached);
-    }
-    let handle = open_session(connection, envelope).await?;
-    let (join, attached) = enter_quietly(connection, handle, None).await?;
-    connection.subscribe_implied(join).await;
-    Ok(attached)
 }
 
 /// Attaches without an answer. Events after `after` are shown as they would have been live; without it, only new ones.

@@ -9,7 +9,7 @@ use wharf_host::core::{Refusal, SessionId};
 use wharf_host::frame::Envelope;
 use wharf_host::{CallError, Forward, PassedOn, SessionHandle, Taken};
 
-use super::enter::controlled_session;
+use super::controlled_session;
 use crate::acp::connection::Connection;
 use crate::acp::errors::{RpcError, from_call, from_start};
 use crate::acp::inbound::{ClientRequest, Outcome};

@@ -5,9 +5,8 @@ use wharf_host::core::{Refusal, Role, Seq};
 use wharf_host::{CallError, Renewal};
 
 use super::attach::turn_seen;
-use super::enter::{
-    Arrival, enter_session, leave_unshown, open_session, placed_answer, read_return_terms, wake_on_terms,
-};
+use super::enter::{Arrival, enter_session, leave_unshown, placed_answer, read_return_terms, wake_on_terms};
+use super::open_session;
 use crate::acp::answers;
 use crate::acp::connection::Connection;
 use crate::acp::errors::{RpcError, from_call, from_create, not_resumable, unreadable_answer};

@@ -15,17 +15,20 @@ mod queue;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use wharf_host::SessionHandle;
 use wharf_host::core::{SessionId, Status};
 use wharf_host::frame::Envelope;
 
 use super::RESERVED_PREFIXES;
+use super::attachments::AttachedSession;
 use super::connection::Connection;
 use super::errors::RpcError;
-use super::inbound::{ClientRequest, Methods, Outcome};
+use super::inbound::{ClientRequest, Methods, Outcome, named_session};
 use super::message_order::MessageTurn;
+use crate::use_cases;
 pub(super) use answer::{settle_malformed, take_response};
 pub(super) use attach::{attach_to, turn_seen};
-pub(super) use enter::{Arrival, controlled_session, enter_quietly, enter_session, placed_answer};
+pub(super) use enter::{Arrival, enter_quietly, enter_session, placed_answer};
 pub(super) use initialize::initialize;
 pub(super) use list_sessions::list_page;
 pub(super) use new_session::{begin_session, create_session};
@@ -129,6 +132,34 @@ impl Methods for AcpMethods {
             _ => forward::forward_notification(&self.connection, frame, envelope).await,
         }
     }
+}
+
+/// Opens the session that a message names.
+async fn open_session(connection: &Connection, envelope: &Envelope<'_>) -> Result<SessionHandle, RpcError> {
+    let session = named_session(envelope)?;
+    Ok(use_cases::open_session(&connection.app, &connection.client.caller(), session.as_str()).await?)
+}
+
+/// Returns the session that a message names, attached if it was not, for clients that may change it.
+pub(super) async fn controlled_session(
+    connection: &Connection,
+    envelope: &Envelope<'_>,
+) -> Result<SessionHandle, RpcError> {
+    let AttachedSession { handle, .. } = attached_session(connection, envelope).await?;
+    connection.caller_in(handle.id()).may_work_in(&connection.app, handle.id().as_str())?;
+    Ok(handle)
+}
+
+/// Returns the session that a message names, attached as by `session/resume` if it was not (rule 3.5).
+async fn attached_session(connection: &Connection, envelope: &Envelope<'_>) -> Result<AttachedSession, RpcError> {
+    let session = named_session(envelope)?;
+    if let Some(attached) = connection.attachments.get(&session) {
+        return Ok(attached);
+    }
+    let handle = open_session(connection, envelope).await?;
+    let (join, attached) = enter_quietly(connection, handle, None).await?;
+    connection.subscribe_implied(join).await;
+    Ok(attached)
 }
 
 /// Returns true if the method is the agent's to answer or to refuse (rule 3.10).

@@ -7,7 +7,7 @@ use wharf_host::frame::{self, Envelope};
 use wharf_host::{QueueBy, SessionHandle, new_prompt_id};
 use wharf_json::Json;
 
-use super::enter::controlled_session;
+use super::controlled_session;
 use crate::acp::attachments::AttachedSession;
 use crate::acp::connection::Connection;
 use crate::acp::errors::RpcError;

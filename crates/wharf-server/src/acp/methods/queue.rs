@@ -7,8 +7,8 @@ use wharf_host::core::{QueuedPrompt, Raw, SessionId};
 use wharf_host::frame;
 use wharf_json::Json;
 
-use super::enter::{attached_session, controlled_session};
 use super::prompt::RequestParams;
+use super::{attached_session, controlled_session};
 use crate::acp::connection::Connection;
 use crate::acp::errors::{RpcError, unreadable_params};
 use crate::acp::inbound::{ClientRequest, Outcome};
