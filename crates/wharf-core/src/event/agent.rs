@@ -43,6 +43,17 @@ pub enum AgentEvent {
     Faulted { fault: Fault, detail: Arc<str> },
 }
 
+impl AgentEvent {
+    pub(super) const fn frame(&self) -> Option<&Raw> {
+        match self {
+            Self::Updated { frame, .. } | Self::Started { answer: frame, .. } => Some(frame),
+            Self::SettingsChanged { .. } | Self::Starting { .. } | Self::StartFailed { .. } | Self::Faulted { .. } => {
+                None
+            }
+        }
+    }
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum StartKind {

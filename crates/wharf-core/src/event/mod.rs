@@ -12,11 +12,11 @@ pub use agent::{
     AgentEvent, AgentSetting, AgentTraits, Fault, SettingSpelling, StartKind, ToolCall, ToolCallState, UpdateKind,
 };
 pub use ask::{Ask, AskEvent, AskKind, AskOutcome};
-pub use prompt::{PromptEnd, PromptEvent, TurnLimit};
+pub use prompt::{PromptEnd, PromptEvent, PromptStep, TurnLimit};
 pub use session::{EndReason, Ending, Origin, SessionEvent, SpawnKey, Status};
 pub use storage::{PauseReason, StorageEvent};
 
-use crate::{Raw, Sender};
+use crate::{PromptId, Raw, Sender};
 
 /// A fact of a session. The log consists of these (rule 1.1).
 ///
@@ -63,6 +63,27 @@ impl Event {
             | Self::Storage(_)
             | Self::Unknown { .. } => None,
         }
+    }
+
+    /// Returns the frame or the other bytes that the event holds: almost all that it weighs.
+    pub const fn frame(&self) -> Option<&Raw> {
+        match self {
+            Self::Agent(event) => event.frame(),
+            Self::Prompt(event) => event.frame(),
+            Self::Ask(AskEvent::Opened(ask)) => Some(&ask.frame),
+            Self::Storage(StorageEvent::Snapshot(frame)) | Self::Unknown { body: frame, .. } => Some(frame),
+            Self::Session(_) | Self::Ask(_) | Self::Storage(_) => None,
+        }
+    }
+
+    /// Returns the agent's update that the event holds, with its kind.
+    pub const fn agent_update(&self) -> Option<(UpdateKind, &Raw)> {
+        if let Self::Agent(AgentEvent::Updated { update, frame, .. }) = self { Some((*update, frame)) } else { None }
+    }
+
+    /// Returns the prompt that comes a step further with this event, and the step.
+    pub const fn prompt_step(&self) -> Option<(&PromptId, PromptStep<'_>)> {
+        if let Self::Prompt(event) = self { event.step() } else { None }
     }
 
     /// Returns true if the acknowledgement of this event, and its effects, wait for the disk (rule 1.4).

@@ -52,6 +52,44 @@ pub enum PromptEvent {
     Requeued { prompt: PromptId },
 }
 
+impl PromptEvent {
+    pub(super) const fn frame(&self) -> Option<&Raw> {
+        match self {
+            Self::Accepted { frame, .. } | Self::Updated { frame, .. } => Some(frame),
+            Self::Ended { end: PromptEnd::Answered { frame, .. } | PromptEnd::Failed { frame }, .. } => Some(frame),
+            Self::Ended { .. }
+            | Self::Moved { .. }
+            | Self::TurnStarted { .. }
+            | Self::CancelRequested { .. }
+            | Self::Requeued { .. } => None,
+        }
+    }
+
+    pub(super) const fn step(&self) -> Option<(&PromptId, PromptStep<'_>)> {
+        match self {
+            Self::Accepted { prompt, .. } => Some((prompt, PromptStep::Accepted)),
+            Self::TurnStarted { prompt, content } => Some((prompt, PromptStep::TurnStarted { content: *content })),
+            Self::Requeued { prompt } => Some((prompt, PromptStep::Requeued)),
+            Self::Ended { prompt, end } => Some((prompt, PromptStep::Ended(end))),
+            Self::Updated { .. } | Self::Moved { .. } | Self::CancelRequested { .. } => None,
+        }
+    }
+}
+
+/// A step of a prompt from its acceptance to its end. Other events change its text, its place or its turn's end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PromptStep<'a> {
+    /// It waits in the queue.
+    Accepted,
+    /// Its turn begins. `content` is the event that holds its frame.
+    TurnStarted {
+        content: Seq,
+    },
+    /// It waits in the queue again.
+    Requeued,
+    Ended(&'a PromptEnd),
+}
+
 /// The end of a prompt.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "how", rename_all = "snake_case", try_from = "crate::codec::StoredEnd")]

@@ -5,9 +5,7 @@ use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 use tokio::sync::watch;
-use wharf_core::{
-    AgentEvent, AskEvent, Epoch, Event, EventId, Millis, PromptEnd, PromptEvent, Raw, Seq, StorageEvent, decode,
-};
+use wharf_core::{Epoch, Event, EventId, Millis, Raw, Seq, decode};
 use wharf_store::StoreError;
 
 use super::pages::Page;
@@ -36,42 +34,12 @@ impl Entry {
 
     /// Returns true if these bytes are the event's own, and not a copy.
     pub fn holds(&self, bytes: &Bytes) -> bool {
-        self.frame().is_some_and(|frame| frame.bytes().as_ptr_range().contains(&bytes.as_ptr()))
+        self.event.frame().is_some_and(|frame| frame.bytes().as_ptr_range().contains(&bytes.as_ptr()))
     }
 
     /// About how many bytes it holds.
     pub fn weight(&self) -> usize {
-        self.frame().map_or(0, Raw::len)
-    }
-
-    fn frame(&self) -> Option<&Raw> {
-        match &self.event {
-            Event::Agent(AgentEvent::Updated { frame, .. } | AgentEvent::Started { answer: frame, .. })
-            | Event::Prompt(PromptEvent::Accepted { frame, .. } | PromptEvent::Updated { frame, .. })
-            | Event::Storage(StorageEvent::Snapshot(frame))
-            | Event::Unknown { body: frame, .. }
-            | Event::Prompt(PromptEvent::Ended {
-                end: PromptEnd::Answered { frame, .. } | PromptEnd::Failed { frame },
-                ..
-            }) => Some(frame),
-            Event::Ask(AskEvent::Opened(ask)) => Some(&ask.frame),
-            Event::Session(_)
-            | Event::Agent(
-                AgentEvent::SettingsChanged { .. }
-                | AgentEvent::Starting { .. }
-                | AgentEvent::StartFailed { .. }
-                | AgentEvent::Faulted { .. },
-            )
-            | Event::Prompt(
-                PromptEvent::Moved { .. }
-                | PromptEvent::Requeued { .. }
-                | PromptEvent::TurnStarted { .. }
-                | PromptEvent::CancelRequested { .. }
-                | PromptEvent::Ended { .. },
-            )
-            | Event::Ask(AskEvent::Resolved { .. })
-            | Event::Storage(StorageEvent::Paused { .. } | StorageEvent::Continued) => None,
-        }
+        self.event.frame().map_or(0, Raw::len)
     }
 }
 

@@ -5,11 +5,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use wharf_core::{
-    AgentEvent, AskEvent, EndReason, Event, Millis, PromptEvent, PromptId, Session, SessionEvent, SessionId,
+    AgentEvent, AskEvent, EndReason, Event, Millis, PromptEvent, PromptId, PromptStep, Session, SessionEvent, SessionId,
 };
 
 use crate::host::Inner;
-use crate::metrics::outcome;
+use crate::metrics::{Metrics, outcome};
 
 /// The counters of a session, and the times of its prompts that have not ended.
 #[derive(Debug)]
@@ -42,65 +42,68 @@ impl Measure {
     /// Counts an event and logs it. Updates, by far the most frequent, are counted by the batch instead.
     pub(super) fn note(&mut self, event: &Event, at: Millis, host: &Inner) {
         let (session, metrics) = (&self.session, &host.metrics);
-        match event {
-            Event::Agent(AgentEvent::Starting { how, .. }) => {
-                metrics.agent_starting(*how);
-                tracing::debug!(%session, adapter = %self.adapter, how = word(how), "an agent is being started");
+        if let Event::Agent(event) = event {
+            self.note_agent_event(event, metrics);
+        } else if let Event::Session(SessionEvent::Ended(ending)) = event {
+            match ending.reason {
+                EndReason::StartFailed => metrics.start_failures.add(1),
+                EndReason::AgentExited => metrics.agent_exits.add(1),
+                EndReason::Unresponsive
+                | EndReason::User
+                | EndReason::Closed
+                | EndReason::Idle
+                | EndReason::Memory
+                | EndReason::LogFull
+                | EndReason::HostShutdown
+                | EndReason::HostRestarted => {}
             }
-            Event::Agent(AgentEvent::Started { start, .. }) => {
-                tracing::info!(%session, adapter = %self.adapter, start = start.0, "a session runs");
-            }
-            Event::Session(SessionEvent::Ended(ending)) => {
-                match ending.reason {
-                    EndReason::StartFailed => metrics.start_failures.add(1),
-                    EndReason::AgentExited => metrics.agent_exits.add(1),
-                    EndReason::Unresponsive
-                    | EndReason::User
-                    | EndReason::Closed
-                    | EndReason::Idle
-                    | EndReason::Memory
-                    | EndReason::LogFull
-                    | EndReason::HostShutdown
-                    | EndReason::HostRestarted => {}
-                }
-                // The message is left out, since it ends with output of the agent.
-                tracing::info!(%session, adapter = %self.adapter, reason = word(ending.reason), code = ending.exit_code,
-                    "a session has ended");
-            }
-            Event::Agent(AgentEvent::StartFailed { start, exit_code, retry_in, .. }) => {
-                tracing::warn!(%session, adapter = %self.adapter, %start, code = exit_code, retry_ms = retry_in.0,
-                    "an agent could not be started; it is tried again");
-            }
-            Event::Prompt(PromptEvent::Accepted { prompt, sender, .. }) => {
-                self.prompts.insert(prompt.clone(), Timing { accepted_at: at, started_at: None });
+            // The message is left out, since it ends with output of the agent.
+            tracing::info!(%session, adapter = %self.adapter, reason = word(ending.reason), code = ending.exit_code,
+                "a session has ended");
+        } else if let Some((prompt, step)) = event.prompt_step() {
+            if let Event::Prompt(PromptEvent::Accepted { sender, .. }) = event {
                 tracing::debug!(%session, client = %sender.client, token = sender.token.as_deref(), "a prompt was taken");
             }
-            Event::Prompt(PromptEvent::TurnStarted { prompt, .. }) => {
-                metrics.turns_started.add(1);
+            self.note_prompt_step(prompt, step, at, host);
+        } else if let Event::Ask(AskEvent::Opened(_)) = event {
+            metrics.asks.add(1);
+        }
+        // A storage pause is reported where it is decided.
+    }
+
+    fn note_agent_event(&self, event: &AgentEvent, metrics: &Metrics) {
+        let session = &self.session;
+        if let AgentEvent::Starting { how, .. } = event {
+            metrics.agent_starting(*how);
+            tracing::debug!(%session, adapter = %self.adapter, how = word(how), "an agent is being started");
+        } else if let AgentEvent::Started { start, .. } = event {
+            tracing::info!(%session, adapter = %self.adapter, start = start.0, "a session runs");
+        } else if let AgentEvent::StartFailed { start, exit_code, retry_in, .. } = event {
+            tracing::warn!(%session, adapter = %self.adapter, %start, code = exit_code, retry_ms = retry_in.0,
+                "an agent could not be started; it is tried again");
+        } else if let AgentEvent::Faulted { fault, .. } = event {
+            tracing::debug!(%session, adapter = %self.adapter, fault = word(fault), "an agent broke the protocol");
+        }
+    }
+
+    fn note_prompt_step(&mut self, prompt: &PromptId, step: PromptStep<'_>, at: Millis, host: &Inner) {
+        match step {
+            PromptStep::Accepted => {
+                self.prompts.insert(prompt.clone(), Timing { accepted_at: at, started_at: None });
+            }
+            PromptStep::TurnStarted { .. } => {
+                host.metrics.turns_started.add(1);
                 if let Some(timing) = self.prompts.get_mut(prompt) {
                     timing.started_at = Some(at);
-                    metrics.queue_time.observe(between(timing.accepted_at, at));
+                    host.metrics.queue_time.observe(between(timing.accepted_at, at));
                 }
             }
-            Event::Prompt(PromptEvent::Requeued { prompt }) => {
+            PromptStep::Requeued => {
                 if let Some(timing) = self.prompts.get_mut(prompt) {
                     timing.started_at = None;
                 }
             }
-            Event::Prompt(PromptEvent::Ended { prompt, end }) => self.ended(prompt, outcome(end), at, host),
-            Event::Ask(AskEvent::Opened(_)) => metrics.asks.add(1),
-            Event::Agent(AgentEvent::Faulted { fault, .. }) => {
-                tracing::debug!(%session, adapter = %self.adapter, fault = word(fault), "an agent broke the protocol");
-            }
-            // A storage pause is reported where it is decided.
-            Event::Session(SessionEvent::Created(_))
-            | Event::Agent(AgentEvent::Updated { .. } | AgentEvent::SettingsChanged { .. })
-            | Event::Prompt(
-                PromptEvent::Updated { .. } | PromptEvent::Moved { .. } | PromptEvent::CancelRequested { .. },
-            )
-            | Event::Ask(AskEvent::Resolved { .. })
-            | Event::Storage(_)
-            | Event::Unknown { .. } => {}
+            PromptStep::Ended(end) => self.ended(prompt, outcome(end), at, host),
         }
     }
 

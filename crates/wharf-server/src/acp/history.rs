@@ -135,45 +135,28 @@ impl History {
     }
 
     fn fold(&mut self, entry: &Entry) {
-        match &entry.event {
-            Event::Prompt(PromptEvent::Accepted { prompt, frame, sender, .. }) => {
-                self.prompts.insert(prompt.clone(), (params(frame)["prompt"].take(), who(sender)));
+        if let Some((kind, frame)) = entry.event.agent_update() {
+            self.updated(entry, kind, frame);
+        } else if let Event::Prompt(PromptEvent::Accepted { prompt, frame, sender, .. }) = &entry.event {
+            self.prompts.insert(prompt.clone(), (params(frame)["prompt"].take(), who(sender)));
+        } else if let Event::Prompt(PromptEvent::Updated { prompt, frame, .. }) = &entry.event {
+            if let Some((content, _)) = self.prompts.get_mut(prompt) {
+                *content = params(frame)["prompt"].take();
             }
-            Event::Prompt(PromptEvent::Updated { prompt, frame, .. }) => {
-                if let Some((content, _)) = self.prompts.get_mut(prompt) {
-                    *content = params(frame)["prompt"].take();
-                }
+        } else if let Event::Prompt(PromptEvent::TurnStarted { prompt, .. }) = &entry.event {
+            let (content, by) = self.prompts.remove(prompt).unwrap_or_default();
+            self.plan = None;
+            self.push(entry, json!({ "type": "prompt", "content": content, "sentBy": by }));
+        } else if let Event::Prompt(PromptEvent::Ended { end, prompt }) = &entry.event {
+            // A prompt that never began was no turn.
+            if self.prompts.remove(prompt).is_none() {
+                self.push(entry, json!({ "type": "turn_complete", "stopReason": stop_reason(end) }));
             }
-            Event::Prompt(PromptEvent::TurnStarted { prompt, .. }) => {
-                let (content, by) = self.prompts.remove(prompt).unwrap_or_default();
-                self.plan = None;
-                self.push(entry, json!({ "type": "prompt", "content": content, "sentBy": by }));
-            }
-            Event::Prompt(PromptEvent::Ended { end, prompt }) => {
-                // A prompt that never began was no turn.
-                if self.prompts.remove(prompt).is_none() {
-                    self.push(entry, json!({ "type": "turn_complete", "stopReason": stop_reason(end) }));
-                }
-            }
-            Event::Ask(AskEvent::Opened(ask)) => {
-                self.asks.insert(ask.id, self.entries.len());
-                self.push(entry, Self::pending(ask));
-            }
-            Event::Ask(AskEvent::Resolved { ask, outcome, by }) => self.resolve(*ask, outcome, by.as_ref().map(who)),
-            Event::Agent(AgentEvent::Updated { update: kind, frame, .. }) => self.updated(entry, *kind, frame),
-            Event::Session(_)
-            | Event::Agent(
-                AgentEvent::Starting { .. }
-                | AgentEvent::Started { .. }
-                | AgentEvent::StartFailed { .. }
-                | AgentEvent::Faulted { .. }
-                | AgentEvent::SettingsChanged { .. },
-            )
-            | Event::Prompt(
-                PromptEvent::Moved { .. } | PromptEvent::Requeued { .. } | PromptEvent::CancelRequested { .. },
-            )
-            | Event::Storage(_)
-            | Event::Unknown { .. } => {}
+        } else if let Event::Ask(AskEvent::Opened(ask)) = &entry.event {
+            self.asks.insert(ask.id, self.entries.len());
+            self.push(entry, Self::pending(ask));
+        } else if let Event::Ask(AskEvent::Resolved { ask, outcome, by }) = &entry.event {
+            self.resolve(*ask, outcome, by.as_ref().map(who));
         }
     }
 

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use serde::Deserialize;
 use tokio::time::Instant as Moment;
 use wharf_host::core::{
-    AgentEvent, Ask, AskEvent, AskId, AskKind, AskOutcome, Event, Member, PromptEnd, PromptEvent, PromptId,
+    AgentEvent, Ask, AskEvent, AskId, AskKind, AskOutcome, Event, Member, PromptEnd, PromptEvent, PromptId, PromptStep,
     QueuedPrompt, Raw, Role, Sender, Seq, SessionId, UpdateKind,
 };
 use wharf_host::frame::FrameKind;
@@ -280,53 +280,53 @@ impl View {
     fn show_acp(&mut self, entry: &Entry) -> Shown {
         self.queue.apply(entry);
         let live = entry.seq > self.history;
-        match &entry.event {
-            Event::Agent(AgentEvent::Updated { update: UpdateKind::UserMessageChunk, frame, .. }) => {
-                self.echo(frame, live)
+        if let Some((update, frame)) = entry.event.agent_update() {
+            return self.show_update(update, frame, live);
+        }
+        if let Some((prompt, step)) = entry.event.prompt_step() {
+            return self.show_step(prompt, step, live);
+        }
+        let Event::Ask(event) = &entry.event else { return Shown::Nothing };
+        match event {
+            AskEvent::Opened(ask) => {
+                self.asks.insert(ask.id, ask.clone());
+                if live { self.ask(ask).map_or(Shown::Nothing, Shown::Frame) } else { Shown::Nothing }
             }
-            Event::Agent(AgentEvent::Updated { update, frame, .. }) => {
-                let frame = if terminals::may_show(*update, frame.bytes()) {
-                    self.with_own_terminals(frame.bytes())
-                } else {
-                    self.understood.update(*update, frame.bytes())
-                };
-                frame.map_or(Shown::Nothing, Shown::Frame)
-            }
-            Event::Prompt(PromptEvent::TurnStarted { prompt, content }) => {
+            AskEvent::Resolved { ask, outcome, by } => self.resolved(*ask, outcome, by.as_ref(), live),
+        }
+    }
+
+    fn show_update(&mut self, update: UpdateKind, frame: &Raw, live: bool) -> Shown {
+        if update == UpdateKind::UserMessageChunk {
+            return self.echo(frame, live);
+        }
+        let frame = if terminals::may_show(update, frame.bytes()) {
+            self.with_own_terminals(frame.bytes())
+        } else {
+            self.understood.update(update, frame.bytes())
+        };
+        frame.map_or(Shown::Nothing, Shown::Frame)
+    }
+
+    fn show_step(&mut self, prompt: &PromptId, step: PromptStep<'_>, live: bool) -> Shown {
+        match step {
+            PromptStep::TurnStarted { content } => {
                 let own = live && self.ledger.owes(prompt);
                 self.turn = if own { TurnSeen::Own } else { TurnSeen::Other };
                 self.waiting.remove(prompt);
                 self.newest = Some(prompt.clone());
-                if own && self.extension.is_none() { Shown::Nothing } else { Shown::Prompt { content: *content } }
+                if own && self.extension.is_none() { Shown::Nothing } else { Shown::Prompt { content } }
             }
-            Event::Prompt(PromptEvent::Ended { prompt, end }) => self.ended(prompt, end, live),
-            Event::Prompt(PromptEvent::Accepted { prompt, .. }) => {
+            PromptStep::Ended(end) => self.ended(prompt, end, live),
+            PromptStep::Accepted => {
                 self.waiting.insert(prompt.clone());
                 Shown::Nothing
             }
-            Event::Prompt(PromptEvent::Requeued { prompt }) => {
+            PromptStep::Requeued => {
                 self.waiting.insert(prompt.clone());
                 self.turn = TurnSeen::None;
                 Shown::Nothing
             }
-            Event::Ask(AskEvent::Opened(ask)) => {
-                self.asks.insert(ask.id, ask.clone());
-                if live { self.ask(ask).map_or(Shown::Nothing, Shown::Frame) } else { Shown::Nothing }
-            }
-            Event::Ask(AskEvent::Resolved { ask, outcome, by }) => self.resolved(*ask, outcome, by.as_ref(), live),
-            Event::Session(_)
-            | Event::Agent(
-                AgentEvent::Starting { .. }
-                | AgentEvent::Started { .. }
-                | AgentEvent::StartFailed { .. }
-                | AgentEvent::Faulted { .. }
-                | AgentEvent::SettingsChanged { .. },
-            )
-            | Event::Prompt(
-                PromptEvent::Updated { .. } | PromptEvent::Moved { .. } | PromptEvent::CancelRequested { .. },
-            )
-            | Event::Storage(_)
-            | Event::Unknown { .. } => Shown::Nothing,
         }
     }
 

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use wharf_host::Entry;
-use wharf_host::core::{Event, PromptEvent, PromptId};
+use wharf_host::core::{Event, PromptEvent, PromptId, PromptStep};
 use wharf_host::redact::Redactor;
 use wharf_json::CutPair;
 
@@ -84,25 +84,12 @@ impl Projector {
     }
 
     fn note_turn(&mut self, event: &Event) {
-        match event {
-            Event::Prompt(PromptEvent::Accepted { prompt, .. } | PromptEvent::Requeued { prompt }) => {
-                self.begun.insert(prompt.clone(), false);
-            }
-            Event::Prompt(PromptEvent::TurnStarted { prompt, .. }) => {
-                self.begun.insert(prompt.clone(), true);
-            }
-            Event::Prompt(PromptEvent::Ended { prompt, .. }) => {
-                self.begun.remove(prompt);
-            }
-            Event::Session(_)
-            | Event::Agent(_)
-            | Event::Prompt(
-                PromptEvent::Updated { .. } | PromptEvent::Moved { .. } | PromptEvent::CancelRequested { .. },
-            )
-            | Event::Ask(_)
-            | Event::Storage(_)
-            | Event::Unknown { .. } => {}
-        }
+        let Some((prompt, step)) = event.prompt_step() else { return };
+        match step {
+            PromptStep::Accepted | PromptStep::Requeued => self.begun.insert(prompt.clone(), false),
+            PromptStep::TurnStarted { .. } => self.begun.insert(prompt.clone(), true),
+            PromptStep::Ended(_) => self.begun.remove(prompt),
+        };
     }
 
     fn write_chunk(&mut self, chunk: MessageChunk, sheet: &mut EventLines<'_>) {

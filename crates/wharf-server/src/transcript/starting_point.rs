@@ -1,6 +1,6 @@
 //! Finds the event at which a reader of lines must begin to make the same lines as a reader from the first event.
 
-use wharf_host::core::{Event, PromptEvent, PromptId, Seq};
+use wharf_host::core::{Event, PromptId, PromptStep, Seq};
 use wharf_host::redact::MAX_KEY_LINES;
 use wharf_host::{Entry, ReadError, SessionHandle};
 
@@ -123,17 +123,10 @@ pub(super) async fn had_turn_begun(handle: &SessionHandle, prompt: &PromptId, se
 
 /// Returns whether the prompt's turn has begun after this event, or `None` if the event does not say.
 pub(super) fn turn_state_after(event: &Event, of: &PromptId) -> Option<bool> {
-    match event {
-        Event::Prompt(PromptEvent::TurnStarted { prompt, .. }) if prompt == of => Some(true),
-        Event::Prompt(PromptEvent::Accepted { prompt, .. } | PromptEvent::Requeued { prompt }) if prompt == of => {
-            Some(false)
-        }
-        Event::Prompt(_)
-        | Event::Session(_)
-        | Event::Agent(_)
-        | Event::Ask(_)
-        | Event::Storage(_)
-        | Event::Unknown { .. } => None,
+    match event.prompt_step().filter(|(prompt, _)| *prompt == of)?.1 {
+        PromptStep::TurnStarted { .. } => Some(true),
+        PromptStep::Accepted | PromptStep::Requeued => Some(false),
+        PromptStep::Ended(_) => None,
     }
 }
 

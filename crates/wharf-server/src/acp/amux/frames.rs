@@ -50,26 +50,18 @@ impl Frames {
 
 impl ViewExtension for Frames {
     fn show_event(&mut self, entry: &Entry, before: Before) -> Vec<Bytes> {
-        let notes = match &entry.event {
-            Event::Prompt(PromptEvent::Accepted { prompt, sender, frame, first, .. }) => {
-                self.accepted(prompt, sender, frame, *first, before.busy)
-            }
-            Event::Prompt(PromptEvent::CancelRequested { prompt, by, reason, .. }) => {
-                self.cancelled(prompt, by.as_ref(), reason.as_deref())
-            }
-            Event::Prompt(PromptEvent::Ended { prompt, end }) => self.ended(prompt, end, before.waited),
-            Event::Ask(AskEvent::Opened(ask)) => self.opened(ask),
-            Event::Ask(AskEvent::Resolved { ask, outcome, by }) => self.resolved(*ask, outcome, by.as_ref()),
-            Event::Prompt(
-                PromptEvent::TurnStarted { .. }
-                | PromptEvent::Updated { .. }
-                | PromptEvent::Moved { .. }
-                | PromptEvent::Requeued { .. },
-            )
-            | Event::Agent(_)
-            | Event::Session(_)
-            | Event::Storage(_)
-            | Event::Unknown { .. } => Vec::new(),
+        let notes = if let Event::Prompt(PromptEvent::Accepted { prompt, sender, frame, first, .. }) = &entry.event {
+            self.accepted(prompt, sender, frame, *first, before.busy)
+        } else if let Event::Prompt(PromptEvent::CancelRequested { prompt, by, reason, .. }) = &entry.event {
+            self.cancelled(prompt, by.as_ref(), reason.as_deref())
+        } else if let Event::Prompt(PromptEvent::Ended { prompt, end }) = &entry.event {
+            self.ended(prompt, end, before.waited)
+        } else if let Event::Ask(AskEvent::Opened(ask)) = &entry.event {
+            self.opened(ask)
+        } else if let Event::Ask(AskEvent::Resolved { ask, outcome, by }) = &entry.event {
+            self.resolved(*ask, outcome, by.as_ref())
+        } else {
+            Vec::new()
         };
         finish(notes, entry, before.live)
     }
