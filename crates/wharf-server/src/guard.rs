@@ -12,7 +12,7 @@ use wharf_api::ErrorCode;
 use wharf_host::{AgentToken, Auth};
 
 use crate::App;
-use crate::auth::{Identity, Peer, TokenRefused, bearer_token, is_own_page, page_token};
+use crate::auth::{Identity, SocketPeer, TokenRefused, bearer_token, is_own_page, page_token};
 use crate::client_span::client_span;
 use crate::fault::Fault;
 use crate::listen::{ConnectionPermit, LocalEndpoint};
@@ -93,25 +93,27 @@ pub(crate) async fn require_identity(State(app): State<App>, mut request: Reques
 fn identify(app: &App, request: &Request) -> Result<Identity, Box<Response>> {
     let peer = peer_of(request);
     let refusal = match (peer, bearer_token(request.headers())) {
-        (peer @ (Peer::Network(_) | Peer::Local), Some(token)) => return identify_token(app, peer, &token),
-        (peer @ Peer::Network(_), None) if page_token(request.headers()).is_some() => {
+        (peer @ (SocketPeer::Network(_) | SocketPeer::Local), Some(token)) => return identify_token(app, peer, &token),
+        (peer @ SocketPeer::Network(_), None) if page_token(request.headers()).is_some() => {
             return identify_page(app, peer, request);
         }
         // With `auth = "none"` a caller without a token is our own user, as over the socket (rule 10.3).
-        (Peer::Network(_), None) if app.host.config().auth == Auth::None => return Ok(Identity::LOCAL),
-        (Peer::Network(_), None) => refuse_unauthorized(
+        (SocketPeer::Network(_), None) if app.host.config().auth == Auth::None => return Ok(Identity::LOCAL),
+        (SocketPeer::Network(_), None) => refuse_unauthorized(
             "a token is needed: send `Authorization: Bearer <token>`; it is in the file `token` of the state directory, and `wharf token create` makes others",
         ),
-        (Peer::Local, None) => return Ok(Identity::LOCAL),
-        (Peer::Agent(badge), _) => return identify_agent(app, badge),
-        (Peer::Stray { pid }, _) => {
+        (SocketPeer::Local, None) => return Ok(Identity::LOCAL),
+        (SocketPeer::Agent(badge), _) => return identify_agent(app, badge),
+        (SocketPeer::Stray { pid }, _) => {
             let detail = format!("process {pid} belongs to an agent that has no session; it may not use the socket");
             refuse_request(ErrorCode::AGENT_PROCESS, &detail)
         }
-        (Peer::Unnamed, _) => {
+        (SocketPeer::Unnamed, _) => {
             refuse_request(ErrorCode::UNKNOWN_PROCESS, "the system does not say which process is calling")
         }
-        (Peer::Stranger, _) => refuse_request(ErrorCode::ANOTHER_USER, "the socket is for the user who runs this host"),
+        (SocketPeer::Stranger, _) => {
+            refuse_request(ErrorCode::ANOTHER_USER, "the socket is for the user who runs this host")
+        }
     };
     Err(Box::new(refusal))
 }
@@ -127,14 +129,14 @@ fn identify_agent(app: &App, badge: AgentToken) -> Result<Identity, Box<Response
 }
 
 /// Returns the peer of a request. A request without one counts as coming from the network.
-pub(crate) fn peer_of(request: &Request) -> Peer {
-    let unknown = Peer::Network(std::net::Ipv4Addr::UNSPECIFIED.into());
-    request.extensions().get::<Peer>().cloned().unwrap_or(unknown)
+pub(crate) fn peer_of(request: &Request) -> SocketPeer {
+    let unknown = SocketPeer::Network(std::net::Ipv4Addr::UNSPECIFIED.into());
+    request.extensions().get::<SocketPeer>().cloned().unwrap_or(unknown)
 }
 
 /// Returns the identity of a page that is logged in. A browser sends the cookie with the requests of any page, so the
 /// request must say that our own page makes it.
-fn identify_page(app: &App, peer: Peer, request: &Request) -> Result<Identity, Box<Response>> {
+fn identify_page(app: &App, peer: SocketPeer, request: &Request) -> Result<Identity, Box<Response>> {
     if !is_own_page(request.method(), request.headers()) {
         let detail = "a login of the web page is taken from that page alone: Origin or Sec-Fetch-Site must say so";
         return Err(Box::new(refuse_request(ErrorCode::FOREIGN_ORIGIN, detail)));
@@ -143,7 +145,7 @@ fn identify_page(app: &App, peer: Peer, request: &Request) -> Result<Identity, B
 }
 
 /// Answers a wrong token or code: 401, or 429 if too many came from this peer.
-pub(crate) fn refuse_login(app: &App, peer: Peer, detail: &str) -> Response {
+pub(crate) fn refuse_login(app: &App, peer: SocketPeer, detail: &str) -> Response {
     let Err(wait) = app.failed_logins.record(peer) else { return refuse_unauthorized(detail) };
     let mut response = refuse_request(
         ErrorCode::TOO_MANY_FAILED_LOGINS,
@@ -153,7 +155,7 @@ pub(crate) fn refuse_login(app: &App, peer: Peer, detail: &str) -> Response {
     response
 }
 
-fn identify_token(app: &App, peer: Peer, token: &str) -> Result<Identity, Box<Response>> {
+fn identify_token(app: &App, peer: SocketPeer, token: &str) -> Result<Identity, Box<Response>> {
     if let Some(badge) = app.host.find_agent_token(token) {
         return identify_agent(app, badge);
     }

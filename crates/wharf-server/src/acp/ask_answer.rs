@@ -10,7 +10,7 @@ use super::pending_requests::Wanted;
 
 /// A response to an ask.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum AskAnswer {
+pub(super) enum AskResponse {
     /// A permission: this option, if it was offered.
     Option(String),
     /// A form that was filled in or declined: both settle an elicitation.
@@ -21,7 +21,7 @@ pub(super) enum AskAnswer {
     Invalid(String),
 }
 
-impl AskAnswer {
+impl AskResponse {
     pub(super) fn read(wanted: Wanted, frame: &[u8]) -> Self {
         let read = Json::parse(frame).and_then(|answer| {
             if answer.member("error")?.is_some() {
@@ -36,25 +36,27 @@ impl AskAnswer {
     }
 }
 
-fn read_choice(answer: Json<'_>) -> Result<AskAnswer, ReadError> {
+fn read_choice(answer: Json<'_>) -> Result<AskResponse, ReadError> {
     let missing = |name: &str| ReadError::Missing(name.to_owned());
     let outcome = answer.seek(&["result", "outcome"])?.ok_or_else(|| missing("outcome"))?;
     match outcome.text_at(&["outcome"])?.ok_or_else(|| missing("outcome.outcome"))?.as_ref() {
-        "cancelled" => Ok(AskAnswer::Decline),
+        "cancelled" => Ok(AskResponse::Decline),
         "selected" => {
             let option = outcome.text_at(&["optionId"])?.ok_or_else(|| missing("optionId"))?;
-            Ok(AskAnswer::Option(option.into_owned()))
+            Ok(AskResponse::Option(option.into_owned()))
         }
-        other => Ok(AskAnswer::Invalid(format!("`outcome` is neither selected nor cancelled but {other:?}"))),
+        other => Ok(AskResponse::Invalid(format!("`outcome` is neither selected nor cancelled but {other:?}"))),
     }
 }
 
-fn read_form(answer: Json<'_>) -> Result<AskAnswer, ReadError> {
+fn read_form(answer: Json<'_>) -> Result<AskResponse, ReadError> {
     let action = answer.seek(&["result", "action"])?.and_then(Json::text);
     match action.as_deref() {
-        Some("accept" | "decline") => Ok(AskAnswer::Form),
-        Some("cancel") => Ok(AskAnswer::Decline),
-        Some(other) => Ok(AskAnswer::Invalid(format!("`action` is none of accept, decline and cancel but {other:?}"))),
+        Some("accept" | "decline") => Ok(AskResponse::Form),
+        Some("cancel") => Ok(AskResponse::Decline),
+        Some(other) => {
+            Ok(AskResponse::Invalid(format!("`action` is none of accept, decline and cancel but {other:?}")))
+        }
         None => Err(ReadError::Missing("action".to_owned())),
     }
 }
@@ -79,8 +81,8 @@ const MAX_REASON_CHARS: usize = 300;
 mod tests {
     use super::*;
 
-    fn read(wanted: Wanted, result: &str) -> AskAnswer {
-        AskAnswer::read(wanted, format!(r#"{{"id":1,"result":{result},"error":null}}"#).as_bytes())
+    fn read(wanted: Wanted, result: &str) -> AskResponse {
+        AskResponse::read(wanted, format!(r#"{{"id":1,"result":{result},"error":null}}"#).as_bytes())
     }
 
     #[test]
@@ -90,10 +92,10 @@ mod tests {
             let answer = format!(
                 r#"{{"x":{odd},"outcome":{{"outcome":"selected","optionId":"yes","_meta":{odd}}},"_meta":{{"y":{odd}}}}}"#
             );
-            assert_eq!(read(Wanted::Permission, &answer), AskAnswer::Option("yes".to_owned()));
+            assert_eq!(read(Wanted::Permission, &answer), AskResponse::Option("yes".to_owned()));
         }
-        assert_eq!(read(Wanted::Permission, r#"{"outcome":{"outcome":"cancelled","n":1e400}}"#), AskAnswer::Decline);
-        assert_eq!(AskAnswer::read(Wanted::Permission, br#"{"id":1,"error":{"code":1e400}}"#), AskAnswer::Decline);
+        assert_eq!(read(Wanted::Permission, r#"{"outcome":{"outcome":"cancelled","n":1e400}}"#), AskResponse::Decline);
+        assert_eq!(AskResponse::read(Wanted::Permission, br#"{"id":1,"error":{"code":1e400}}"#), AskResponse::Decline);
     }
 
     #[test]
@@ -107,14 +109,14 @@ mod tests {
             (Wanted::Elicitation, r#"{"outcome":{"outcome":"selected","optionId":"a"}}"#),
             (Wanted::Elicitation, r#"{"action":"perhaps"}"#),
         ] {
-            assert!(matches!(read(wanted, answer), AskAnswer::Invalid(_)), "{answer}");
+            assert!(matches!(read(wanted, answer), AskResponse::Invalid(_)), "{answer}");
         }
     }
 
     #[test]
     fn a_form_may_hold_anything() {
         let answer = r#"{"action":"accept","content":{"n":1e400,"s":"\ud83d"}}"#;
-        assert_eq!(read(Wanted::Elicitation, answer), AskAnswer::Form);
-        assert_eq!(read(Wanted::Elicitation, r#"{"action":"cancel"}"#), AskAnswer::Decline);
+        assert_eq!(read(Wanted::Elicitation, answer), AskResponse::Form);
+        assert_eq!(read(Wanted::Elicitation, r#"{"action":"cancel"}"#), AskResponse::Decline);
     }
 }

@@ -11,9 +11,9 @@ use wharf_host::{Batch, ByteBudget, Cursor, LaneMessage, ReadError};
 use super::out_frame::OutFrame;
 use super::outbox::Outlet;
 use super::shown::ShownUpTo;
-use super::subscription::{Reader, Subscription};
+use super::subscription::{Subscription, SubscriptionReader};
 use super::view::View;
-use super::wire::{Closed, Gate, Origin, TICK, Wire};
+use super::wire::{Closed, FrameOrigin, Gate, TICK, Wire};
 
 /// A message of the inbound half for the writer.
 #[derive(Debug)]
@@ -73,7 +73,7 @@ pub(super) struct Writer<W> {
 enum Wake {
     Out(Option<Out>),
     Lane(LaneMessage),
-    Events(usize, Reader, Result<Batch, ReadError>),
+    Events(usize, SubscriptionReader, Result<Batch, ReadError>),
     Due,
     Changed,
     Tick,
@@ -97,8 +97,8 @@ pub(super) async fn write<W: Wire>(wire: W, outlet: Outlet) {
         let result = match wake {
             Wake::Out(Some(out)) => writer.take(out).await,
             Wake::Out(None) => return,
-            Wake::Events(at, Reader::Cursor, Ok(batch)) => writer.show(at, &batch).await,
-            Wake::Events(at, Reader::Scout, Ok(batch)) => writer.answer_prompts(at, &batch).await,
+            Wake::Events(at, SubscriptionReader::Cursor, Ok(batch)) => writer.show(at, &batch).await,
+            Wake::Events(at, SubscriptionReader::Scout, Ok(batch)) => writer.answer_prompts(at, &batch).await,
             Wake::Events(at, _, Err(error)) => writer.give_up(at, &error).await,
             Wake::Lane(message) => writer.direct(message).await,
             Wake::Due => {
@@ -124,7 +124,10 @@ async fn moment(at: Option<Moment>) {
 }
 
 /// The next events of any session that may be read. Nothing is lost when it is dropped.
-async fn next_events<W: Wire>(watched: &mut [Subscription], wire: &W) -> (usize, Reader, Result<Batch, ReadError>) {
+async fn next_events<W: Wire>(
+    watched: &mut [Subscription],
+    wire: &W,
+) -> (usize, SubscriptionReader, Result<Batch, ReadError>) {
     if let [one] = watched {
         let gate = wire.gate(one.session());
         return match one.reading(gate) {
@@ -157,7 +160,7 @@ impl<W: Wire> Writer<W> {
     async fn take(&mut self, out: Out) -> Result<(), Closed> {
         match out {
             Out::Answer { session, frame } => {
-                self.wire.feed(session.as_ref().map_or(Origin::Connection, Origin::Answer), frame).await
+                self.wire.feed(session.as_ref().map_or(FrameOrigin::Connection, FrameOrigin::Answer), frame).await
             }
             Out::Join(join) => self.join(Subscription::new(*join)).await,
             Out::Implied(join) if self.find(join.view.session()).is_some() => Ok(()),
@@ -236,7 +239,7 @@ impl<W: Wire> Writer<W> {
     /// another view takes over.
     async fn part(&mut self, mut old: Subscription, until: Option<Seq>) -> Result<(), Closed> {
         if let Some((_, answer)) = old.answer.take() {
-            self.wire.feed(Origin::Answer(old.session()), answer).await?;
+            self.wire.feed(FrameOrigin::Answer(old.session()), answer).await?;
         }
         let later = std::mem::take(&mut old.later);
         if old.leave(until) {

@@ -26,7 +26,7 @@ struct Pending {
     /// a prompt was submitted again under its idempotency key.
     prompts: HashMap<PromptId, (SessionId, Vec<Bytes>)>,
     /// Requests that were passed on to the agent of a session.
-    forwards: HashMap<Bytes, Forwarded>,
+    forwards: HashMap<Bytes, ForwardedRequest>,
     /// Our request ids that the client has yet to answer.
     asks: HashMap<u64, Asked>,
     next_request: u64,
@@ -38,7 +38,7 @@ struct Pending {
 
 /// A request that was passed on.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Forwarded {
+pub(super) struct ForwardedRequest {
     pub(super) session: SessionId,
     /// Its answer lists the session's options.
     pub(super) tells_options: bool,
@@ -121,7 +121,7 @@ impl PendingRequests {
         found.map(|(prompt, (session, _))| (session.clone(), prompt.clone()))
     }
 
-    pub(super) fn forward(&self, request: Bytes, forward: Forwarded) {
+    pub(super) fn forward(&self, request: Bytes, forward: ForwardedRequest) {
         self.lock().forwards.insert(request, forward);
     }
 
@@ -132,7 +132,7 @@ impl PendingRequests {
 
     /// Takes a request that was passed on and has its answer now. A request that is never answered stays until the
     /// connection ends.
-    pub(super) fn settle_forward(&self, request: &[u8]) -> Option<Forwarded> {
+    pub(super) fn settle_forward(&self, request: &[u8]) -> Option<ForwardedRequest> {
         self.lock().forwards.remove(request)
     }
 

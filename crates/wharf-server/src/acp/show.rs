@@ -16,7 +16,7 @@ use super::outbox::OVERLOADED;
 use super::pending_requests::What;
 use super::subscription::Subscription;
 use super::view::{Shown, View};
-use super::wire::{Again, Closed, Gate, Origin, Wire};
+use super::wire::{Again, Closed, FrameOrigin, Gate, Wire};
 
 /// With more messages past the log waiting in one session, the client is not reading, or has left a stream unread for too
 /// long.
@@ -77,7 +77,7 @@ impl<W: Wire> Writer<W> {
         for entry in batch.entries().iter().filter(|entry| !watched.is_past_leaving(entry.seq)) {
             if let Event::Prompt(PromptEvent::Ended { prompt, end }) = &entry.event {
                 for answer in watched.view.answers(prompt, end) {
-                    self.wire.feed(Origin::Answer(watched.session()), answer.into()).await?;
+                    self.wire.feed(FrameOrigin::Answer(watched.session()), answer.into()).await?;
                 }
             }
         }
@@ -94,7 +94,7 @@ impl<W: Wire> Writer<W> {
             tracing::warn!(session = %gone.session(), %error, "a session can no longer be shown");
         }
         for answer in gone.view.answer_all() {
-            self.wire.feed(Origin::Answer(gone.session()), answer.into()).await?;
+            self.wire.feed(FrameOrigin::Answer(gone.session()), answer.into()).await?;
         }
         Ok(())
     }
@@ -106,7 +106,7 @@ impl<W: Wire> Writer<W> {
         }
         let gate = self.wire.gate(watched.session());
         if let Some(answer) = watched.answer_due(gate) {
-            self.wire.feed(Origin::Answer(watched.session()), answer).await?;
+            self.wire.feed(FrameOrigin::Answer(watched.session()), answer).await?;
             watched.held_until = watched.hold.filter(|_| !gate.is_own()).map(|hold| Moment::now() + hold);
         }
         if watched.answer.is_some() || watched.held_until.is_some() || !gate.lets_through() {
@@ -115,7 +115,7 @@ impl<W: Wire> Writer<W> {
         if let Some((_, asks)) = watched.asks.take_if(|(at, _)| *at <= watched.cursor.position()) {
             for ask in &asks {
                 if let Some(request) = watched.view.ask(ask) {
-                    self.wire.feed(Origin::Beside(watched.session()), request.into()).await?;
+                    self.wire.feed(FrameOrigin::Beside(watched.session()), request.into()).await?;
                 }
             }
         }
@@ -127,7 +127,7 @@ impl<W: Wire> Writer<W> {
         if watched.may_tell_queue(gate)
             && let Some(update) = watched.view.take_queue_update(Moment::now())
         {
-            self.wire.feed(Origin::Beside(watched.session()), update.into()).await?;
+            self.wire.feed(FrameOrigin::Beside(watched.session()), update.into()).await?;
         }
         Ok(())
     }
@@ -140,7 +140,7 @@ impl<W: Wire> Writer<W> {
                 && is_answer(frame)
             {
                 let frame = OutFrame::from(frame.clone()).counted_by(message.permit.clone());
-                return self.wire.feed(Origin::Answer(&message.session), frame).await;
+                return self.wire.feed(FrameOrigin::Answer(&message.session), frame).await;
             }
             self.early.push(message);
             return self.bounded(self.early.len()).await;
@@ -149,7 +149,7 @@ impl<W: Wire> Writer<W> {
             && is_answer(frame)
         {
             let frame = OutFrame::from(self.watched[at].view.passed(frame.clone())).counted_by(message.permit.clone());
-            return self.wire.feed(Origin::Answer(&message.session), frame).await;
+            return self.wire.feed(FrameOrigin::Answer(&message.session), frame).await;
         }
         let mut watched = self.watched.swap_remove(at);
         watched.later.push_back(message);
@@ -176,7 +176,7 @@ impl<W: Wire> Writer<W> {
             Direct::Withdraw { relay } => view.withdraw(relay),
             Direct::Presence { member, connected } => {
                 for frame in view.presence(&member, connected) {
-                    self.wire.feed(Origin::Beside(view.session()), frame.into()).await?;
+                    self.wire.feed(FrameOrigin::Beside(view.session()), frame.into()).await?;
                 }
                 None
             }
@@ -184,7 +184,7 @@ impl<W: Wire> Writer<W> {
         match frame {
             Some(frame) => {
                 let frame = OutFrame::from(frame).counted_by(message.permit);
-                self.wire.feed(Origin::Beside(view.session()), frame).await
+                self.wire.feed(FrameOrigin::Beside(view.session()), frame).await
             }
             None => Ok(()),
         }
@@ -209,7 +209,7 @@ impl<W: Wire> Writer<W> {
             out = out.of_batch(batch);
         }
         let again = if View::is_plain(entry) { Again::FromLog } else { Again::Never };
-        let origin = Origin::Event { session: watched.session(), epoch: entry.epoch, seq: entry.seq, last, again };
+        let origin = FrameOrigin::Event { session: watched.session(), epoch: entry.epoch, seq: entry.seq, last, again };
         self.wire.feed(origin, out).await
     }
 

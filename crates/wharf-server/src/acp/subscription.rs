@@ -48,7 +48,7 @@ struct Left {
 
 /// The one of a session's two readers that has something.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Reader {
+pub(super) enum SubscriptionReader {
     Cursor,
     Scout,
 }
@@ -139,10 +139,12 @@ impl Subscription {
     pub(super) fn reading(
         &mut self,
         gate: Gate,
-    ) -> Option<(Reader, impl Future<Output = Result<Batch, ReadError>> + Send)> {
+    ) -> Option<(SubscriptionReader, impl Future<Output = Result<Batch, ReadError>> + Send)> {
         match &mut self.scout {
-            Some(scout) => Some((Reader::Scout, scout.next())),
-            None if gate.lets_through() && self.held_until.is_none() => Some((Reader::Cursor, self.cursor.next())),
+            Some(scout) => Some((SubscriptionReader::Scout, scout.next())),
+            None if gate.lets_through() && self.held_until.is_none() => {
+                Some((SubscriptionReader::Cursor, self.cursor.next()))
+            }
             None => None,
         }
     }

@@ -21,7 +21,7 @@ use super::inbound::{Methods, receive};
 use super::out_frame::OutFrame;
 use super::outbound::write;
 use super::outbox::{OVERLOADED, Outlet};
-use super::wire::{Closed, Gate, Origin, TICK, Wire};
+use super::wire::{Closed, FrameOrigin, Gate, TICK, Wire};
 use crate::client_span::client_span;
 use crate::revocation::wait_for_end;
 use crate::unfinished_message::UnfinishedMessage;
@@ -217,7 +217,7 @@ impl Wire for Socket {
         future::pending()
     }
 
-    async fn feed(&mut self, _: Origin<'_>, frame: OutFrame) -> Result<(), Closed> {
+    async fn feed(&mut self, _: FrameOrigin<'_>, frame: OutFrame) -> Result<(), Closed> {
         if frame.len() > FRAGMENT_BYTES {
             return self.put_fragments(&frame).await;
         }

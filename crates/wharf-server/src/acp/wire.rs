@@ -11,7 +11,7 @@ pub(super) struct Closed;
 
 /// The origin of a message. Where there are streams, it decides the stream and the message's id there.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Origin<'a> {
+pub(super) enum FrameOrigin<'a> {
     /// Of no session: answers to requests that named none.
     Connection,
     /// The answer to a request that named this session.
@@ -61,7 +61,7 @@ pub(super) trait Wire: Send {
     fn changed(&self) -> impl Future<Output = ()> + Send;
 
     /// Takes a message. It may stay with us until `flush`.
-    fn feed(&mut self, origin: Origin<'_>, frame: OutFrame) -> impl Future<Output = Result<(), Closed>> + Send;
+    fn feed(&mut self, origin: FrameOrigin<'_>, frame: OutFrame) -> impl Future<Output = Result<(), Closed>> + Send;
 
     fn flush(&mut self) -> impl Future<Output = Result<(), Closed>> + Send;
 

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use wharf_host::{RateLimit, Refill};
 
-use super::peer::Peer;
+use super::peer::SocketPeer;
 
 /// The source of a login.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -16,15 +16,19 @@ enum Source {
     Socket,
 }
 
-impl From<Peer> for Source {
-    fn from(peer: Peer) -> Self {
+impl From<SocketPeer> for Source {
+    fn from(peer: SocketPeer) -> Self {
         match peer {
-            Peer::Network(address) => match address.to_canonical() {
+            SocketPeer::Network(address) => match address.to_canonical() {
                 // A single machine may have all addresses of a /64 network.
                 IpAddr::V6(address) => Self::Address(Ipv6Addr::from_bits(address.to_bits() & (!0 << 64)).into()),
                 address @ IpAddr::V4(_) => Self::Address(address),
             },
-            Peer::Local | Peer::Agent(_) | Peer::Stray { .. } | Peer::Unnamed | Peer::Stranger => Self::Socket,
+            SocketPeer::Local
+            | SocketPeer::Agent(_)
+            | SocketPeer::Stray { .. }
+            | SocketPeer::Unnamed
+            | SocketPeer::Stranger => Self::Socket,
         }
     }
 }
@@ -49,7 +53,7 @@ impl FailedLogins {
     }
 
     /// Counts a failure. If the source is over the limit, the error is the time until it is not.
-    pub(crate) fn record(&self, peer: Peer) -> Result<(), Duration> {
+    pub(crate) fn record(&self, peer: SocketPeer) -> Result<(), Duration> {
         self.record_at(peer.into(), Instant::now())
     }
 
@@ -69,7 +73,7 @@ mod tests {
     use super::*;
 
     fn from(address: &str) -> Source {
-        Peer::Network(address.parse().unwrap()).into()
+        SocketPeer::Network(address.parse().unwrap()).into()
     }
 
     #[test]

@@ -21,7 +21,7 @@ pub(crate) use login_codes::{LOGIN_CODE_LIFETIME, LoginCodes};
 pub use identity::{Access, Identity, UnknownAccess};
 pub use own_token::TokenError;
 pub(crate) use page_login::{is_own_page, login_cookie, page_token};
-pub(crate) use peer::{Peer, bind_private_socket};
+pub(crate) use peer::{SocketPeer, bind_private_socket};
 pub use scope::Scope;
 pub use terms::{TokenEntry, TokenTerms};
 pub(crate) use tokens::TokenEnd;

@@ -12,7 +12,7 @@ use crate::listen::LISTEN_BACKLOG;
 /// The source of a connection. It is read when the connection is accepted: later the process or its parent may be gone,
 /// and another process may have its number.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Peer {
+pub(crate) enum SocketPeer {
     /// TCP, from this address.
     Network(IpAddr),
     /// Our own user over the socket.
@@ -27,7 +27,7 @@ pub(crate) enum Peer {
     Stranger,
 }
 
-impl Peer {
+impl SocketPeer {
     pub(crate) fn from_stream(stream: &UnixStream, host: &Host) -> Self {
         match stream.peer_cred() {
             Ok(cred) if cred.uid() == rustix::process::geteuid().as_raw() => cred

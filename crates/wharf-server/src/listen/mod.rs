@@ -23,7 +23,7 @@ use tower::ServiceExt;
 use wharf_api::ErrorCode;
 use wharf_host::{CountLimit, Host, Limits};
 
-use crate::auth::Peer;
+use crate::auth::SocketPeer;
 use crate::fault::Fault;
 pub(crate) use connection_permit::{ConnectionPermit, LocalEndpoint};
 pub(crate) use open_files::raise_open_file_limit;
@@ -90,7 +90,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send> ByteStream for S {}
 /// An accepted connection, before its TLS handshake.
 struct Accepted {
     stream: BoxedStream,
-    peer: Peer,
+    peer: SocketPeer,
     endpoint: LocalEndpoint,
     tls: Option<Arc<Tls>>,
 }
@@ -107,7 +107,7 @@ impl Listener for (TcpListener, Option<Arc<Tls>>) {
         let _ = stream.set_nodelay(true);
         let address = stream.local_addr().ok().map(|address| address.ip().to_canonical());
         let door = LocalEndpoint { tls: tls.is_some(), address };
-        let peer = Peer::Network(from.ip().to_canonical());
+        let peer = SocketPeer::Network(from.ip().to_canonical());
         Ok(Accepted { stream: Box::new(stream), peer, endpoint: door, tls: tls.clone() })
     }
 }
@@ -116,7 +116,7 @@ impl Listener for (UnixListener, Host) {
     async fn next(&self) -> io::Result<Accepted> {
         let (listener, host) = self;
         let (stream, _) = listener.accept().await?;
-        let peer = Peer::from_stream(&stream, host);
+        let peer = SocketPeer::from_stream(&stream, host);
         Ok(Accepted { stream: Box::new(stream), peer, endpoint: LocalEndpoint::default(), tls: None })
     }
 }
@@ -221,7 +221,13 @@ impl HttpServer {
         }
     }
 
-    async fn serve_connection(&self, stream: BoxedStream, peer: Peer, door: LocalEndpoint, place: ConnectionPermit) {
+    async fn serve_connection(
+        &self,
+        stream: BoxedStream,
+        peer: SocketPeer,
+        door: LocalEndpoint,
+        place: ConnectionPermit,
+    ) {
         let (router, seat) = (self.router.clone(), place.clone());
         let service = hyper::service::service_fn(move |request: hyper::Request<Incoming>| {
             let mut request: Request = request.map(axum::body::Body::new);

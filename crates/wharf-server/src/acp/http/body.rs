@@ -11,7 +11,7 @@ use tokio::time::Interval;
 use wharf_host::core::SessionId;
 use wharf_host::{ByteBudget, Cursor, Entry};
 
-use super::stream::{LogRange, Marked, Seat};
+use super::stream::{LogRange, Marked, StreamSeat};
 use super::stream_event_id::StreamEventId;
 use super::streams::Streams;
 use crate::acp::capability_filter::CapabilityFilter;
@@ -53,8 +53,13 @@ impl Drop for Reading {
 }
 
 /// Returns the body of a response that gives the stream to the reader in this seat.
-pub(super) fn body(streams: Arc<Streams>, place: Option<SessionId>, seat: Seat, log: VecDeque<MissedLog>) -> Body {
-    let Seat { number, wake, missed } = seat;
+pub(super) fn body(
+    streams: Arc<Streams>,
+    place: Option<SessionId>,
+    seat: StreamSeat,
+    log: VecDeque<MissedLog>,
+) -> Body {
+    let StreamSeat { number, wake, missed } = seat;
     let mut comment = tokio::time::interval(TICK);
     comment.reset();
     let missed = missed.kept;

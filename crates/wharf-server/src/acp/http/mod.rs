@@ -36,7 +36,7 @@ use faults::Fault;
 pub(crate) use post::post;
 use stream::LogRange;
 use stream_event_id::StreamEventId;
-use streams::Refused;
+use streams::StreamRefused;
 
 pub(super) const CONNECTION_ID: HeaderName = HeaderName::from_static("acp-connection-id");
 const SESSION_ID: HeaderName = HeaderName::from_static("acp-session-id");
@@ -151,11 +151,11 @@ impl HttpConnection {
     ) -> Result<axum::body::Body, Fault> {
         let keep = |session: &SessionId| self.connection().attachments.get(session).is_some();
         let seat = self.streams.open(place.as_ref(), last, keep).map_err(|refused| match refused {
-            Refused::UnknownId => Fault::unknown_event(&last.map(|last| last.to_string()).unwrap_or_default()),
-            Refused::TooMany => {
+            StreamRefused::UnknownId => Fault::unknown_event(&last.map(|last| last.to_string()).unwrap_or_default()),
+            StreamRefused::TooMany => {
                 Fault::new(ErrorCode::TOO_MANY_STREAMS, "this connection has too many session streams open; close some")
             }
-            Refused::Ended => Fault::unknown_connection(),
+            StreamRefused::Ended => Fault::unknown_connection(),
         })?;
         let log = handle.map(|handle| seat.missed.log.iter().map(|range| self.missed(*range, handle)).collect());
         let log = log.unwrap_or_default();

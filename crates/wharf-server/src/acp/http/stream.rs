@@ -12,7 +12,7 @@ use wharf_host::core::Seq;
 
 use super::stream_event_id::StreamEventId;
 use crate::acp::out_frame::OutFrame;
-use crate::acp::wire::{Again, Gate, Origin};
+use crate::acp::wire::{Again, FrameOrigin, Gate};
 
 /// A reader with more than this to take is not given more from the log.
 const FULL: usize = 64 * 1024;
@@ -68,7 +68,7 @@ struct Reader {
 
 /// A reader's place in a stream.
 #[derive(Debug)]
-pub(super) struct Seat {
+pub(super) struct StreamSeat {
     pub(super) number: u64,
     pub(super) wake: Arc<Notify>,
     pub(super) missed: Missed,
@@ -153,7 +153,7 @@ impl Stream {
     }
 
     /// Takes a message in and gives it its id.
-    pub(super) fn push(&mut self, origin: Origin<'_>, mut frame: OutFrame) {
+    pub(super) fn push(&mut self, origin: FrameOrigin<'_>, mut frame: OutFrame) {
         // It waits here for its reader, and in nobody's way.
         frame.end_turn();
         if let Some(holder) = &self.holder {
@@ -161,10 +161,10 @@ impl Stream {
         }
         let at = self.at();
         let (mark, again) = match origin {
-            Origin::Event { epoch, seq, last, again, .. } => (at.event(epoch, seq, last), again),
-            Origin::Connection | Origin::Answer(_) | Origin::Beside(_) => (at.beside(), Again::Never),
+            FrameOrigin::Event { epoch, seq, last, again, .. } => (at.event(epoch, seq, last), again),
+            FrameOrigin::Connection | FrameOrigin::Answer(_) | FrameOrigin::Beside(_) => (at.beside(), Again::Never),
         };
-        self.note(mark, matches!(origin, Origin::Event { .. }), again);
+        self.note(mark, matches!(origin, FrameOrigin::Event { .. }), again);
         if again == Again::Never {
             self.keep((mark, frame.clone()));
             self.answers += frame.len() + OVERHEAD;
@@ -206,7 +206,7 @@ impl Stream {
 
     /// Gives the stream to a new reader, who had everything up to `last`. The newest reader has it: the one before
     /// may be gone without our knowing.
-    pub(super) fn open(&mut self, last: Option<StreamEventId>) -> Result<Seat, Unknown> {
+    pub(super) fn open(&mut self, last: Option<StreamEventId>) -> Result<StreamSeat, Unknown> {
         let missed = match last {
             Some(last) => {
                 let missed = self.since(last)?;
@@ -223,7 +223,7 @@ impl Stream {
         self.readers += 1;
         let wake: Arc<Notify> = Arc::default();
         self.reader = Some(Reader { number: self.readers, wake: Arc::clone(&wake) });
-        Ok(Seat { number: self.readers, wake, missed })
+        Ok(StreamSeat { number: self.readers, wake, missed })
     }
 
     fn since(&self, last: StreamEventId) -> Result<Missed, Unknown> {

@@ -10,10 +10,10 @@ use tokio::time::Instant as Moment;
 use wharf_host::core::SessionId;
 use wharf_host::{ByteBudget, ByteHolder, CloseReason, CloseSignal, Direction};
 
-use super::stream::{Marked, Seat, Stream, Unknown};
+use super::stream::{Marked, Stream, StreamSeat, Unknown};
 use super::stream_event_id::StreamEventId;
 use crate::acp::out_frame::OutFrame;
-use crate::acp::wire::{Closed, Gate, Origin, Wire};
+use crate::acp::wire::{Closed, FrameOrigin, Gate, Wire};
 
 /// The most session streams of one connection.
 const STREAMS: usize = 256;
@@ -43,7 +43,7 @@ struct StreamTable {
 
 /// Why a stream was not opened.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Refused {
+pub(super) enum StreamRefused {
     /// The id that the reader had last is not known here.
     UnknownId,
     TooMany,
@@ -105,10 +105,10 @@ impl Streams {
         place: Option<&SessionId>,
         last: Option<StreamEventId>,
         keep: impl Fn(&SessionId) -> bool,
-    ) -> Result<Seat, Refused> {
+    ) -> Result<StreamSeat, StreamRefused> {
         let mut books = self.lock();
         if books.has_ended {
-            return Err(Refused::Ended);
+            return Err(StreamRefused::Ended);
         }
         if let Some(session) = place
             && !books.sessions.contains_key(session)
@@ -117,12 +117,12 @@ impl Streams {
                 books.sessions.retain(|session, stream| stream.has_reader() || keep(session));
             }
             if books.sessions.len() >= STREAMS {
-                return Err(Refused::TooMany);
+                return Err(StreamRefused::TooMany);
             }
             books.sessions.insert(session.clone(), Stream::new(Some(holder(&self.own, &self.buffers))));
         }
-        let Some(stream) = books.stream(place) else { return Err(Refused::Ended) };
-        let seat = stream.open(last).map_err(|Unknown| Refused::UnknownId)?;
+        let Some(stream) = books.stream(place) else { return Err(StreamRefused::Ended) };
+        let seat = stream.open(last).map_err(|Unknown| StreamRefused::UnknownId)?;
         books.used_at = Moment::now();
         drop(books);
         self.changed.notify_one();
@@ -222,19 +222,19 @@ impl Wire for StreamWire {
         self.0.changed.notified()
     }
 
-    async fn feed(&mut self, origin: Origin<'_>, frame: OutFrame) -> Result<(), Closed> {
+    async fn feed(&mut self, origin: FrameOrigin<'_>, frame: OutFrame) -> Result<(), Closed> {
         let mut books = self.0.lock();
         let session = match origin {
-            Origin::Connection => None,
-            Origin::Answer(session) => {
+            FrameOrigin::Connection => None,
+            FrameOrigin::Answer(session) => {
                 Some(session).filter(|session| books.sessions.get(*session).is_some_and(Stream::has_reader))
             }
-            Origin::Event { session, .. } | Origin::Beside(session) => Some(session),
+            FrameOrigin::Event { session, .. } | FrameOrigin::Beside(session) => Some(session),
         };
         match books.stream(session) {
             Some(stream) => stream.push(origin, frame),
             // Its stream had to make room in this very moment: what is not in the log cannot wait for another.
-            None => books.connection.push(Origin::Connection, frame),
+            None => books.connection.push(FrameOrigin::Connection, frame),
         }
         Ok(())
     }

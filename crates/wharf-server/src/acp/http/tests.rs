@@ -9,8 +9,8 @@ use wharf_host::{ByteBudget, Limits};
 
 use super::stream::{LogRange, Marked, Stream, Unknown};
 use super::stream_event_id::StreamEventId;
-use super::streams::{Refused, StreamWire, Streams};
-use crate::acp::wire::{Again, Gate, Origin, Wire};
+use super::streams::{StreamRefused, StreamWire, Streams};
+use crate::acp::wire::{Again, FrameOrigin, Gate, Wire};
 
 fn streams() -> Arc<Streams> {
     Streams::new(&ByteBudget::new(&Limits::default()), Arc::default())
@@ -22,12 +22,14 @@ fn session(name: &str) -> SessionId {
 
 fn event(stream: &mut Stream, seq: u64, again: Again) {
     let (session, epoch, seq) = (session("s"), Epoch(1), Seq(seq));
-    stream
-        .push(Origin::Event { session: &session, epoch, seq, last: true, again }, Bytes::from_static(b"event").into());
+    stream.push(
+        FrameOrigin::Event { session: &session, epoch, seq, last: true, again },
+        Bytes::from_static(b"event").into(),
+    );
 }
 
 fn answer(stream: &mut Stream, text: &str) {
-    stream.push(Origin::Connection, Bytes::from(text.to_owned()).into());
+    stream.push(FrameOrigin::Connection, Bytes::from(text.to_owned()).into());
 }
 
 fn names<'a>(messages: impl IntoIterator<Item = &'a Marked>) -> Vec<String> {
@@ -154,10 +156,10 @@ fn there_is_a_bound_to_session_streams() {
     let streams = streams();
     let open = |number: usize, keep: bool| streams.open(Some(&session(&number.to_string())), None, |_| keep).err();
     assert!((0..256).all(|number| open(number, true).is_none()));
-    assert_eq!(open(256, true), Some(Refused::TooMany));
+    assert_eq!(open(256, true), Some(StreamRefused::TooMany));
     assert_eq!(open(7, true), None, "one that is there can be read anew");
     streams.leave(Some(&session("3")), 1);
-    assert_eq!(open(256, true), Some(Refused::TooMany), "it may still be needed");
+    assert_eq!(open(256, true), Some(StreamRefused::TooMany), "it may still be needed");
     assert_eq!(open(256, false), None, "it makes room");
 }
 
@@ -168,7 +170,7 @@ async fn answers_that_nobody_reads_are_noticed() {
     let large = Bytes::from("x".repeat(3 << 20));
     for _ in 0..3 {
         assert!(!streams.are_unread());
-        wire.feed(Origin::Connection, large.clone().into()).await.unwrap();
+        wire.feed(FrameOrigin::Connection, large.clone().into()).await.unwrap();
     }
     assert!(streams.are_unread());
     let seat = streams.open(None, None, |_| false).unwrap();

@@ -7,7 +7,7 @@ use wharf_host::core::{AskId, Raw};
 use wharf_host::frame::Envelope;
 use wharf_json::rpc::{Salvaged, code};
 
-use crate::acp::ask_answer::{AskAnswer, declined};
+use crate::acp::ask_answer::{AskResponse, declined};
 use crate::acp::attachments::AttachedSession;
 use crate::acp::connection::Connection;
 use crate::acp::errors::RpcError;
@@ -78,11 +78,11 @@ async fn answer_ask(
     frame: &Bytes,
 ) -> Result<(), Fault> {
     let Some(raw) = Raw::new(frame.clone()) else { return Ok(()) };
-    let reply = match AskAnswer::read(wanted, frame) {
-        AskAnswer::Option(option) => AskReply::Option(option, raw),
-        AskAnswer::Form => AskReply::Form(raw),
-        AskAnswer::Decline => AskReply::Decline(raw),
-        AskAnswer::Invalid(why) => return decline_invalid(connection, handle, ask, wanted, &why).await,
+    let reply = match AskResponse::read(wanted, frame) {
+        AskResponse::Option(option) => AskReply::Option(option, raw),
+        AskResponse::Form => AskReply::Form(raw),
+        AskResponse::Decline => AskReply::Decline(raw),
+        AskResponse::Invalid(why) => return decline_invalid(connection, handle, ask, wanted, &why).await,
     };
     let caller = connection.caller_in(handle.id());
     let option = if let AskReply::Option(option, _) = &reply { option.clone() } else { String::new() };

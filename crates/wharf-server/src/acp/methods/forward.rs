@@ -14,7 +14,7 @@ use crate::acp::connection::Connection;
 use crate::acp::errors::{RpcError, from_call, from_start};
 use crate::acp::inbound::{ClientRequest, Outcome};
 use crate::acp::message_order::MessageTurn;
-use crate::acp::pending_requests::Forwarded;
+use crate::acp::pending_requests::ForwardedRequest;
 use crate::client_span::spawn_in_span;
 
 /// Passes a request on to the session's agent; the answer comes by the lane.
@@ -80,7 +80,7 @@ async fn hand_over(
     let method = request.envelope.method.as_ref();
     let tells_options = method == "session/set_config_option";
     let login = (method == "authenticate").then(|| request.frame.clone());
-    let forwarded = Forwarded { session: session.clone(), tells_options, login };
+    let forwarded = ForwardedRequest { session: session.clone(), tells_options, login };
     connection.requests.forward(request.id.clone(), forwarded);
     let (client, frame) = (connection.client.id().clone(), request.frame.clone());
     let forward = Forward { client, frame, request: Some(request.id.clone()) };
