@@ -17,7 +17,7 @@ use crate::process::command;
 
 /// An editor's user does not notice a delay below this.
 const TARGET_MS: f64 = 50.0;
-const STARTS: usize = 20;
+const STARTS_PER_ROUND: usize = 20;
 
 impl Bench {
     pub(super) fn bridge(&self) -> Result<()> {
@@ -32,7 +32,7 @@ impl Bench {
             print_progress(&format!("bridge, round {}", round + 1));
             for (side, host) in in_round(round, &mut hosts) {
                 let (mut starts, mut bare_starts) = (Vec::new(), Vec::new());
-                for _ in 0..STARTS {
+                for _ in 0..STARTS_PER_ROUND {
                     starts.push(start_bridge(side.binary, host)?);
                     bare_starts.push(start_bare(side.binary)?);
                 }
@@ -53,7 +53,7 @@ impl Bench {
                 "ratio": round_figure(p50.median() / bare.median()), "holds": p99.median() < TARGET_MS,
             }));
         }
-        print_compared(json!({"measure": "bridge", "starts": STARTS, "target_ms": TARGET_MS}), figures);
+        print_compared(json!({"measure": "bridge", "starts": STARTS_PER_ROUND, "target_ms": TARGET_MS}), figures);
         Ok(())
     }
 }

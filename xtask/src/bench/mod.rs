@@ -33,10 +33,10 @@ const MEASURES: &[&str] = &["burst", "burst_packed", "tick", "never_reading", "s
 /// The measure of the build itself. It runs only if it is named: it takes minutes and needs no host.
 const BUILD_MEASURE: &str = "build";
 /// The profile of the measured programs, and of xtask while it measures.
-const PROFILE: &str = "dist";
-const CLIENTS: &[usize] = &[1, 8];
+const BENCH_PROFILE: &str = "dist";
+const CLIENT_COUNTS: &[usize] = &[1, 8];
 /// The approximate size of a token of a streamed answer with its envelope.
-const SIZE: u64 = 200;
+const UPDATE_BYTES: u64 = 200;
 
 /// The number of updates and rounds.
 struct Plan {
@@ -121,7 +121,7 @@ pub(crate) fn run(root: &Path, args: &[String]) -> Result<()> {
         // The readers share the machine with the measured host, so they must be optimised too.
         print_progress("starting over, optimised");
         let args = args.iter().filter(|arg| *arg != BUILD_MEASURE);
-        let bench = ["--profile", PROFILE, "-p", "xtask", "--", "bench"];
+        let bench = ["--profile", BENCH_PROFILE, "-p", "xtask", "--", "bench"];
         let manifest = root.join("Cargo.toml");
         // It stays in the caller's directory, for a relative path after `--against`.
         return run_checked(
@@ -134,11 +134,11 @@ pub(crate) fn run(root: &Path, args: &[String]) -> Result<()> {
         );
     }
     if plan.builds_programs {
-        print_progress(&format!("building with the profile {PROFILE}"));
+        print_progress(&format!("building with the profile {BENCH_PROFILE}"));
         run_checked(cargo_command(root).args([
             "build",
             "--profile",
-            PROFILE,
+            BENCH_PROFILE,
             "-p",
             "wharf",
             "-p",
@@ -146,7 +146,7 @@ pub(crate) fn run(root: &Path, args: &[String]) -> Result<()> {
             "--bins",
         ]))?;
     }
-    let programs = target.join(PROFILE);
+    let programs = target.join(BENCH_PROFILE);
     let mut binaries = vec![Binary { wharf: programs.join("wharf"), name: "new" }];
     binaries.extend(plan.against.clone().map(|wharf| Binary { wharf, name: "old" }));
     let bench = Bench { binaries, agent: programs.join("wharf-scripted-agent"), dir, plan };
@@ -175,9 +175,9 @@ impl Bench {
 
     /// Measures the throughput of a stream at full rate.
     fn burst(&self, name: &str, pace: Pace) -> Result<()> {
-        let traffic = Traffic::Burst { updates: self.plan.burst, size: SIZE, pace };
+        let traffic = Traffic::Burst { updates: self.plan.burst, size: UPDATE_BYTES, pace };
         let mut pipe = Series::default();
-        let mut sides = self.sides::<_, HostFigures>(CLIENTS);
+        let mut sides = self.sides::<_, HostFigures>(CLIENT_COUNTS);
         for round in 0..self.plan.repeats {
             // The variants take turns, so that a slow period of the machine affects all of them.
             print_progress(&format!("{name}, round {}", round + 1));
@@ -189,7 +189,7 @@ impl Bench {
         }
         for sides in sides.chunks(self.binaries.len()) {
             let line = json!({
-                "measure": name, "clients": sides[0].variant, "updates": traffic.updates(), "size": SIZE,
+                "measure": name, "clients": sides[0].variant, "updates": traffic.updates(), "size": UPDATE_BYTES,
                 "pipe_per_second": pipe.to_json(),
             });
             print_compared(line, sides.iter().map(|side| json!({
@@ -204,7 +204,7 @@ impl Bench {
     fn tick(&self) -> Result<()> {
         let traffic = Traffic::Tick { updates: self.plan.ticks, micros: 1_000 };
         let mut pipe = [Series::default(), Series::default()];
-        let mut sides = self.sides::<_, HostFigures>(CLIENTS);
+        let mut sides = self.sides::<_, HostFigures>(CLIENT_COUNTS);
         for round in 0..self.plan.repeats {
             print_progress(&format!("tick, round {}", round + 1));
             let [p50, p99] = latency_percentiles(&[self.over_pipe(traffic)?]);
@@ -232,7 +232,7 @@ impl Bench {
 
     /// Measures whether a client that never reads slows a reader at full rate or costs the host memory.
     fn never_reading(&self) -> Result<()> {
-        let traffic = Traffic::Burst { updates: self.plan.flood, size: SIZE, pace: Pace::Packed };
+        let traffic = Traffic::Burst { updates: self.plan.flood, size: UPDATE_BYTES, pace: Pace::Packed };
         let mut sides = self.sides::<_, [Series; 2]>(&[false, true]);
         for round in 0..self.plan.repeats {
             print_progress(&format!("never_reading, round {}", round + 1));
@@ -250,7 +250,7 @@ impl Bench {
             }
         }
         let (alone, beside) = sides.split_at(self.binaries.len());
-        let line = json!({"measure": "never_reading", "updates": traffic.updates(), "size": SIZE});
+        let line = json!({"measure": "never_reading", "updates": traffic.updates(), "size": UPDATE_BYTES});
         print_compared(
             line,
             alone.iter().zip(beside).map(|(alone, beside)| {

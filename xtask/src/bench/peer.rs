@@ -11,40 +11,40 @@ pub(super) trait Peer {
 }
 
 /// More messages than any set-up step of an empty session needs.
-const PATIENCE: usize = 10_000;
+const MAX_SETUP_MESSAGES: usize = 10_000;
 
 /// The ids of the benchmark's requests: one of each kind per connection, except for the last.
-const INITIALIZE: u32 = 1;
-const OPEN: u32 = 2;
-const PROMPT: u32 = 3;
-const STATUS: u32 = 1_000;
+const INITIALIZE_ID: u32 = 1;
+const OPEN_ID: u32 = 2;
+const PROMPT_ID: u32 = 3;
+const FIRST_STATUS_ID: u32 = 1_000;
 
 pub(super) fn initialize_peer(peer: &mut impl Peer) -> Result<()> {
     peer.send(&initialize_request())?;
-    await_answer(peer, INITIALIZE, "initialize")?;
+    await_answer(peer, INITIALIZE_ID, "initialize")?;
     Ok(())
 }
 
 pub(super) fn initialize_request() -> String {
     let params =
         json!({"protocolVersion": 1, "clientCapabilities": {}, "clientInfo": {"name": "bench", "version": "0"}});
-    format_request(INITIALIZE, "initialize", params)
+    format_request(INITIALIZE_ID, "initialize", params)
 }
 
 /// Returns true for a successful answer to [`initialize_request`].
 pub(super) fn is_initialized(line: &[u8]) -> bool {
     let answer: Value = serde_json::from_slice(line).unwrap_or_default();
-    answer["id"] == INITIALIZE && answer["result"]["protocolVersion"] == 1
+    answer["id"] == INITIALIZE_ID && answer["result"]["protocolVersion"] == 1
 }
 
 /// Requests the status of a session; `number` counts the requests.
 pub(super) fn request_status(peer: &mut impl Peer, number: u32, session: &str) -> Result<Value> {
-    call_method(peer, STATUS + number, "session/status", json!({"sessionId": session}))
+    call_method(peer, FIRST_STATUS_ID + number, "session/status", json!({"sessionId": session}))
 }
 
 /// Starts a session and returns its id.
 pub(super) fn open_session(peer: &mut impl Peer, cwd: &str) -> Result<String> {
-    let result = call_method(peer, OPEN, "session/new", json!({"cwd": cwd, "mcpServers": []}))?;
+    let result = call_method(peer, OPEN_ID, "session/new", json!({"cwd": cwd, "mcpServers": []}))?;
     match result["sessionId"].as_str() {
         Some(id) => Ok(id.to_owned()),
         None => bail!("session/new answered without a sessionId: {result}"),
@@ -53,7 +53,7 @@ pub(super) fn open_session(peer: &mut impl Peer, cwd: &str) -> Result<String> {
 
 /// Joins a session that another connection has opened.
 pub(super) fn join_session(peer: &mut impl Peer, session: &str, cwd: &str) -> Result<()> {
-    call_method(peer, OPEN, "session/load", json!({"sessionId": session, "cwd": cwd, "mcpServers": []}))?;
+    call_method(peer, OPEN_ID, "session/load", json!({"sessionId": session, "cwd": cwd, "mcpServers": []}))?;
     // Otherwise the first updates are held back for a client that may not know the session yet.
     let ready = json!({"jsonrpc": "2.0", "method": "session/ready", "params": {"sessionId": session}});
     peer.send(&ready.to_string())
@@ -62,11 +62,11 @@ pub(super) fn join_session(peer: &mut impl Peer, session: &str, cwd: &str) -> Re
 /// Sends a prompt, whose answer [`await_turn_end`] reads.
 pub(super) fn send_prompt(peer: &mut impl Peer, session: &str, text: &str) -> Result<()> {
     let params = json!({"sessionId": session, "prompt": [{"type": "text", "text": text}]});
-    peer.send(&format_request(PROMPT, "session/prompt", params))
+    peer.send(&format_request(PROMPT_ID, "session/prompt", params))
 }
 
 pub(super) fn await_turn_end(peer: &mut impl Peer) -> Result<()> {
-    await_answer(peer, PROMPT, "session/prompt")?;
+    await_answer(peer, PROMPT_ID, "session/prompt")?;
     Ok(())
 }
 
@@ -92,7 +92,7 @@ fn format_request(id: u32, method: &str, params: Value) -> String {
 }
 
 fn await_answer(peer: &mut impl Peer, id: u32, method: &str) -> Result<Value> {
-    for _ in 0..PATIENCE {
+    for _ in 0..MAX_SETUP_MESSAGES {
         let mut message: Value = serde_json::from_slice(peer.next()?)?;
         if message["id"] != id || message.get("method").is_some() {
             continue;
@@ -102,7 +102,7 @@ fn await_answer(peer: &mut impl Peer, id: u32, method: &str) -> Result<Value> {
         }
         return Ok(message["result"].take());
     }
-    bail!("{method} was not answered within {PATIENCE} messages")
+    bail!("{method} was not answered within {MAX_SETUP_MESSAGES} messages")
 }
 
 #[cfg(test)]

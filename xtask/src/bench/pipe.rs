@@ -10,8 +10,8 @@ use super::peer::Peer;
 use crate::process::command;
 
 /// The same size as the WebSocket's, so that both readers are woken alike.
-const BUFFER: usize = 256 * 1024;
-const LONGEST_LINE: usize = 64 * 1024 * 1024;
+const BUFFER_BYTES: usize = 256 * 1024;
+const MAX_LINE_BYTES: usize = 64 * 1024 * 1024;
 
 /// Newline-delimited messages, borrowed from the read buffer.
 pub(super) struct Lines<R> {
@@ -23,7 +23,7 @@ pub(super) struct Lines<R> {
 
 impl<R: Read> Lines<R> {
     pub(super) fn new(input: R) -> Self {
-        Self { input, buffer: vec![0; BUFFER], start: 0, end: 0 }
+        Self { input, buffer: vec![0; BUFFER_BYTES], start: 0, end: 0 }
     }
 
     pub(super) fn next(&mut self) -> Result<&[u8]> {
@@ -47,7 +47,7 @@ impl<R: Read> Lines<R> {
             self.start = 0;
         }
         if self.end == self.buffer.len() {
-            ensure!(self.end < LONGEST_LINE, "the agent sent a line without an end");
+            ensure!(self.end < MAX_LINE_BYTES, "the agent sent a line without an end");
             self.buffer.resize(self.end * 2, 0);
         }
         let read = self.input.read(&mut self.buffer[self.end..]).context("reading from the agent")?;

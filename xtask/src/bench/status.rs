@@ -15,11 +15,11 @@ use super::peer;
 use super::stats::{Series, percentile, round_figure};
 use super::traffic::{Pace, Party, Traffic};
 use super::ws::WebSocket;
-use super::{Bench, SIZE};
+use super::{Bench, UPDATE_BYTES};
 use crate::output::print_progress;
 
 /// The interval for 1,000 calls a second.
-const EVERY: Duration = Duration::from_millis(1);
+const PROBE_EVERY: Duration = Duration::from_millis(1);
 /// The upper bound of the probe's latency in every case.
 const TARGET_P99_US: f64 = 5_000.0;
 
@@ -85,7 +85,7 @@ impl Bench {
     fn probe_with_echo(&self, binary: &Binary, beside: Beside) -> Result<(Vec<f64>, Vec<f64>)> {
         let stop = AtomicBool::new(false);
         thread::scope(|scope| {
-            let echo = scope.spawn(|| measure_echoes(EVERY, &stop));
+            let echo = scope.spawn(|| measure_echoes(PROBE_EVERY, &stop));
             let probes = self.probe_beside(binary, beside);
             stop.store(true, Ordering::Relaxed);
             let echoes = echo.join().map_err(|_| anyhow!("the echo panicked"))??;
@@ -141,7 +141,7 @@ impl Bench {
         prober: &mut WebSocket<std::net::TcpStream>,
         session: &str,
     ) -> Result<Vec<f64>> {
-        let traffic = Traffic::Burst { updates: self.plan.burst, size: SIZE, pace: Pace::Single };
+        let traffic = Traffic::Burst { updates: self.plan.burst, size: UPDATE_BYTES, pace: Pace::Single };
         let (bursting, asked) = (AtomicBool::new(true), AtomicBool::new(false));
         thread::scope(|scope| {
             let burst = scope.spawn(|| {
@@ -164,7 +164,7 @@ impl Bench {
 /// is late because of a slow predecessor counts from its due time.
 pub(super) fn wait_until_due(due_at: Instant, last: Option<&f64>) -> Instant {
     thread::sleep(due_at.saturating_duration_since(Instant::now()));
-    if last.is_some_and(|last| *last > EVERY.as_secs_f64() * 1e6) { due_at } else { Instant::now() }
+    if last.is_some_and(|last| *last > PROBE_EVERY.as_secs_f64() * 1e6) { due_at } else { Instant::now() }
 }
 
 /// Probes at a fixed pace for as long as `goes_on`.
@@ -177,7 +177,7 @@ fn probe_status(
     let began = Instant::now();
     let mut latencies = Vec::new();
     for call in 0..calls {
-        let from = wait_until_due(began + EVERY * call, latencies.last());
+        let from = wait_until_due(began + PROBE_EVERY * call, latencies.last());
         ensure!(goes_on(), "the burst ended before the last call");
         let answer = peer::request_status(prober, call, session)?;
         latencies.push(from.elapsed().as_secs_f64() * 1e6);

@@ -10,18 +10,18 @@ use anyhow::{Context as _, Result, bail, ensure};
 use super::peer::Peer;
 
 /// The usual size of the kernel's own receive buffer, for few and large reads.
-const BUFFER: usize = 256 * 1024;
+const BUFFER_BYTES: usize = 256 * 1024;
 /// Longer than any silence in a benchmark.
-const SILENCE: Duration = Duration::from_secs(60);
+const READ_TIMEOUT: Duration = Duration::from_secs(60);
 const LARGEST_FRAME: usize = 64 * 1024 * 1024;
 const LARGEST_ANSWER: usize = 16 * 1024;
 
-const CONTINUATION: u8 = 0;
-const TEXT: u8 = 1;
-const BINARY: u8 = 2;
-const CLOSE: u8 = 8;
-const PING: u8 = 9;
-const PONG: u8 = 10;
+const CONTINUATION_OPCODE: u8 = 0;
+const TEXT_OPCODE: u8 = 1;
+const BINARY_OPCODE: u8 = 2;
+const CLOSE_OPCODE: u8 = 8;
+const PING_OPCODE: u8 = 9;
+const PONG_OPCODE: u8 = 10;
 
 pub(super) struct WebSocket<S> {
     stream: S,
@@ -47,8 +47,8 @@ impl WebSocket<TcpStream> {
     pub(super) fn connect(authority: &str, token: &str) -> Result<Self> {
         let stream = TcpStream::connect(authority).with_context(|| format!("connecting to {authority}"))?;
         stream.set_nodelay(true)?;
-        stream.set_read_timeout(Some(SILENCE))?;
-        stream.set_write_timeout(Some(SILENCE))?;
+        stream.set_read_timeout(Some(READ_TIMEOUT))?;
+        stream.set_write_timeout(Some(READ_TIMEOUT))?;
         let mut socket = Self::new(stream);
         socket.shake_hands(authority, token)?;
         Ok(socket)
@@ -57,7 +57,7 @@ impl WebSocket<TcpStream> {
 
 impl<S: Read + Write> WebSocket<S> {
     fn new(stream: S) -> Self {
-        Self { stream, buffer: vec![0; BUFFER], start: 0, end: 0, parts: Vec::new() }
+        Self { stream, buffer: vec![0; BUFFER_BYTES], start: 0, end: 0, parts: Vec::new() }
     }
 
     fn shake_hands(&mut self, authority: &str, token: &str) -> Result<()> {
@@ -138,7 +138,7 @@ impl<S: Read + Write> WebSocket<S> {
 
 impl<S: Read + Write> Peer for WebSocket<S> {
     fn send(&mut self, message: &str) -> Result<()> {
-        self.send_frame(TEXT, message.as_bytes())
+        self.send_frame(TEXT_OPCODE, message.as_bytes())
     }
 
     fn next(&mut self) -> Result<&[u8]> {
@@ -149,20 +149,22 @@ impl<S: Read + Write> Peer for WebSocket<S> {
             let payload = from..from + head.len;
             self.start = payload.end;
             match head.opcode {
-                TEXT | BINARY if head.last => return Ok(&self.buffer[payload]),
-                TEXT | BINARY | CONTINUATION => {
+                TEXT_OPCODE | BINARY_OPCODE if head.last => return Ok(&self.buffer[payload]),
+                TEXT_OPCODE | BINARY_OPCODE | CONTINUATION_OPCODE => {
                     self.parts.extend_from_slice(&self.buffer[payload]);
                     ensure!(self.parts.len() <= LARGEST_FRAME, "the host sent a message without an end");
                     if head.last {
                         return Ok(&self.parts);
                     }
                 }
-                PING => {
+                PING_OPCODE => {
                     let echo = self.buffer[payload].to_vec();
-                    self.send_frame(PONG, &echo)?;
+                    self.send_frame(PONG_OPCODE, &echo)?;
                 }
-                PONG => {}
-                CLOSE => bail!("the host closed the WebSocket: {:?}", String::from_utf8_lossy(&self.buffer[payload])),
+                PONG_OPCODE => {}
+                CLOSE_OPCODE => {
+                    bail!("the host closed the WebSocket: {:?}", String::from_utf8_lossy(&self.buffer[payload]))
+                }
                 other => bail!("the host sent a frame of the unknown kind {other}"),
             }
         }

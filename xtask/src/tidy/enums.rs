@@ -4,8 +4,8 @@ use super::Finding;
 use super::source::{Source, leading_block};
 
 const RULE: &str = "enum-variants";
-const NOTICED: usize = 25;
-const REFUSED: usize = 40;
+const NOTICED_VARIANTS: usize = 25;
+const REFUSED_VARIANTS: usize = 40;
 
 pub(super) fn check(source: &Source) -> Vec<Finding> {
     let mut findings = Vec::new();
@@ -14,11 +14,11 @@ pub(super) fn check(source: &Source) -> Vec<Finding> {
         let Some(open) = head.find('{') else { continue };
         let name = head["enum ".len()..].split(|c: char| !c.is_alphanumeric() && c != '_').next().unwrap_or_default();
         let count = count_variants(leading_block(&head[open..]));
-        let message = format!("{name} has {count} variants; the limit is {REFUSED}");
+        let message = format!("{name} has {count} variants; the limit is {REFUSED_VARIANTS}");
         let line = source.line_of(at);
-        if count > REFUSED {
+        if count > REFUSED_VARIANTS {
             findings.push(Finding::failure(&source.path, line, RULE, message));
-        } else if count > NOTICED {
+        } else if count > NOTICED_VARIANTS {
             findings.push(Finding::notice(&source.path, line, RULE, message));
         }
     }

@@ -5,16 +5,16 @@ use super::source::Source;
 
 const RULE: &str = "file-size";
 /// The number of lines above which a file gets a notice. (The aim is 300.)
-const NOTICED: usize = 500;
+const NOTICED_LINES: usize = 500;
 /// The number of lines above which a file fails.
-const REFUSED: usize = 800;
+const REFUSED_LINES: usize = 800;
 
 pub(super) fn check(source: &Source) -> Option<Finding> {
     let lines = source.product_lines();
-    let message = format!("{lines} lines besides tests; the aim is 300, the limit {REFUSED}");
-    if lines > REFUSED {
+    let message = format!("{lines} lines besides tests; the aim is 300, the limit {REFUSED_LINES}");
+    if lines > REFUSED_LINES {
         Some(Finding::failure(&source.path, 1, RULE, message))
-    } else if lines > NOTICED {
+    } else if lines > NOTICED_LINES {
         Some(Finding::notice(&source.path, 1, RULE, message))
     } else {
         None

@@ -5,7 +5,7 @@ use super::{Draft, Session};
 use crate::{Millis, PromptId, TurnLimit};
 
 /// The time to settle a limit's cancel if user cancels have no timeout.
-const PATIENCE: Millis = Millis(30_000);
+const DEFAULT_CANCEL_TIMEOUT: Millis = Millis(30_000);
 
 impl Session {
     /// Returns the time at which each running turn reaches a limit if nothing else happens. A cancelled turn has no
@@ -33,7 +33,7 @@ impl Session {
         let (mut prompts, limits): (Vec<_>, Vec<_>) = over.map(|(_, prompt, limit)| (prompt.clone(), limit)).unzip();
         prompts.dedup();
         // The agent gets one cancel for all of them, so they have one reason too.
-        let patience = self.settings.cancel_timeout.unwrap_or(PATIENCE);
+        let patience = self.settings.cancel_timeout.unwrap_or(DEFAULT_CANCEL_TIMEOUT);
         let cause = CancelCause { limit: limits.first().copied(), ..CancelCause::default() };
         self.cancel_turns(prompts, cause, Some(patience), draft);
     }

@@ -4,13 +4,13 @@ use bytes::Bytes;
 use wharf_json::{Json, ReadError};
 
 /// The objects of an agent's message in which Wharf or its clients look for `_meta.wharf`.
-const HOLDERS: [&[&str]; 4] = [&["params"], &["params", "update"], &["params", "toolCall"], &["result"]];
+const META_HOLDERS: [&[&str]; 4] = [&["params"], &["params", "update"], &["params", "toolCall"], &["result"]];
 
 /// Returns the frame with each `_meta.wharf` renamed to `_meta["wharf.agent"]`. It replaces a `wharf.agent` that is there already
 /// because the agent is a Wharf itself.
 pub fn rename_wharf_meta(frame: &[u8]) -> Result<Bytes, ReadError> {
     let mut text = Json::parse(frame)?.raw().to_owned();
-    for holder in HOLDERS {
+    for holder in META_HOLDERS {
         let json = Json::parse(text.as_bytes())?;
         if !has_wharf_meta(json, holder)? {
             continue;

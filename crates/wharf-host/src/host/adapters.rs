@@ -14,9 +14,9 @@ use crate::agent::Launch;
 use crate::config::QueueBy;
 
 /// The longest wait for a version, whatever a manifest says.
-const LONGEST: Duration = Duration::from_secs(10);
+const MAX_VERSION_WAIT: Duration = Duration::from_secs(10);
 /// The bytes of a program's answer that are read.
-const ANSWER: u64 = 64 << 10;
+const MAX_ANSWER_BYTES: u64 = 64 << 10;
 
 impl Host {
     /// Every adapter, by slug. With `check`, the programs that are there are asked for their version.
@@ -52,7 +52,7 @@ impl Inner {
     /// Runs the manifest's command, without a shell, under a shim and in the sandbox of the agent: that one may have
     /// written the program. What it printed, or why nothing.
     async fn ask_version(&self, slug: &str, check: &VersionCheck) -> Result<String, String> {
-        let limit = check.timeout().min(LONGEST);
+        let limit = check.timeout().min(MAX_VERSION_WAIT);
         let agent = self.agent(slug, None, &BTreeMap::new());
         let asked = Launchable {
             adapter: String::new(),
@@ -76,7 +76,7 @@ impl Inner {
         let answer = async {
             // Held until its output has ended: its drop ends the tree.
             let _process = launch.run_into(write.into()).await?;
-            (&mut pipe).take(ANSWER).read_to_end(&mut said).await.map_err(|error| error.to_string())?;
+            (&mut pipe).take(MAX_ANSWER_BYTES).read_to_end(&mut said).await.map_err(|error| error.to_string())?;
             Ok(())
         };
         match tokio::time::timeout(limit, answer).await {

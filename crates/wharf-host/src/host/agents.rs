@@ -14,7 +14,7 @@ use crate::agent::{AgentTokens, TokenIssuer, process_table};
 use crate::ids::random_text;
 
 /// For an agent's tools: where the host answers over TCP, and where its socket is.
-const URL: &str = "WHARF_URL";
+const URL_VARIABLE: &str = "WHARF_URL";
 const STATE_DIR: &str = "WHARF_STATE_DIR";
 
 /// The agents' processes, their tokens, and what is known of their programs.
@@ -56,7 +56,7 @@ impl AgentProcesses {
     /// Returns the variables by which an agent's tools find the host.
     pub(super) fn ways_here(&self, state_dir: &Path) -> Vec<(String, String)> {
         let url = Arc::clone(&self.url.borrow());
-        let url = Some((URL.to_owned(), url.to_string())).filter(|(_, url)| !url.is_empty());
+        let url = Some((URL_VARIABLE.to_owned(), url.to_string())).filter(|(_, url)| !url.is_empty());
         let state = state_dir.to_str().map(|dir| (STATE_DIR.to_owned(), dir.to_owned()));
         url.into_iter().chain(state).collect()
     }

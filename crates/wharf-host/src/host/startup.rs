@@ -155,7 +155,7 @@ impl Host {
         loop {
             match handle.come_back(need).await {
                 Ok(()) => break,
-                Err(CallError::StorageFull) => tokio::time::sleep(AGAIN).await,
+                Err(CallError::StorageFull) => tokio::time::sleep(RETURN_RETRY_AFTER).await,
                 Err(error @ (CallError::TooMany { .. } | CallError::LogFull { .. } | CallError::Storage(_))) => {
                     handle.span().in_scope(|| tracing::warn!(session = %id, %error, "a session did not come back"));
                     return;
@@ -175,7 +175,7 @@ impl Host {
 }
 
 /// How soon a session that could not come back for want of space is tried again.
-const AGAIN: std::time::Duration = std::time::Duration::from_secs(2);
+const RETURN_RETRY_AFTER: std::time::Duration = std::time::Duration::from_secs(2);
 /// How long the next one waits for a session that comes back.
 const WATCHED_FOR: std::time::Duration = std::time::Duration::from_secs(10);
 

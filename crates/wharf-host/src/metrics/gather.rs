@@ -4,7 +4,7 @@ use std::time::UNIX_EPOCH;
 
 use wharf_core::{SessionId, Status};
 
-use super::{Counter, Family, Metrics, OUTCOMES, Value};
+use super::{Counter, Family, Metrics, PROMPT_OUTCOMES, Value};
 use crate::descriptor::{Descriptor, TurnWord};
 use crate::host::Host;
 use crate::ids::Now;
@@ -143,7 +143,7 @@ fn of_sessions(known: &[std::sync::Arc<Descriptor>], sums: &Sums) -> Vec<Family>
 }
 
 fn by_outcome(mut family: Family, counters: &[Counter]) -> Family {
-    for (word, counter) in OUTCOMES.iter().zip(counters) {
+    for (word, counter) in PROMPT_OUTCOMES.iter().zip(counters) {
         family = family.with("outcome", *word, Value::Whole(counter.get()));
     }
     family

@@ -13,10 +13,10 @@ use wharf_core::{PromptEnd, StartKind};
 pub use family::{Family, Kind, Sample, Value};
 pub use gather::Insight;
 pub use numbers::{Classes, Counter, Histogram};
-use numbers::{DISK, WORK};
+use numbers::{DISK_BUCKET_SECONDS, WORK_BUCKET_SECONDS};
 
 /// How turns end. An agent's own words for it are not among them: whatever else it says is `other`.
-const OUTCOMES: [&str; 13] = [
+const PROMPT_OUTCOMES: [&str; 13] = [
     "end_turn",
     "max_tokens",
     "max_turn_requests",
@@ -40,8 +40,8 @@ pub struct Metrics {
     pub(crate) append: Histogram,
     pub(crate) sync: Histogram,
     pub(crate) turns_started: Counter,
-    turns_ended: [Counter; OUTCOMES.len()],
-    prompts_dropped: [Counter; OUTCOMES.len()],
+    turns_ended: [Counter; PROMPT_OUTCOMES.len()],
+    prompts_dropped: [Counter; PROMPT_OUTCOMES.len()],
     pub(crate) turn_time: Histogram,
     pub(crate) queue_time: Histogram,
     pub(crate) asks: Counter,
@@ -70,20 +70,20 @@ impl Default for Metrics {
         Self {
             events: Counter::default(),
             event_bytes: Counter::default(),
-            append: Histogram::new(DISK),
-            sync: Histogram::new(DISK),
+            append: Histogram::new(DISK_BUCKET_SECONDS),
+            sync: Histogram::new(DISK_BUCKET_SECONDS),
             turns_started: Counter::default(),
             turns_ended: Default::default(),
             prompts_dropped: Default::default(),
-            turn_time: Histogram::new(WORK),
-            queue_time: Histogram::new(WORK),
+            turn_time: Histogram::new(WORK_BUCKET_SECONDS),
+            queue_time: Histogram::new(WORK_BUCKET_SECONDS),
             asks: Counter::default(),
             agent_starts: Default::default(),
             start_failures: Counter::default(),
             agent_exits: Counter::default(),
             slept_for_memory: Counter::default(),
             slept_when_idle: Counter::default(),
-            look: Histogram::new(DISK),
+            look: Histogram::new(DISK_BUCKET_SECONDS),
             agents: Mutex::default(),
             started: SystemTime::now(),
         }
@@ -94,7 +94,7 @@ impl Metrics {
     /// Counts the end of a prompt whose turn had begun, or never did.
     pub(crate) fn prompt_ended(&self, outcome: &'static str, had_turn: bool) {
         let counters = if had_turn { &self.turns_ended } else { &self.prompts_dropped };
-        if let Some(place) = OUTCOMES.iter().position(|known| *known == outcome) {
+        if let Some(place) = PROMPT_OUTCOMES.iter().position(|known| *known == outcome) {
             counters[place].add(1);
         }
     }
@@ -124,7 +124,7 @@ impl Metrics {
 pub(crate) fn outcome(end: &PromptEnd) -> &'static str {
     match end {
         PromptEnd::Answered { stop_reason, .. } => {
-            OUTCOMES[..5].iter().find(|known| **known == &**stop_reason).unwrap_or(&"other")
+            PROMPT_OUTCOMES[..5].iter().find(|known| **known == &**stop_reason).unwrap_or(&"other")
         }
         PromptEnd::Failed { .. } => "failed",
         PromptEnd::Cancelled => "cancelled",

@@ -18,11 +18,12 @@ impl Counter {
 }
 
 /// From 10 µs, a write to the page cache, to 10 s, a disk in trouble.
-pub(crate) const DISK: &[f64] = &[0.000_01, 0.000_1, 0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5, 1.0, 10.0];
+pub(crate) const DISK_BUCKET_SECONDS: &[f64] =
+    &[0.000_01, 0.000_1, 0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5, 1.0, 10.0];
 /// From a tenth of a second to a day: what people and models take.
-pub(crate) const WORK: &[f64] = &[0.1, 0.5, 1.0, 5.0, 15.0, 60.0, 300.0, 900.0, 3_600.0, 86_400.0];
+pub(crate) const WORK_BUCKET_SECONDS: &[f64] = &[0.1, 0.5, 1.0, 5.0, 15.0, 60.0, 300.0, 900.0, 3_600.0, 86_400.0];
 /// More bounds than any of the above.
-const MOST: usize = 12;
+const MAX_BUCKETS: usize = 12;
 
 /// How long something took, in classes.
 #[derive(Debug)]
@@ -30,7 +31,7 @@ pub struct Histogram {
     /// Upper bounds in seconds, rising.
     bounds: &'static [f64],
     /// One more than there are bounds: the last is for what is beyond them.
-    classes: [AtomicU64; MOST],
+    classes: [AtomicU64; MAX_BUCKETS],
     nanos: AtomicU64,
 }
 
@@ -46,7 +47,7 @@ pub struct Classes {
 
 impl Histogram {
     pub(crate) fn new(bounds: &'static [f64]) -> Self {
-        debug_assert!(bounds.len() < MOST, "too many classes");
+        debug_assert!(bounds.len() < MAX_BUCKETS, "too many classes");
         Self { bounds, classes: std::array::from_fn(|_| AtomicU64::new(0)), nanos: AtomicU64::new(0) }
     }
 
@@ -72,7 +73,7 @@ mod tests {
 
     #[test]
     fn each_time_falls_into_one_class() {
-        let histogram = Histogram::new(WORK);
+        let histogram = Histogram::new(WORK_BUCKET_SECONDS);
         for millis in [1, 100, 101, 600_000, 999_999_999] {
             histogram.observe(Duration::from_millis(millis));
         }
@@ -83,8 +84,8 @@ mod tests {
 
     #[test]
     fn there_is_room_for_every_class() {
-        for bounds in [DISK, WORK] {
-            assert!(bounds.len() < MOST && bounds.is_sorted());
+        for bounds in [DISK_BUCKET_SECONDS, WORK_BUCKET_SECONDS] {
+            assert!(bounds.len() < MAX_BUCKETS && bounds.is_sorted());
         }
     }
 }

@@ -13,7 +13,7 @@ use super::shared::Shared;
 use crate::limits::BytePermit;
 
 /// How much a lagging reader takes from the disk at once: bounds what a client that never reads can hold.
-const PAGE: usize = 256 * 1024;
+const READ_PAGE_BYTES: usize = 256 * 1024;
 /// The cost of an entry besides its frame: the event, its place in the batch, its share of the allocator.
 pub(super) const ENTRY_OVERHEAD_BYTES: usize = 256;
 
@@ -235,7 +235,7 @@ struct ReadPage {
 
 /// Reads a page of the log. What is on disk but not yet published is left out: nobody may see it before all can.
 fn read_page(shared: &Shared, from: Seq, head: Seq) -> Result<ReadPage, ReadError> {
-    let page = shared.log.read(from.0, PAGE)?;
+    let page = shared.log.read(from.0, READ_PAGE_BYTES)?;
     for damage in &page.damage {
         shared.span.in_scope(|| {
             tracing::error!(session = %shared.id, place = %damage.place, first = damage.first, last = damage.last,

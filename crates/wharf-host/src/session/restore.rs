@@ -6,7 +6,7 @@ use wharf_core::{Event, Millis, Seq, Session, SessionId, Settings, decode};
 use wharf_store::{Log, StoreError};
 
 /// How much is read at once.
-const PAGE: usize = 1 << 20;
+const RESTORE_PAGE_BYTES: usize = 1 << 20;
 
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum RestoreError {
@@ -74,7 +74,7 @@ impl Entries<'_> {
             return None;
         }
         let from = self.next;
-        match self.log.read(from, PAGE) {
+        match self.log.read(from, RESTORE_PAGE_BYTES) {
             Ok(page) => {
                 for damage in page.damage {
                     tracing::error!(place = %damage.place, first = damage.first, last = damage.last,

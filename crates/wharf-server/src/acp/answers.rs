@@ -7,7 +7,8 @@ use wharf_host::{Descriptor, current_settings};
 use wharf_json::{Json, ReadError, rpc};
 
 /// The session capabilities that Wharf adds to any agent's (rule 3.3).
-const ADDED: &[&str] = &["attach", "detach", "status", "promptQueueing", "list", "resume", "close", "delete", "ready"];
+const ADDED_CAPABILITIES: &[&str] =
+    &["attach", "detach", "status", "promptQueueing", "list", "resume", "close", "delete", "ready"];
 
 /// An answer's result while it is changed.
 struct Outcome(String);
@@ -52,7 +53,7 @@ impl Outcome {
 pub(super) fn initialize(agent: &Raw, id: &[u8], terminal_auth: bool) -> Result<Bytes, ReadError> {
     let mut result = Outcome::of(agent)?;
     let session = |name| ["agentCapabilities", "sessionCapabilities", name];
-    for added in ADDED {
+    for added in ADDED_CAPABILITIES {
         result.set(&session(added), "{}")?;
     }
     // Child sessions that a client did not open cannot be relayed (rule 3.1).

@@ -14,7 +14,7 @@ use super::errors::RpcError;
 use super::message_order::MessageTurn;
 use super::methods::{cancelled_request, settle_malformed, take_response};
 use super::outbound::Out;
-use super::under_way::{LONGEST_ID, too_long};
+use super::under_way::{MAX_ID_BYTES, too_long};
 use crate::client_span::spawn_in_span;
 
 /// The immediate result of a request: an answer, or `None` because the answer comes later.
@@ -142,7 +142,7 @@ async fn take_request<M: Methods>(
 ) {
     let (connection, id) = (methods.connection(), request_id(frame, envelope));
     if let Some(error) = too_long(envelope) {
-        let id = if id.len() > LONGEST_ID { Bytes::from_static(b"null") } else { id };
+        let id = if id.len() > MAX_ID_BYTES { Bytes::from_static(b"null") } else { id };
         return connection.refuse(&id, envelope, error).await;
     }
     if let Some(Err(error)) = turn.as_ref().map(MessageTurn::check_room) {

@@ -13,7 +13,7 @@ use super::outbox::Outlet;
 use super::shown::ShownUpTo;
 use super::subscription::{Subscription, SubscriptionReader};
 use super::view::View;
-use super::wire::{Closed, FrameOrigin, Gate, TICK, Wire};
+use super::wire::{Closed, FrameOrigin, Gate, HEARTBEAT_EVERY, Wire};
 
 /// A message of the inbound half for the writer.
 #[derive(Debug)]
@@ -83,7 +83,7 @@ enum Wake {
 pub(super) async fn write<W: Wire>(wire: W, outlet: Outlet) {
     let Outlet { mut outs, mut lane, shown, client, buffers } = outlet;
     let mut writer = Writer { wire, watched: Vec::new(), shown, client, early: Vec::new(), buffers };
-    let mut tick = tokio::time::interval(TICK);
+    let mut tick = tokio::time::interval(HEARTBEAT_EVERY);
     tick.reset();
     loop {
         let wake = tokio::select! {

@@ -16,7 +16,7 @@ const OUTS_CAPACITY: usize = 64;
 /// Presence and the like; a connection that lets this many pile up is not reading.
 const LANE_CAPACITY: usize = 256;
 /// The close code of a connection that was given more than it reads.
-pub(super) const OVERLOADED: u16 = 1013;
+pub(super) const OVERLOADED_CLOSE_CODE: u16 = 1013;
 
 /// The sending ends of a connection's queues.
 #[derive(Debug)]

@@ -12,7 +12,7 @@ use wharf_host::{Batch, ByteBudget, Direct, Entry, LaneMessage, ReadError};
 use super::event_id::with_event_id;
 use super::out_frame::OutFrame;
 use super::outbound::Writer;
-use super::outbox::OVERLOADED;
+use super::outbox::OVERLOADED_CLOSE_CODE;
 use super::pending_requests::What;
 use super::subscription::Subscription;
 use super::view::{Shown, View};
@@ -20,7 +20,7 @@ use super::wire::{Again, Closed, FrameOrigin, Gate, Wire};
 
 /// With more messages past the log waiting in one session, the client is not reading, or has left a stream unread for too
 /// long.
-const LATER: usize = 1024;
+const MAX_WAITING_MESSAGES: usize = 1024;
 
 impl<W: Wire> Writer<W> {
     pub(super) async fn show(&mut self, at: usize, batch: &Batch) -> Result<(), Closed> {
@@ -162,8 +162,8 @@ impl<W: Wire> Writer<W> {
 
     /// Closes the connection of a client that lets too much pile up: it is not reading.
     async fn bounded(&mut self, waiting: usize) -> Result<(), Closed> {
-        if waiting > LATER {
-            self.wire.close(OVERLOADED, "the client does not read what it is sent").await;
+        if waiting > MAX_WAITING_MESSAGES {
+            self.wire.close(OVERLOADED_CLOSE_CODE, "the client does not read what it is sent").await;
             return Err(Closed);
         }
         Ok(())

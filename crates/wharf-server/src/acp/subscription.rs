@@ -14,7 +14,7 @@ use super::wire::Gate;
 
 /// How long answers wait for a stream that nobody reads before they go out on the connection's. A client that lost its
 /// stream is back within this; what it then gets is in order.
-pub(super) const AWAY: Duration = Duration::from_secs(5);
+pub(super) const UNREAD_STREAM_WAIT: Duration = Duration::from_secs(5);
 
 #[derive(Debug)]
 pub(super) struct Subscription {
@@ -163,7 +163,7 @@ impl Subscription {
     pub(super) fn answer_due(&mut self, gate: Gate) -> Option<OutFrame> {
         let first = match gate {
             Gate::Closed { since: None } => true,
-            Gate::Closed { since: Some(since) } => Moment::now() >= since + AWAY,
+            Gate::Closed { since: Some(since) } => Moment::now() >= since + UNREAD_STREAM_WAIT,
             Gate::Line | Gate::Open | Gate::Full => false,
         };
         let position = self.cursor.position();
@@ -204,7 +204,7 @@ impl Subscription {
 
     fn away(&self, gate: Gate) -> Option<Moment> {
         match gate {
-            Gate::Closed { since } => Some(since.unwrap_or(self.joined_at) + AWAY),
+            Gate::Closed { since } => Some(since.unwrap_or(self.joined_at) + UNREAD_STREAM_WAIT),
             Gate::Line | Gate::Open | Gate::Full => None,
         }
     }

@@ -10,9 +10,9 @@ const MAX_REQUESTS: usize = 1_024;
 /// Together the requests may be as large as so many of the largest messages.
 const MAX_LARGE_REQUESTS: usize = 2;
 /// Bytes of a request's id, which comes back in the answer.
-pub(super) const LONGEST_ID: usize = 4 << 10;
+pub(super) const MAX_ID_BYTES: usize = 4 << 10;
 /// Bytes of a method's or a session's name, which refusals repeat.
-const NAME: usize = 1 << 10;
+const MAX_NAME_BYTES: usize = 1 << 10;
 
 /// The limit of one connection.
 #[derive(Debug)]
@@ -35,9 +35,11 @@ impl UnderWay {
 pub(super) fn too_long(envelope: &Envelope<'_>) -> Option<RpcError> {
     let session = envelope.session.as_ref().map_or(0, |session| session.value.len());
     let (what, limit) = match envelope {
-        envelope if envelope.id.as_ref().is_some_and(|id| id.len() > LONGEST_ID) => ("the id of a request", LONGEST_ID),
-        envelope if envelope.method.len() > NAME => ("the name of a method", NAME),
-        _ if session > NAME => ("the id of a session", NAME),
+        envelope if envelope.id.as_ref().is_some_and(|id| id.len() > MAX_ID_BYTES) => {
+            ("the id of a request", MAX_ID_BYTES)
+        }
+        envelope if envelope.method.len() > MAX_NAME_BYTES => ("the name of a method", MAX_NAME_BYTES),
+        _ if session > MAX_NAME_BYTES => ("the id of a session", MAX_NAME_BYTES),
         _ => return None,
     };
     Some(RpcError::invalid_request(format!("{what} may have {limit} bytes")))

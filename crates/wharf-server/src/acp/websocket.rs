@@ -20,8 +20,8 @@ use super::handshake::ClientSocket;
 use super::inbound::{Methods, receive};
 use super::out_frame::OutFrame;
 use super::outbound::write;
-use super::outbox::{OVERLOADED, Outlet};
-use super::wire::{Closed, FrameOrigin, Gate, TICK, Wire};
+use super::outbox::{OVERLOADED_CLOSE_CODE, Outlet};
+use super::wire::{Closed, FrameOrigin, Gate, HEARTBEAT_EVERY, Wire};
 use crate::client_span::client_span;
 use crate::revocation::wait_for_end;
 use crate::unfinished_message::UnfinishedMessage;
@@ -29,10 +29,10 @@ use crate::unfinished_message::UnfinishedMessage;
 /// WebSocket close codes.
 const TOO_BIG: u16 = 1009;
 const GOING_AWAY: u16 = 1001;
-const POLICY: u16 = 1008;
-const INTERNAL_ERROR: u16 = 1011;
+const POLICY_CLOSE_CODE: u16 = 1008;
+const INTERNAL_ERROR_CLOSE_CODE: u16 = 1011;
 /// How long a client whose token has ended may take to hear of it.
-const FAREWELL: Duration = Duration::from_millis(300);
+const FAREWELL_TIMEOUT: Duration = Duration::from_millis(300);
 /// A message that is larger goes out in fragments of this size. The WebSocket library copies what it is given, so this
 /// is about what a client that does not read costs besides shared bytes.
 const FRAGMENT_BYTES: usize = 64 << 10;
@@ -58,7 +58,7 @@ pub(super) async fn run<M: Methods>(
             // The loop below says farewell to one who reads; one who does not is cut off, whatever waits for it.
             let over = async {
                 wait_for_end(&app, &identity).await;
-                tokio::time::sleep(FAREWELL).await;
+                tokio::time::sleep(FAREWELL_TIMEOUT).await;
             };
             tokio::select! {
                 () = writing => {}
@@ -95,7 +95,7 @@ pub(super) async fn run<M: Methods>(
             }
             _ = &mut writer => break,
             () = unfinished.closed() => {
-                connection.outbox.close(OVERLOADED, NO_ROOM).await;
+                connection.outbox.close(OVERLOADED_CLOSE_CODE, NO_ROOM).await;
                 break;
             }
             reason = connection.outbox.close_signal().raised() => {
@@ -104,9 +104,9 @@ pub(super) async fn run<M: Methods>(
                 break;
             }
             ending = &mut over => {
-                connection.outbox.try_close(POLICY, ending.reason());
+                connection.outbox.try_close(POLICY_CLOSE_CODE, ending.reason());
                 // Before the sessions are left, which may take a while.
-                let _ = tokio::time::timeout(FAREWELL, &mut writer).await;
+                let _ = tokio::time::timeout(FAREWELL_TIMEOUT, &mut writer).await;
                 break;
             }
             () = stopped(&mut stopping) => {
@@ -135,7 +135,7 @@ fn close_reason(error: &Error) -> Option<(u16, &'static str)> {
     if let Error::Io(error) = error
         && error.kind() == std::io::ErrorKind::OutOfMemory
     {
-        return Some((OVERLOADED, NO_ROOM));
+        return Some((OVERLOADED_CLOSE_CODE, NO_ROOM));
     }
     None
 }
@@ -143,8 +143,10 @@ fn close_reason(error: &Error) -> Option<(u16, &'static str)> {
 /// Returns the words for a client whose connection the host closes.
 const fn close_words(reason: CloseReason) -> (u16, &'static str) {
     match reason {
-        CloseReason::Unread => (OVERLOADED, "the client does not read what it is sent"),
-        CloseReason::LogFailed => (INTERNAL_ERROR, "the log of an attached session cannot be written; load it again"),
+        CloseReason::Unread => (OVERLOADED_CLOSE_CODE, "the client does not read what it is sent"),
+        CloseReason::LogFailed => {
+            (INTERNAL_ERROR_CLOSE_CODE, "the log of an attached session cannot be written; load it again")
+        }
     }
 }
 
@@ -231,7 +233,7 @@ impl Wire for Socket {
 
     async fn tick(&mut self) -> Result<(), Closed> {
         let silent = self.heard.lock().unwrap_or_else(PoisonError::into_inner).elapsed();
-        if silent > 2 * TICK {
+        if silent > 2 * HEARTBEAT_EVERY {
             return Err(Closed);
         }
         self.sink.feed(Message::Ping(Bytes::new())).await.map_err(|_| Closed)

@@ -65,11 +65,11 @@ pub(super) trait Wire: Send {
 
     fn flush(&mut self) -> impl Future<Output = Result<(), Closed>> + Send;
 
-    /// Checks every [`TICK`] whether the peer is still there.
+    /// Checks every [`HEARTBEAT_EVERY`] whether the peer is still there.
     fn tick(&mut self) -> impl Future<Output = Result<(), Closed>> + Send;
 
     fn close(&mut self, code: u16, reason: &'static str) -> impl Future<Output = ()> + Send;
 }
 
 /// How often a sign of life goes out; a peer that is silent for two of these is gone (rule 3.13).
-pub(super) const TICK: std::time::Duration = std::time::Duration::from_secs(20);
+pub(super) const HEARTBEAT_EVERY: std::time::Duration = std::time::Duration::from_secs(20);

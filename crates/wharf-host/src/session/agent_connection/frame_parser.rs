@@ -15,7 +15,7 @@ use crate::agent::initialize::classify_fault;
 use crate::frame::{self, Envelope, FrameKind, FrameLine, Span};
 
 /// The buffer that the frames of a stream are cut from: one allocation serves some hundred of them.
-const ARENA: usize = 64 * 1024;
+const ARENA_BYTES: usize = 64 * 1024;
 
 /// The longest id of a tool call that is kept.
 const MAX_TOOL_ID_BYTES: usize = 1_024;
@@ -270,11 +270,11 @@ impl AgentFrameParser {
         let length = parts.iter().map(|part| part.len()).sum();
         // Lines come without line breaks, but a bare carriage return may stand between tokens.
         let clean = memchr::memchr(b'\r', frame).is_none();
-        if keep || length > ARENA / 2 || !clean {
+        if keep || length > ARENA_BYTES / 2 || !clean {
             return Raw::new(frame::one_line(parts.concat().into()));
         }
         if self.arena.capacity() < length {
-            self.arena = BytesMut::with_capacity(ARENA);
+            self.arena = BytesMut::with_capacity(ARENA_BYTES);
         }
         for part in parts {
             self.arena.put_slice(part);

@@ -16,12 +16,12 @@ use crate::session::journal::Journal;
 use crate::settings::AgentSettings;
 
 /// How long an agent may take over `session/close` and over noticing that its stdin closed, before SIGTERM.
-const POLITE: Duration = Duration::from_millis(500);
+const CLOSE_TIMEOUT: Duration = Duration::from_millis(500);
 /// Faults of one start that are logged one by one; after that they are counted.
-const FAULTS_SHOWN: u64 = 100;
+const MAX_SHOWN_FAULTS: u64 = 100;
 
 /// How long an agent may take to delete a session.
-const DELETED_WITHIN: Duration = Duration::from_secs(5);
+const DELETE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The fate of the agent's own copy of a deleted session (rule 12.7).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -164,7 +164,7 @@ impl AgentLink {
     /// Should this fault be logged, and as what? A flood must not fill the log.
     fn admit_fault(&mut self, fault: Fault, detail: String) -> Option<(Fault, String)> {
         self.faults += 1;
-        if self.faults <= FAULTS_SHOWN {
+        if self.faults <= MAX_SHOWN_FAULTS {
             Some((fault, detail))
         } else if self.faults.is_power_of_two() {
             Some((Fault::Suppressed, format!("{} faults so far, the last: {detail}", self.faults)))
@@ -184,11 +184,11 @@ impl AgentLink {
         let unanswered = writer.into_unanswered();
         let ending = async move {
             if traits.close && outbox.send_frame(about_session("session/close", close, &session)).is_ok() {
-                answer_within(&mut reader, close, POLITE).await;
+                answer_within(&mut reader, close, CLOSE_TIMEOUT).await;
             }
             let outcome = match traits.delete {
                 true if outbox.send_frame(about_session("session/delete", delete, &session)).is_ok() => {
-                    AgentDelete::from_answer(answer_within(&mut reader, delete, DELETED_WITHIN).await == Some(true))
+                    AgentDelete::from_answer(answer_within(&mut reader, delete, DELETE_TIMEOUT).await == Some(true))
                 }
                 true => AgentDelete::Failed,
                 false => AgentDelete::NotNeeded,
@@ -219,7 +219,7 @@ impl AgentLink {
             };
             tokio::select! {
                 () = drained => {}
-                () = tokio::time::sleep(POLITE) => {}
+                () = tokio::time::sleep(CLOSE_TIMEOUT) => {}
             }
             process.request_end();
             process.wait_for_exit().await;

@@ -16,7 +16,7 @@ use crate::limits::CountPermit;
 use crate::settings::{AgentSettings, SettingRequest};
 
 /// Requests that the agent may leave unanswered before no more are passed on.
-const OWED: usize = 1_024;
+const MAX_OWED_ANSWERS: usize = 1_024;
 
 /// A request of ours that the agent has yet to answer.
 #[derive(Debug)]
@@ -82,7 +82,7 @@ impl AgentWriter {
 
     /// Does the agent owe so many answers that it gets no further requests?
     pub(super) fn owes_too_much(&self) -> bool {
-        self.owed.len() >= OWED
+        self.owed.len() >= MAX_OWED_ANSWERS
     }
 
     /// Is an answer of the agent waited for?

@@ -41,7 +41,7 @@ const PEER_IN_USE: u16 = 4409;
 const NORMAL_CLOSURE: u16 = 1000;
 const AGENT_FAILED: u16 = 1011;
 /// The error code of amux for a prompt that would have to wait.
-const BUSY: i32 = -32001;
+const BUSY_CODE: i32 = -32001;
 /// A request for an ask has the ask's number as its id. The connection's own request ids come after all of these.
 const LAST_ASK_NUMBER: u64 = 1 << 40;
 
@@ -217,7 +217,7 @@ impl AmuxMethods {
                 let frame = session_busy(self.binding.name(), find_holder(&handle).await.as_deref());
                 self.binding.tell_others(handle.id(), &frame);
                 connection.outbox.answer(Some(handle.id().clone()), frame).await;
-                Err(RpcError::new(BUSY, "session busy"))
+                Err(RpcError::new(BUSY_CODE, "session busy"))
             }
             Err(error) => Err(error),
         }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 /// The WebSocket close code of amux for a query that cannot be used.
 const BAD_QUERY: u16 = 4400;
 /// The words for the session's name, from the oldest amux to the newest.
-const NAMES: [&str; 3] = ["session", "room", "mux"];
+const SESSION_PARAMETERS: [&str; 3] = ["session", "room", "mux"];
 const MAX_NAME_BYTES: usize = 128;
 /// Ids, names and roles of peers are shown to everyone: short enough for a line.
 const MAX_WORD_BYTES: usize = 128;
@@ -42,7 +42,8 @@ impl Query {
 
     /// The error says what is wrong, in less than a WebSocket's close frame holds.
     fn parse(pairs: &[(String, String)]) -> Result<Option<Self>, String> {
-        let mut names = pairs.iter().filter(|(key, _)| NAMES.contains(&key.as_str())).map(|(_, value)| value);
+        let mut names =
+            pairs.iter().filter(|(key, _)| SESSION_PARAMETERS.contains(&key.as_str())).map(|(_, value)| value);
         let Some(name) = names.next() else { return Ok(None) };
         if names.any(|other| other != name) {
             return Err("session, room and mux name different sessions; give one".to_owned());
@@ -95,7 +96,7 @@ mod tests {
 
     #[test]
     fn the_three_words_for_the_name_mean_the_same() {
-        for key in NAMES {
+        for key in SESSION_PARAMETERS {
             let query = parse(&[(key, "work_1-A"), ("peer_id", "a"), ("peer_name", "Ann's phone"), ("role", "driver")]);
             let expected = Query {
                 name: "work_1-A".into(),

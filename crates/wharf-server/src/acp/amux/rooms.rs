@@ -12,7 +12,7 @@ use crate::acp::outbound::Out;
 use crate::auth::Scope;
 
 /// How long a peer id that is in use is waited for: a client that comes back may be faster than the news that it left.
-const GRACE: Duration = Duration::from_millis(500);
+const PEER_LEAVE_WAIT: Duration = Duration::from_millis(500);
 
 /// The names that have connections. Nothing of a session is kept here: it has its name in its log.
 #[derive(Debug, Default)]
@@ -57,7 +57,7 @@ impl Rooms {
                 left.await;
             }
         };
-        tokio::time::timeout(GRACE, seated).await.ok()
+        tokio::time::timeout(PEER_LEAVE_WAIT, seated).await.ok()
     }
 
     fn room(self: &Arc<Self>, name: &Arc<str>) -> Arc<Room> {

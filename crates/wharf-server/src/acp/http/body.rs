@@ -18,7 +18,7 @@ use crate::acp::capability_filter::CapabilityFilter;
 use crate::acp::event_id::with_event_id;
 use crate::acp::out_frame::OutFrame;
 use crate::acp::view::View;
-use crate::acp::wire::TICK;
+use crate::acp::wire::HEARTBEAT_EVERY;
 
 /// The size of one chunk of the response.
 const CHUNK_BYTES: usize = 64 * 1024;
@@ -60,7 +60,7 @@ pub(super) fn body(
     log: VecDeque<MissedLog>,
 ) -> Body {
     let StreamSeat { number, wake, missed } = seat;
-    let mut comment = tokio::time::interval(TICK);
+    let mut comment = tokio::time::interval(HEARTBEAT_EVERY);
     comment.reset();
     let missed = missed.kept;
     let reading = Reading { streams, place, number, wake, missed, log, comment };

@@ -22,11 +22,11 @@ use crate::revocation::wait_for_end;
 use wharf_host::random_text;
 
 /// A client that reads no stream and sends nothing for so long is gone.
-const IDLE: Duration = Duration::from_secs(5 * 60);
+const IDLE_TIMEOUT: Duration = Duration::from_secs(5 * 60);
 /// How often idle connections are looked for.
 const CHECK_INTERVAL: Duration = Duration::from_secs(15);
 /// Letters of a connection's id: 150 bits, nothing to guess.
-const ID: usize = 30;
+const CONNECTION_ID_CHARS: usize = 30;
 
 /// All connections of HTTP clients, by id.
 #[derive(Debug, Default)]
@@ -52,7 +52,7 @@ pub(super) struct HttpConnection {
 
 /// Returns an id that cannot be guessed.
 pub(in crate::acp) fn new_connection_id() -> Arc<str> {
-    format!("conn_{}", random_text(ID)).into()
+    format!("conn_{}", random_text(CONNECTION_ID_CHARS)).into()
 }
 
 impl HttpConnection {
@@ -116,7 +116,7 @@ async fn attend(app: App, http: Arc<HttpConnection>, mut writer: JoinHandle<()>)
             () = stopped(&mut stopping) => break,
             _ = &mut over => break,
             _ = look.tick() => {
-                if http.streams.is_idle(IDLE) {
+                if http.streams.is_idle(IDLE_TIMEOUT) {
                     break;
                 }
             }

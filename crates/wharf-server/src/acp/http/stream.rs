@@ -15,13 +15,13 @@ use crate::acp::out_frame::OutFrame;
 use crate::acp::wire::{Again, FrameOrigin, Gate};
 
 /// A reader with more than this to take is not given more from the log.
-const FULL: usize = 64 * 1024;
+const MAX_UNREAD_BYTES: usize = 64 * 1024;
 /// Bytes of messages that the log cannot give again, kept for readers that come back. The newest is always kept.
-const KEPT: usize = 256 * 1024;
+const MAX_KEPT_BYTES: usize = 256 * 1024;
 /// How many showings of the log are remembered: a reader that comes back had its last message in one of them.
-const RUNS: usize = 16;
+const MAX_KEPT_RUNS: usize = 16;
 /// The cost of a message besides its text.
-const OVERHEAD: usize = 64;
+const MESSAGE_OVERHEAD_BYTES: usize = 64;
 
 /// A message and its id.
 pub(super) type Marked = (StreamEventId, OutFrame);
@@ -146,7 +146,7 @@ impl Stream {
 
     pub(super) fn gate(&self) -> Gate {
         match self.reader {
-            Some(_) if self.outbox_bytes < FULL => Gate::Open,
+            Some(_) if self.outbox_bytes < MAX_UNREAD_BYTES => Gate::Open,
             Some(_) => Gate::Full,
             None => Gate::Closed { since: self.left_at },
         }
@@ -167,9 +167,9 @@ impl Stream {
         self.note(mark, matches!(origin, FrameOrigin::Event { .. }), again);
         if again == Again::Never {
             self.keep((mark, frame.clone()));
-            self.answers += frame.len() + OVERHEAD;
+            self.answers += frame.len() + MESSAGE_OVERHEAD_BYTES;
         }
-        self.outbox_bytes += frame.len() + OVERHEAD;
+        self.outbox_bytes += frame.len() + MESSAGE_OVERHEAD_BYTES;
         self.outbox.push_back((mark, frame));
         self.has_news = true;
     }
@@ -178,7 +178,7 @@ impl Stream {
     fn note(&mut self, mark: StreamEventId, is_event: bool, again: Again) {
         if mark.run != self.at().run {
             self.runs.push_back(Run::at(mark));
-            if self.runs.len() > RUNS {
+            if self.runs.len() > MAX_KEPT_RUNS {
                 self.runs.pop_front();
             }
         }
@@ -194,11 +194,11 @@ impl Stream {
     }
 
     fn keep(&mut self, message: Marked) {
-        self.kept_bytes += message.1.len() + OVERHEAD;
+        self.kept_bytes += message.1.len() + MESSAGE_OVERHEAD_BYTES;
         self.kept.push_back(message);
-        while self.kept_bytes > KEPT && self.kept.len() > 1 {
+        while self.kept_bytes > MAX_KEPT_BYTES && self.kept.len() > 1 {
             if let Some((mark, frame)) = self.kept.pop_front() {
-                self.kept_bytes -= frame.len() + OVERHEAD;
+                self.kept_bytes -= frame.len() + MESSAGE_OVERHEAD_BYTES;
                 self.given_up = Some(mark);
             }
         }
@@ -257,7 +257,7 @@ impl Stream {
         while bytes < limit
             && let Some((mark, frame)) = self.outbox.pop_front()
         {
-            bytes += frame.len() + OVERHEAD;
+            bytes += frame.len() + MESSAGE_OVERHEAD_BYTES;
             taken.push_back((mark, frame));
         }
         self.outbox_bytes -= bytes;

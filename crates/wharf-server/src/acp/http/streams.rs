@@ -16,9 +16,9 @@ use crate::acp::out_frame::OutFrame;
 use crate::acp::wire::{Closed, FrameOrigin, Gate, Wire};
 
 /// The most session streams of one connection.
-const STREAMS: usize = 256;
+const MAX_STREAMS: usize = 256;
 /// With more bytes of unread answers than this, further requests are refused.
-const ANSWERS: usize = 8 << 20;
+const MAX_ANSWER_BYTES: usize = 8 << 20;
 
 /// Shared by the task that writes, the readers, and the requests that open and close.
 #[derive(Debug)]
@@ -91,7 +91,7 @@ impl Streams {
 
     /// Returns true if too many answers wait to be read.
     pub(super) fn are_unread(&self) -> bool {
-        self.lock().all().map(Stream::answers_waiting).sum::<usize>() > ANSWERS
+        self.lock().all().map(Stream::answers_waiting).sum::<usize>() > MAX_ANSWER_BYTES
     }
 
     /// Returns true if nothing has been sent on this stream yet.
@@ -113,10 +113,10 @@ impl Streams {
         if let Some(session) = place
             && !books.sessions.contains_key(session)
         {
-            if books.sessions.len() >= STREAMS {
+            if books.sessions.len() >= MAX_STREAMS {
                 books.sessions.retain(|session, stream| stream.has_reader() || keep(session));
             }
-            if books.sessions.len() >= STREAMS {
+            if books.sessions.len() >= MAX_STREAMS {
                 return Err(StreamRefused::TooMany);
             }
             books.sessions.insert(session.clone(), Stream::new(Some(holder(&self.own, &self.buffers))));

@@ -12,7 +12,7 @@ use crate::acp::attachments::AttachedSession;
 use crate::acp::connection::Connection;
 use crate::acp::errors::RpcError;
 use crate::acp::pending_requests::{Wanted, What};
-use crate::acp::under_way::LONGEST_ID;
+use crate::acp::under_way::MAX_ID_BYTES;
 use crate::fault::Fault;
 use crate::use_cases::{self, AskReply, reply_to_ask};
 
@@ -41,7 +41,7 @@ pub(in crate::acp) async fn take_response(connection: &Connection, frame: &Bytes
 /// with which to refuse the message: its own, if it is a request.
 pub(in crate::acp) async fn settle_malformed(connection: &Connection, found: &Salvaged, why: &str) -> Bytes {
     match found.ids.as_slice() {
-        [id] if found.has_method && id.len() <= LONGEST_ID => return Bytes::copy_from_slice(id.as_bytes()),
+        [id] if found.has_method && id.len() <= MAX_ID_BYTES => return Bytes::copy_from_slice(id.as_bytes()),
         _ if found.has_method => return Bytes::from_static(b"null"),
         _ => {}
     }
