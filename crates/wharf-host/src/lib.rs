@@ -59,7 +59,7 @@ pub use session::handle::{
     Abilities, AgentReport, Attendance, CallError, Cancelled, Direct, Forward, Lane, LaneMessage, PassedOn, Serves,
     SessionHandle, Taken,
 };
-pub use settings::{ReturnTerms, SettingSources, current_settings};
+pub use settings::{ReturnTerms, SettingSources, current_settings, is_setting_method};
 pub use timestamp::{format_timestamp, format_timestamp_in_seconds, parse_timestamp};
 pub use wharf_core as core;
 pub use workspaces::{

@@ -35,6 +35,7 @@ use axum::routing::get;
 use tokio::sync::watch;
 use wharf_host::{Auth, Host};
 
+pub use acp::{AcpMethod, MethodTrait};
 pub use auth::{
     Access, Identity, NewToken, Scope, TokenEntry, TokenError, TokenRefused, TokenTerms, Tokens, TokensFile,
     TokensFileError, UnknownAccess,

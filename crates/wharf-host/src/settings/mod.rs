@@ -18,6 +18,7 @@ use offers::Offers;
 pub use present::current_settings;
 pub(crate) use present::{ReportedSettings, newest_list, patched_options};
 pub(crate) use request::SettingRequest;
+pub use request::is_setting_method;
 pub(crate) use restore::{Restoration, RestoreStep};
 
 /// Where the settings of a session are told: the facts of its log.

@@ -7,6 +7,22 @@ use wharf_json::{Json, ReadError};
 
 use super::to_raw;
 
+const SPELLINGS: [SettingSpelling; 3] = [SettingSpelling::Mode, SettingSpelling::Model, SettingSpelling::Option];
+
+/// Returns the method that sets a setting of this spelling, and the member of its parameters that holds the value.
+const fn method_and_member(of: SettingSpelling) -> (&'static str, &'static str) {
+    match of {
+        SettingSpelling::Mode => ("session/set_mode", "modeId"),
+        SettingSpelling::Model => ("session/set_model", "modelId"),
+        SettingSpelling::Option => ("session/set_config_option", "value"),
+    }
+}
+
+/// Returns true for a method whose success changes a setting.
+pub fn is_setting_method(method: &str) -> bool {
+    SPELLINGS.into_iter().any(|of| method_and_member(of).0 == method)
+}
+
 /// The setting and the value that a `session/set_mode`, `set_model` or `set_config_option` asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct SettingRequest {
@@ -19,12 +35,8 @@ pub(crate) struct SettingRequest {
 impl SettingRequest {
     /// Reads a client's request. `Ok(None)`: it sets nothing.
     pub(crate) fn read(method: &str, frame: &[u8]) -> Result<Option<Self>, ReadError> {
-        let (of, name) = match method {
-            "session/set_mode" => (SettingSpelling::Mode, "modeId"),
-            "session/set_model" => (SettingSpelling::Model, "modelId"),
-            "session/set_config_option" => (SettingSpelling::Option, "value"),
-            _ => return Ok(None),
-        };
+        let Some(of) = SPELLINGS.into_iter().find(|of| method_and_member(*of).0 == method) else { return Ok(None) };
+        let name = method_and_member(of).1;
         let Some(params) = Json::parse(frame)?.member("params")? else { return Ok(None) };
         let option = params.member("configId")?.and_then(to_raw).filter(|_| of == SettingSpelling::Option);
         let Some(value) = params.member(name)?.and_then(to_raw) else { return Ok(None) };
@@ -36,11 +48,7 @@ impl SettingRequest {
     }
 
     pub(crate) fn method(&self) -> &'static str {
-        match self.of {
-            SettingSpelling::Mode => "session/set_mode",
-            SettingSpelling::Model => "session/set_model",
-            SettingSpelling::Option => "session/set_config_option",
-        }
+        method_and_member(self.of).0
     }
 
     /// The setting and its value, for a person.

@@ -20,7 +20,7 @@ use super::history::NotInline;
 use super::history_limit::HistoryTurns;
 use super::inbound::Outcome;
 use super::message_order::{MessageOrder, MessageTurn};
-use super::methods::METHODS;
+use super::methods::AcpMethod;
 use super::outbound::{Join, Out};
 use super::outbox::{ClientOutbox, Outlet};
 use super::pending_requests::PendingRequests;
@@ -248,7 +248,7 @@ impl Connection {
     pub(super) fn note_refused(&self, envelope: &Envelope<'_>, outcome: &Outcome) {
         let Err(error) = outcome else { return };
         self.app.refusals.add(error.code().to_string());
-        let method = METHODS.iter().find(|known| **known == envelope.method).unwrap_or(&"other");
+        let method = AcpMethod::find(&envelope.method).map_or("other", AcpMethod::name);
         let token = self.client.identity().token.as_deref();
         tracing::debug!(client = %self.client.id(), token, method, code = error.code(), "a request was refused");
     }

@@ -12,7 +12,7 @@ use wharf_json::rpc;
 use super::connection::Connection;
 use super::errors::RpcError;
 use super::message_order::MessageTurn;
-use super::methods::{cancelled_request, settle_malformed, take_response};
+use super::methods::{AcpMethod, MethodTrait, cancelled_request, settle_malformed, take_response};
 use super::outbound::Out;
 use super::under_way::{MAX_ID_BYTES, too_long};
 use crate::client_span::spawn_in_span;
@@ -123,8 +123,10 @@ fn take_turn(methods: &impl Methods, frame: &Bytes, envelope: &Envelope<'_>) -> 
     let order = &methods.connection().order;
     let session = match (envelope.kind, envelope.method.as_ref()) {
         (FrameKind::Result | FrameKind::Error, _) => None,
-        (FrameKind::Request, "initialize" | "authenticate" | "logout" | "session/new" | "session/list") => None,
-        (FrameKind::Request, "session/status") | (FrameKind::Notification, "session/ready") => None,
+        (FrameKind::Request, name) if AcpMethod::find(name).is_some_and(|method| !method.has(MethodTrait::Ordered)) => {
+            None
+        }
+        (FrameKind::Notification, "session/ready") => None,
         // It must not come before the request that it is about.
         (FrameKind::Notification, "$/cancel_request") => order.find(cancelled_request(frame)?.as_bytes()),
         (FrameKind::Request | FrameKind::Notification, _) => methods.ordered_in(envelope),

@@ -1,6 +1,8 @@
 //! Requests of the client that the host has yet to answer, and whether they can be sent again after a reconnect.
 
 use bytes::Bytes;
+use wharf_host::is_setting_method;
+use wharf_server::{AcpMethod, MethodTrait};
 
 /// A request as it was sent to the host.
 #[derive(Clone, Debug)]
@@ -18,25 +20,10 @@ impl UnansweredRequest {
     /// Returns true if the request can be sent a second time. Prompts carry a key by which the host recognises them; the other
     /// methods here read or set a state. For any other method it is unknown whether the host has carried it out.
     pub(super) fn can_repeat(&self) -> bool {
-        matches!(
-            &*self.method,
-            "initialize"
-                | "authenticate"
-                | "logout"
-                | "session/prompt"
-                | "session/load"
-                | "session/resume"
-                | "session/list"
-                | "session/status"
-                | "session/close"
-                | "session/delete"
-                | "session/attach"
-                | "session/detach"
-                | "session/set_mode"
-                | "session/set_model"
-                | "session/set_config_option"
-                | "_wharf/queue/list"
-        )
+        match AcpMethod::find(&self.method) {
+            Some(method) => method.has(MethodTrait::Repeatable),
+            None => is_setting_method(&self.method) || &*self.method == "_wharf/queue/list",
+        }
     }
 
     /// Returns true if the request itself joins or leaves its session, so that the bridge must not attach beforehand.
@@ -46,10 +33,7 @@ impl UnansweredRequest {
 }
 
 pub(super) fn changes_membership(method: &str) -> bool {
-    matches!(
-        method,
-        "session/load" | "session/resume" | "session/attach" | "session/detach" | "session/close" | "session/delete"
-    )
+    AcpMethod::find(method).is_some_and(|method| method.has(MethodTrait::ChangesMembership))
 }
 
 /// Unanswered requests in the order in which they were sent.

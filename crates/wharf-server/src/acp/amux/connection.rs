@@ -25,8 +25,8 @@ use crate::acp::errors::{RpcError, attach_unknown, from_create, unreadable_answe
 use crate::acp::inbound::{ClientRequest, Methods, Outcome};
 use crate::acp::message_order::MessageTurn;
 use crate::acp::methods::{
-    AcpMethods, Arrival, attach_to, begin_session, controlled_session, create_session, enter_quietly, enter_session,
-    placed_answer, send_prompt, turn_seen,
+    AcpMethod, AcpMethods, Arrival, attach_to, begin_session, controlled_session, create_session, enter_quietly,
+    enter_session, placed_answer, send_prompt, turn_seen,
 };
 use crate::acp::outbound::Join;
 use crate::acp::outbox::Outlet;
@@ -109,19 +109,21 @@ impl Methods for AmuxMethods {
     }
 
     async fn handle(&self, request: ClientRequest<'_>, turn: Option<MessageTurn>) -> Outcome {
-        match request.envelope.method.as_ref() {
-            "initialize" => Ok(self.acp.handle(request, turn).await?.map(|answer| spell_attach(&answer))),
-            "session/new" => self.new_session(request).await,
-            "session/attach" if self.binding.is_meant_by_name(request.envelope) => {
+        match AcpMethod::find(&request.envelope.method) {
+            Some(AcpMethod::Initialize) => {
+                Ok(self.acp.handle(request, turn).await?.map(|answer| spell_attach(&answer)))
+            }
+            Some(AcpMethod::New) => self.new_session(request).await,
+            Some(AcpMethod::Attach) if self.binding.is_meant_by_name(request.envelope) => {
                 let handle = self.bound_session().await?;
                 attach_to(self.connection(), handle, request, turn).await
             }
-            "session/detach" if self.binding.is_meant(request.envelope) => Ok(self.detach(request).await),
-            "session/prompt" => {
+            Some(AcpMethod::Detach) if self.binding.is_meant(request.envelope) => Ok(self.detach(request).await),
+            Some(AcpMethod::Prompt) => {
                 let _turn = turn;
                 self.prompt(request).await
             }
-            method if method.starts_with(METHOD_PREFIX) => {
+            None if request.envelope.method.starts_with(METHOD_PREFIX) => {
                 let _turn = turn;
                 requests::handle(self, request).await
             }

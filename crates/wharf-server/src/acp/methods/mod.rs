@@ -11,13 +11,14 @@ mod load_session;
 mod new_session;
 mod prompt;
 mod queue;
+mod table;
 
 use std::sync::Arc;
 
 use bytes::Bytes;
-use wharf_host::SessionHandle;
 use wharf_host::core::{SessionId, Status};
 use wharf_host::frame::Envelope;
+use wharf_host::{SessionHandle, is_setting_method};
 
 use super::RESERVED_PREFIXES;
 use super::attachments::AttachedSession;
@@ -33,27 +34,7 @@ pub(super) use initialize::initialize;
 pub(super) use list_sessions::list_page;
 pub(super) use new_session::{begin_session, create_session};
 pub(super) use prompt::{cancelled_request, send_prompt};
-
-/// The methods that Wharf answers itself: it never forwards them to an agent, ignores them without an id, and names them in the
-/// operator's log.
-pub(super) const METHODS: [&str; 13] = [
-    "initialize",
-    "authenticate",
-    "logout",
-    "session/new",
-    "session/load",
-    "session/resume",
-    "session/list",
-    "session/status",
-    "session/close",
-    "session/delete",
-    "session/attach",
-    "session/detach",
-    "session/prompt",
-];
-
-/// Requests whose success changes what is in force.
-const SETTING_METHODS: [&str; 3] = ["session/set_mode", "session/set_model", "session/set_config_option"];
+pub use table::{AcpMethod, MethodTrait};
 
 /// A plain ACP connection.
 #[derive(Debug)]
@@ -77,47 +58,35 @@ impl Methods for AcpMethods {
     }
 
     fn may_wait(&self, envelope: &Envelope<'_>) -> bool {
-        match envelope.method.as_ref() {
-            "session/prompt" | "session/list" | "session/status" | "session/detach" => false,
-            "initialize" | "authenticate" | "logout" | "session/new" | "session/load" | "session/resume"
-            | "session/close" | "session/delete" | "session/attach" => true,
-            method if is_reserved(method) => false,
-            _ => {
-                let attached = self.ordered_in(envelope).and_then(|session| self.connection.attachments.get(&session));
-                attached.is_none_or(|attached| attached.handle.descriptor().status != Status::Running)
-            }
+        if let Some(method) = AcpMethod::find(&envelope.method) {
+            return method.has(MethodTrait::MayWait);
         }
+        if is_reserved(&envelope.method) {
+            return false;
+        }
+        let attached = self.ordered_in(envelope).and_then(|session| self.connection.attachments.get(&session));
+        attached.is_none_or(|attached| attached.handle.descriptor().status != Status::Running)
     }
 
     async fn handle(&self, request: ClientRequest<'_>, turn: Option<MessageTurn>) -> Outcome {
         let connection = &self.connection;
-        match request.envelope.method.as_ref() {
-            "session/load" => return load_session::load_session(connection, request, turn).await,
-            "session/resume" => return load_session::resume_session(connection, request, turn).await,
-            "session/attach" => return attach::attach_session(connection, request, turn).await,
-            _ => {}
-        }
-        if request.envelope.session.is_some() && is_for_agent(&request.envelope.method) {
-            return forward::forward_request(connection, request, turn).await;
-        }
-        let _turn = turn;
-        match request.envelope.method.as_ref() {
-            "initialize" => initialize::initialize(connection, request).await,
-            "authenticate" => initialize::authenticate(connection, request).await,
-            "logout" => initialize::log_out(connection, request).await,
-            "session/new" => begin_session(connection, request, None).await,
-            "session/list" => list_sessions::list_sessions(connection, request),
-            "session/status" => list_sessions::tell_status(connection, request),
-            "session/close" => end_session::close_session(connection, request).await,
-            "session/delete" => end_session::delete_session(connection, request).await,
-            "session/detach" => attach::detach_session(connection, request).await,
-            "session/prompt" => prompt::prompt(connection, request).await,
-            "_wharf/queue/list" => queue::list_queue(connection, request).await,
-            "_wharf/queue/remove" => queue::remove_queued(connection, request).await,
-            "_wharf/queue/update" => queue::update_queued(connection, request).await,
-            "_wharf/queue/move" => queue::move_queued(connection, request).await,
-            method if is_reserved(method) => Err(RpcError::unknown_method(method)),
-            _ => initialize::ask_agent(connection, request).await,
+        let Some(method) = AcpMethod::find(&request.envelope.method) else {
+            return handle_other(connection, request, turn).await;
+        };
+        match method {
+            AcpMethod::Load => load_session::load_session(connection, request, turn).await,
+            AcpMethod::Resume => load_session::resume_session(connection, request, turn).await,
+            AcpMethod::Attach => attach::attach_session(connection, request, turn).await,
+            AcpMethod::Initialize => initialize::initialize(connection, request).await,
+            AcpMethod::Authenticate => initialize::authenticate(connection, request).await,
+            AcpMethod::Logout => initialize::log_out(connection, request).await,
+            AcpMethod::New => begin_session(connection, request, None).await,
+            AcpMethod::List => list_sessions::list_sessions(connection, request),
+            AcpMethod::Status => list_sessions::tell_status(connection, request),
+            AcpMethod::Close => end_session::close_session(connection, request).await,
+            AcpMethod::Delete => end_session::delete_session(connection, request).await,
+            AcpMethod::Detach => attach::detach_session(connection, request).await,
+            AcpMethod::Prompt => prompt::prompt(connection, request).await,
         }
     }
 
@@ -127,7 +96,7 @@ impl Methods for AcpMethods {
             "$/cancel_request" => prompt::cancel_request(&self.connection, frame).await,
             "session/ready" => {}
             // Requests without an id: nobody is told of their end, and what they change would be in no log.
-            method if METHODS.contains(&method) || SETTING_METHODS.contains(&method) => {}
+            method if AcpMethod::find(method).is_some() || is_setting_method(method) => {}
             method if is_reserved(method) => {}
             _ => forward::forward_notification(&self.connection, frame, envelope).await,
         }
@@ -162,9 +131,21 @@ async fn attached_session(connection: &Connection, envelope: &Envelope<'_>) -> R
     Ok(attached)
 }
 
-/// Returns true if the method is the agent's to answer or to refuse (rule 3.10).
-fn is_for_agent(method: &str) -> bool {
-    !METHODS.contains(&method) && !is_reserved(method)
+/// Handles a request that is not in the table: one about the queue, or one for the agent to answer or to refuse (rule 3.10).
+async fn handle_other(connection: &Arc<Connection>, request: ClientRequest<'_>, turn: Option<MessageTurn>) -> Outcome {
+    let is_for_agent = !is_reserved(&request.envelope.method);
+    if request.envelope.session.is_some() && is_for_agent {
+        return forward::forward_request(connection, request, turn).await;
+    }
+    let _turn = turn;
+    match request.envelope.method.as_ref() {
+        "_wharf/queue/list" => queue::list_queue(connection, request).await,
+        "_wharf/queue/remove" => queue::remove_queued(connection, request).await,
+        "_wharf/queue/update" => queue::update_queued(connection, request).await,
+        "_wharf/queue/move" => queue::move_queued(connection, request).await,
+        _ if is_for_agent => initialize::ask_agent(connection, request).await,
+        method => Err(RpcError::unknown_method(method)),
+    }
 }
 
 /// Returns true if only Wharf answers methods of this kind.
