@@ -63,5 +63,5 @@ pub use settings::{ReturnTerms, SettingSources, current_settings, is_setting_met
 pub use timestamp::{format_timestamp, format_timestamp_in_seconds, parse_timestamp};
 pub use wharf_core as core;
 pub use workspaces::{
-    BadSlug, DirectoryScope, Slug, SpawnLocation, Workspace, WorkspaceError, WorkspaceList, Workspaces,
+    BadSlug, DirectoryScope, MAX_LABEL_BYTES, Slug, SpawnLocation, Workspace, WorkspaceError, WorkspaceList, Workspaces,
 };

@@ -11,19 +11,15 @@ use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 
-use super::process_table::{Process, ProcessTable, find_tagged, kill_exactly};
+use super::process_table::{Process, ProcessTable, find_tagged, kill_until_gone};
 use crate::host::write_private;
 use crate::ids::random_text;
 
 const DIRECTORY_ID_LENGTH: usize = 20;
-/// A process can fork while it is being killed, so the table is read again until nothing is left.
-const MAX_KILL_ROUNDS: usize = 200;
-const KILL_INTERVAL: Duration = Duration::from_millis(10);
 
 /// Names one state directory. A copy has another inode or device, and gets an id of its own.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -216,20 +212,7 @@ impl ProcessRecords {
 
 /// Kills everything that is left of these trees. Returns how many processes there were at first.
 fn end_trees(records: &[TreeRecord]) -> usize {
-    let mut first = None;
-    for _ in 0..MAX_KILL_ROUNDS {
-        if records.is_empty() {
-            break;
-        }
-        let left = find_leftover_processes(records, &ProcessTable::read());
-        first.get_or_insert(left.len());
-        if left.is_empty() {
-            break;
-        }
-        left.into_iter().for_each(kill_exactly);
-        std::thread::sleep(KILL_INTERVAL);
-    }
-    first.unwrap_or_default()
+    if records.is_empty() { 0 } else { kill_until_gone(|table| find_leftover_processes(records, table)) }
 }
 
 /// The living processes of these trees.

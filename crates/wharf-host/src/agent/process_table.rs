@@ -12,8 +12,8 @@ use serde::{Deserialize, Serialize};
 /// nothing: anybody can have got hold of it.
 pub const TAG_VARIABLE: &str = "WHARF_AGENT_TAG";
 
-/// How often a tree is looked at while it is being killed: a process may fork meanwhile.
-const MAX_KILL_ROUNDS: usize = 100;
+/// How often the table is read again while processes are being killed: a process may fork meanwhile.
+const MAX_KILL_ROUNDS: usize = 200;
 const KILL_INTERVAL: Duration = Duration::from_millis(10);
 
 /// One process, for good: another that gets its number has another start time.
@@ -45,7 +45,7 @@ pub(crate) fn send_signal(pid: u32, signal: Signal) {
 }
 
 /// Kills this very process, and no other that has its number by now.
-pub(super) fn kill_exactly(process: Process) {
+fn kill_exactly(process: Process) {
     #[cfg(target_os = "linux")]
     if let Some(pid) = i32::try_from(process.pid).ok().and_then(Pid::from_raw)
         && let Ok(handle) = rustix::process::pidfd_open(pid, rustix::process::PidfdFlags::empty())
@@ -60,18 +60,25 @@ pub(super) fn kill_exactly(process: Process) {
     }
 }
 
-/// Kills everything below `root` and then `root`, a child of ours that does not do it itself.
-pub(super) fn end_tree(root: u32) {
+/// Kills the processes that `find` finds in the table until it finds none. Returns how many there were at first.
+pub(super) fn kill_until_gone(find: impl Fn(&ProcessTable) -> HashSet<Process>) -> usize {
+    let mut first = None;
     for _ in 0..MAX_KILL_ROUNDS {
-        let table = ProcessTable::read();
-        let below: Vec<Process> = table.descendants_of(&HashSet::from([root])).collect();
-        let living: Vec<&Process> = below.iter().filter(|process| table.is_running(process.pid)).collect();
-        if living.is_empty() {
+        let left = find(&ProcessTable::read());
+        first.get_or_insert(left.len());
+        if left.is_empty() {
             break;
         }
-        living.into_iter().for_each(|process| kill_exactly(*process));
+        left.into_iter().for_each(kill_exactly);
         std::thread::sleep(KILL_INTERVAL);
     }
+    first.unwrap_or_default()
+}
+
+/// Kills everything below `root` and then `root`, a child of ours that does not do it itself.
+pub(super) fn end_tree(root: u32) {
+    let roots = HashSet::from([root]);
+    kill_until_gone(|table| table.descendants_of(&roots).filter(|process| table.is_running(process.pid)).collect());
     send_signal(root, Signal::KILL);
 }
 

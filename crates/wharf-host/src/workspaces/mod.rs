@@ -23,8 +23,8 @@ use crate::timestamp::format_timestamp;
 pub(crate) const DEFAULT_BUCKET: &str = "default";
 /// In a REST path this stands for the slug of the active workspace.
 const ACTIVE_ALIAS: &str = "active";
-/// The longest label of a workspace or a session.
-pub(crate) const MAX_LABEL_BYTES: usize = 1024;
+/// The longest label of a workspace or a session, which is part of every listing.
+pub const MAX_LABEL_BYTES: usize = 1024;
 
 #[derive(Debug, thiserror::Error)]
 pub enum WorkspaceError {

@@ -7,7 +7,9 @@ use std::sync::Arc;
 use bytes::Bytes;
 use wharf_api::{ErrorCode, SpawnArgs, SpawnedSession};
 use wharf_host::core::{EndReason, Overlap, Raw, SessionId};
-use wharf_host::{CreateError, Created, NewSessionRequest, PrestartedAgent, SessionHandle, SpawnRequest};
+use wharf_host::{
+    CreateError, Created, MAX_LABEL_BYTES, NewSessionRequest, PrestartedAgent, SessionHandle, SpawnRequest,
+};
 
 use super::Caller;
 use super::contract::to_session_info;
@@ -15,9 +17,6 @@ use super::faults::{fault_from_create_error, start_failed};
 use super::prompt::{IDEMPOTENCY_KEY_HEADER, PromptBlocks, check_idempotency_key, submit_blocks};
 use crate::App;
 use crate::fault::Fault;
-
-/// Bounds a label, which is part of every listing.
-const MAX_LABEL_BYTES: usize = 1024;
 
 /// The outcome of a spawn.
 #[derive(Debug)]
