@@ -16,10 +16,11 @@ use crate::rest::{send_prompt, wait_for_session, wait_until_idle};
 use crate::scopes::{register_workspace, start_session, workspace_caller};
 use crate::{scripted_host, without_usage};
 
-/// The source files that dispatch the methods of clients.
-const METHOD_SOURCES: [&str; 3] = [
+/// The source files that name and dispatch the methods of clients.
+const METHOD_SOURCES: [&str; 4] = [
     include_str!("../../../wharf-server/src/acp/inbound.rs"),
     include_str!("../../../wharf-server/src/acp/methods/mod.rs"),
+    include_str!("../../../wharf-server/src/acp/methods/table.rs"),
     include_str!("../../../wharf-server/src/acp/amux/requests.rs"),
 ];
 /// The number of bodies that are tried on each operation.
