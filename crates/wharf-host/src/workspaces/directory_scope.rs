@@ -3,7 +3,10 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use super::{SpawnLocation, WorkspaceError, WorkspaceList, Workspaces, find_innermost, unknown_in_scope};
+use super::{
+    SpawnLocation, Workspace, WorkspaceError, WorkspaceList, Workspaces, find_innermost, unknown_in_scope,
+    unknown_workspace,
+};
 
 /// The directories that a caller may name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -38,6 +41,15 @@ impl Workspaces {
         })?;
         list.keep_only(only);
         Ok(list)
+    }
+
+    /// Returns the registered workspace of this name that a caller with this scope may see.
+    pub fn find_in_scope(&self, scope: &DirectoryScope, slug: &str) -> Result<Workspace, WorkspaceError> {
+        let list = self.list_in_scope(scope)?;
+        list.get(slug).cloned().ok_or_else(|| match scope.only_workspace() {
+            Some(_) => unknown_in_scope(scope, slug),
+            None => unknown_workspace(&list, slug),
+        })
     }
 
     /// Tells whether a caller with this scope may name `path`. Links are followed; a path that cannot be resolved is

@@ -2,13 +2,16 @@
 
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
+use std::time::UNIX_EPOCH;
 
 use serde::{Deserialize, Deserializer, Serialize, de};
 use serde_json::{Map, Value};
+use wharf_core::Millis;
 
 use super::slug::Slug;
 use super::{DEFAULT_BUCKET, WorkspaceError};
 use crate::host::write_private;
+use crate::timestamp::format_timestamp;
 
 /// The format that this version reads and writes.
 const FORMAT_VERSION: u64 = 1;
@@ -36,7 +39,10 @@ pub struct Workspace {
     pub slug: Slug,
     #[serde(deserialize_with = "deserialize_absolute_path")]
     pub path: PathBuf,
+    /// Empty until [`WorkspaceList::read`] has filled it in, if the file does not have it.
+    #[serde(default)]
     pub added_at: String,
+    #[serde(default)]
     pub updated_at: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub label: Option<String>,
@@ -71,16 +77,29 @@ impl WorkspaceList {
     /// Reads the file; none is an empty registry.
     pub(super) fn read(path: &Path) -> Result<Self, WorkspaceError> {
         let unreadable = |why: String| WorkspaceError::Unreadable { path: path.to_owned(), why };
-        match std::fs::metadata(path) {
-            Ok(known) if known.len() > MAX_FILE_BYTES => {
+        let file = match std::fs::metadata(path) {
+            Ok(file) if file.len() > MAX_FILE_BYTES => {
                 return Err(unreadable(format!("it is over {MAX_FILE_BYTES} bytes long")));
             }
-            Ok(_) => {}
+            Ok(file) => file,
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Self::default()),
             Err(error) => return Err(unreadable(error.to_string())),
-        }
+        };
         let text = std::fs::read_to_string(path).map_err(|error| unreadable(error.to_string()))?;
-        Self::parse(&text, path)
+        let mut list = Self::parse(&text, path)?;
+        list.fill_in_times(&format_timestamp(modified_at(&file)));
+        Ok(list)
+    }
+
+    /// Sets the time stamps that a person who edited the file left out.
+    fn fill_in_times(&mut self, at: &str) {
+        for Workspace { added_at, updated_at, .. } in &mut self.workspaces {
+            for time in [added_at, updated_at] {
+                if time.is_empty() {
+                    at.clone_into(time);
+                }
+            }
+        }
     }
 
     pub(crate) fn parse(text: &str, path: &Path) -> Result<Self, WorkspaceError> {
@@ -113,10 +132,22 @@ impl WorkspaceList {
     }
 }
 
-/// Returns the message without the line and column that serde adds: the error has its own fields for them.
+fn modified_at(file: &std::fs::Metadata) -> Millis {
+    let since = file.modified().ok().and_then(|at| at.duration_since(UNIX_EPOCH).ok()).unwrap_or_default();
+    Millis(u64::try_from(since.as_millis()).unwrap_or_default())
+}
+
+/// Returns the message in plain words, without the line and column that serde adds: the error has its own fields for them.
 fn without_place(error: &serde_json::Error) -> String {
+    if error.is_eof() {
+        return "the text ends too early".to_owned();
+    }
     let text = error.to_string();
-    text.rsplit_once(" at line ").map_or(text.clone(), |(message, _)| message.to_owned())
+    let text = text.rsplit_once(" at line ").map_or(text.as_str(), |(message, _)| message);
+    match text.strip_prefix("missing field ") {
+        Some(field) => format!("{} is missing", field.replace('`', "")),
+        None => text.to_owned(),
+    }
 }
 
 fn deserialize_absolute_path<'de, D: Deserializer<'de>>(deserializer: D) -> Result<PathBuf, D::Error> {

@@ -150,6 +150,15 @@ impl Workspaces {
             bucket: bucket.to_owned(),
             warnings: Vec::new(),
         };
+        if slug == Some(DEFAULT_BUCKET) {
+            return Ok(match cwd {
+                Some(cwd) => place(cwd, DEFAULT_BUCKET),
+                None => {
+                    let why = format!("the workspace {DEFAULT_BUCKET:?} has no directory");
+                    SpawnLocation { bucket: DEFAULT_BUCKET.to_owned(), ..locate_in_host_dir(&list, &why) }
+                }
+            });
+        }
         let named = slug.map(|slug| list.get(slug).ok_or_else(|| unknown_workspace(&list, slug))).transpose()?;
         match (cwd, named) {
             (Some(cwd), Some(named)) => Ok(place(cwd, named.slug.as_str())),

@@ -68,6 +68,38 @@ fn a_hand_edit_counts_at_once_and_what_it_added_is_kept() {
 }
 
 #[test]
+fn a_hand_written_file_without_time_stamps_is_read() {
+    let bench = bench();
+    let path = bench.dir("a");
+    std::fs::write(
+        bench.file(),
+        format!("{{\"version\": 1, \"workspaces\": [{{\"slug\": \"a\", \"path\": {path:?}}}]}}"),
+    )
+    .unwrap();
+    let written = std::fs::metadata(bench.file()).unwrap().modified().unwrap();
+    let written = written.duration_since(std::time::UNIX_EPOCH).unwrap().as_millis();
+    let written = format_timestamp(wharf_core::Millis(u64::try_from(written).unwrap()));
+    let list = bench.workspaces.list().unwrap();
+    let known = list.get("a").unwrap();
+    assert_eq!((&known.path, &known.added_at, &known.updated_at), (&path, &written, &written), "the time of the file");
+    bench.add("b");
+    let kept: serde_json::Value = serde_json::from_str(&bench.text()).unwrap();
+    assert_eq!(kept["workspaces"][0]["addedAt"], *written, "and it stays");
+}
+
+#[test]
+fn the_default_bucket_can_be_named_and_has_no_directory() {
+    let bench = bench();
+    let (a, own) = (bench.add("a"), std::env::current_dir().unwrap());
+    let place = bench.workspaces.resolve_location(Some(&a), Some("default")).unwrap();
+    assert_eq!((place.cwd, &*place.bucket, place.warnings.len()), (a, "default", 0));
+    let place = bench.workspaces.resolve_location(None, Some("default")).unwrap();
+    assert_eq!((place.cwd, &*place.bucket, place.warnings.len()), (own, "default", 1));
+    let scope = DirectoryScope::Workspace("a".into());
+    assert!(bench.workspaces.resolve_in_scope(&scope, None, Some("default")).is_err(), "a token of one workspace");
+}
+
+#[test]
 fn a_damaged_file_is_named_by_line_and_column_and_left_alone() {
     let bench = bench();
     let path = bench.dir("a");
@@ -92,7 +124,8 @@ fn a_damaged_file_is_named_by_line_and_column_and_left_alone() {
             &format!("{{\"version\": 1,\n\"workspaces\": [{{\"slug\": \"default\", {place}}}]}}"),
             "the slug \"default\" cannot be used",
         ),
-        ("", "line 1, column 0"),
+        ("{\"version\": 1, \"workspaces\": [{\"slug\": \"a\"}]}", ": path is missing;"),
+        ("", "line 1, column 0: the text ends too early;"),
     ];
     for (text, expected) in bad {
         std::fs::write(bench.file(), text).unwrap();

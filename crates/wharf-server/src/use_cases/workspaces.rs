@@ -58,6 +58,6 @@ pub(crate) async fn remove_workspace(
 
 /// Returns the slug of a registered workspace that the identity covers.
 pub(crate) fn find_workspace(app: &App, asker: &Identity, slug: &str) -> Result<Arc<str>, Fault> {
-    let place = app.host.workspaces().resolve_in_scope(&asker.directory_scope(), None, Some(slug));
-    place.map(|place| place.bucket.into()).map_err(|error| fault_from_workspace_error(&error))
+    let found = app.host.workspaces().find_in_scope(&asker.directory_scope(), slug);
+    found.map(|workspace| workspace.slug.as_str().into()).map_err(|error| fault_from_workspace_error(&error))
 }

@@ -8,7 +8,7 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 use wharf_api::{LoginCode, LoginCodeArgs};
-use wharf_host::{Duration, Workspaces};
+use wharf_host::{DirectoryScope, Duration, Workspaces};
 use wharf_server::{Access, Identity, TokenEntry, TokenTerms, TokensFile};
 
 use crate::client::HostCall;
@@ -106,7 +106,7 @@ pub(crate) fn run(global: &GlobalOptions, token: TokenVerb) -> anyhow::Result<()
 fn create_token(state_dir: &Path, tokens: &TokensFile, arguments: Create) -> anyhow::Result<()> {
     if let Some(slug) = &arguments.workspace {
         // A host resolves the name in the same way: an unregistered name is refused.
-        Workspaces::of(state_dir).resolve_location(None, Some(slug))?;
+        Workspaces::of(state_dir).find_in_scope(&DirectoryScope::Anywhere, slug)?;
     }
     let ttl = arguments.ttl.and_then(Duration::to_millis);
     let workspace = arguments.workspace.map(Into::into);
