@@ -102,7 +102,7 @@ pub struct SessionInfo {
     pub clients: usize,
     /// The last event of its log.
     pub last_seq: u64,
-    /// It has ended and can come back.
+    /// It can come back after its end; while it runs, it would be able to.
     pub resumable: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]

@@ -133,7 +133,7 @@ impl Descriptor {
             queued: state.queue.len(),
             clients: session.clients(),
             last_seq: session.head().0,
-            resumable: state.resumable(),
+            resumable: state.way_back().is_some(),
             end_reason: state.ending.as_ref().map(|ending| ending.reason),
             paused: state.paused.map(|paused| paused.why),
             message: state.ending.as_ref().and_then(|ending| text(&ending.message)),

@@ -35,7 +35,7 @@ async fn status_of_a_running_session_is_live_and_of_an_ended_one_not_found() -> 
     let (first, session) = open_session(&host).await?;
     let mortal = connect_client_of(&host, "mortal").await?.new_session(&cwd(&host)?).await?;
     let second = connect_client(&host).await?;
-    let live = |turn: &str, clients: u32| json!({ "status": "live", "_meta": { "wharf": { "turn": turn, "clients": clients, "resumable": false } } });
+    let live = |turn: &str, clients: u32| json!({ "status": "live", "_meta": { "wharf": { "turn": turn, "clients": clients, "resumable": true } } });
     assert_eq!(fetch_status(&second, &session).await?, live("idle", 1));
     let running = first.start_prompt(&session, "echo on it; ask").await;
     let ask = first.expect_request("session/request_permission").await;

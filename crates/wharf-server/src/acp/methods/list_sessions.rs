@@ -47,7 +47,8 @@ pub(super) fn tell_status(connection: &Connection, request: ClientRequest<'_>) -
     let known = use_cases::find_session(&connection.app, &connection.client.caller(), session.as_str());
     let answer = match known {
         Some(known) if known.status.is_alive() => {
-            let mut own = json!({ "turn": turn_word(known.turn), "clients": known.clients, "resumable": false });
+            let mut own =
+                json!({ "turn": turn_word(known.turn), "clients": known.clients, "resumable": known.resumable });
             add_resources(&mut own, &known);
             if let Some(why) = known.paused {
                 own["paused"] = serde_json::to_value(why).unwrap_or_default();
