@@ -104,6 +104,8 @@ error_codes! {
     BATCH = "batch", 501, RPC_INVALID_REQUEST;
     /// A member of the body, of the query or of a tool's arguments is missing, unknown or of the wrong kind.
     INVALID_PARAMS = "invalid_params", 422, RPC_INVALID_PARAMS;
+    /// The query has a name that the route does not know.
+    UNKNOWN_PARAMETER = "unknown_parameter", 400, RPC_INVALID_PARAMS;
     /// The id that the client gives itself cannot be used.
     INVALID_CLIENT_ID = "invalid_client_id", 400, RPC_INVALID_PARAMS;
     /// The idempotency key cannot be used.

@@ -25,6 +25,12 @@ pub fn new_session_id() -> SessionId {
     SessionId::new(timed_id("sess_"))
 }
 
+/// Returns true if the text has the form of a session id. There need not be such a session.
+pub fn is_session_id(text: &str) -> bool {
+    let random = text.strip_prefix("sess_");
+    random.is_some_and(|random| random.len() == 26 && random.bytes().all(|byte| ID_ALPHABET.contains(&byte)))
+}
+
 pub fn new_prompt_id() -> PromptId {
     PromptId::new(timed_id("prm_"))
 }

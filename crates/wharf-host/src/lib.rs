@@ -46,7 +46,7 @@ pub use host::{
     CreateError, Created, DelegationError, Host, NewSessionRequest, OpenError, PrestartedAgent, RemovedWorkspace,
     Renewal, SpawnRequest, Spawned, StartError, StorageFault,
 };
-pub use ids::{Now, new_client_id, new_prompt_id, new_session_id, random_text};
+pub use ids::{Now, is_session_id, new_client_id, new_prompt_id, new_session_id, random_text};
 pub use limits::{
     BudgetFull, ByteBudget, ByteHolder, BytePermit, CountLimit, CountPermit, Direction, KeyedLimit, KeyedPermit,
     LimitReached, RateExceeded, RateLimit, Refill, RequestLimit, RequestPermit,

@@ -17,6 +17,7 @@ mod limits;
 mod listen;
 mod mcp;
 mod metrics;
+mod request_values;
 mod rest;
 mod revocation;
 mod server_info;

@@ -22,6 +22,7 @@ use super::wait;
 use crate::App;
 use crate::auth::Identity;
 use crate::fault::Fault;
+use crate::request_values::{UnfitValues, read_object};
 use crate::use_cases::{self, Caller};
 
 const INSTRUCTIONS: &str = "Wharf runs coding agents in sessions that last. Start one with start_agent_session, send it work \
@@ -205,14 +206,10 @@ impl McpHandler {
 
 /// Reads a tool's arguments.
 fn read_arguments<T: DeserializeOwned>(arguments: JsonObject) -> Result<T, Fault> {
-    // The framework's reader of bodies names the member that is wrong.
-    let axum::Json(value) =
-        axum::Json::from_bytes(Value::Object(arguments).to_string().as_bytes()).map_err(|wrong| {
-            let text = wrong.body_text();
-            let detail = text.split_once(": ").map_or(text.as_str(), |(_, reason)| reason).to_owned();
-            Fault::new(ErrorCode::INVALID_PARAMS, detail).with_legacy_code("invalid_arguments")
-        })?;
-    Ok(value)
+    read_object(Value::Object(arguments).to_string().as_bytes()).map_err(|why| {
+        let (UnfitValues::NotJson(detail) | UnfitValues::Member(detail)) = why;
+        Fault::new(ErrorCode::INVALID_PARAMS, detail).with_legacy_code("invalid_arguments")
+    })
 }
 
 fn to_result<T: Serialize>(output: &T) -> ToolOutcome {

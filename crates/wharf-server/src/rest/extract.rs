@@ -1,6 +1,6 @@
 //! The parts of a request that handlers take; each refusal is a fault.
 
-use axum::extract::{FromRequest, FromRequestParts, Path, Query, Request};
+use axum::extract::{FromRequest, FromRequestParts, Path, Request};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderName, header};
 use axum::middleware::Next;
@@ -13,6 +13,7 @@ use wharf_json::Json;
 use crate::App;
 use crate::auth::Identity;
 use crate::fault::Fault;
+use crate::request_values::{UnfitValues, read_object, read_query};
 use crate::use_cases::Caller;
 
 const CLIENT_NAME_HEADER: HeaderName = HeaderName::from_static("x-wharf-client");
@@ -69,12 +70,8 @@ impl<T: DeserializeOwned + Send> FromRequestParts<App> for QueryParams<T> {
     type Rejection = Fault;
 
     async fn from_request_parts(parts: &mut Parts, _: &App) -> Result<Self, Fault> {
-        let Query(params) = Query::try_from_uri(&parts.uri).map_err(|rejection| {
-            let text = rejection.body_text();
-            let detail = text.trim_start_matches("Failed to deserialize query string: ").to_owned();
-            Fault::new(ErrorCode::INVALID_PARAMS, detail).with_legacy_code("invalid_query")
-        })?;
-        Ok(Self(params))
+        let refused = |detail| Fault::new(ErrorCode::INVALID_PARAMS, detail).with_legacy_code("invalid_query");
+        read_query(&parts.uri).map(Self).map_err(refused)
     }
 }
 
@@ -104,17 +101,16 @@ impl<T: DeserializeOwned> FromRequest<App> for JsonBody<T> {
         }
         let (head, body) = request.into_parts();
         let bytes = app.body_reader.read(&head.headers, body).await?;
-        // Malformed JSON is found first: a member of the wrong type may come before a missing bracket.
-        wharf_json::read_own::<serde::de::IgnoredAny>(&bytes)
-            .map_err(|error| Fault::new(ErrorCode::MALFORMED_JSON, format!("not JSON: {error}")))?;
         check_values(&bytes)?;
-        let axum::Json(value) = axum::Json::from_bytes(&bytes).map_err(|rejection| {
-            let text = rejection.body_text();
-            // The reason names the member; the framework's preface is dropped.
-            let detail = text.split_once(": ").map_or(text.as_str(), |(_, reason)| reason).to_owned();
-            Fault::new(ErrorCode::INVALID_PARAMS, detail).with_legacy_code("invalid_body")
-        })?;
-        Ok(Self(value))
+        read_object(&bytes).map(Self).map_err(unfit_body)
+    }
+}
+
+/// Returns the fault for a body that cannot be used.
+pub(super) fn unfit_body(why: UnfitValues) -> Fault {
+    match why {
+        UnfitValues::NotJson(detail) => Fault::new(ErrorCode::MALFORMED_JSON, detail),
+        UnfitValues::Member(detail) => Fault::new(ErrorCode::INVALID_PARAMS, detail).with_legacy_code("invalid_body"),
     }
 }
 

@@ -10,11 +10,12 @@ use wharf_api::{ErrorCode, LoggedIn, LoggedOut, LoginArgs, LoginCode, LoginCodeA
 use wharf_host::core::Millis;
 use wharf_host::random_text;
 
-use super::extract::JsonBody;
+use super::extract::{JsonBody, unfit_body};
 use crate::App;
 use crate::auth::{Access, Identity, LOGIN_CODE_LIFETIME, TokenTerms, TokensFileError, login_cookie};
 use crate::fault::Fault;
 use crate::guard::{peer_of, refuse_login};
+use crate::request_values::read_object;
 use crate::use_cases::{self, Caller};
 
 /// A working day, and some of the night.
@@ -35,6 +36,7 @@ const CODE_READ_TIMEOUT: Duration = Duration::from_secs(5);
         (status = 403, description = "`beyond_own_rights`: it would be more than the asker, or the asker is a page itself"),
         (status = 422, description = "`unknown_workspace`"),
         (status = 429, description = "`too_many_codes`"),
+        (status = 500, description = "`registry_damaged`: `workspaces.json` cannot be read"),
     )
 )]
 pub(super) async fn make_code(
@@ -94,7 +96,6 @@ async fn read_code(headers: &HeaderMap, body: axum::body::Body) -> Result<LoginA
         let detail = "send the code as JSON, with `Content-Type: application/json`";
         return Err(Fault::new(ErrorCode::UNSUPPORTED_MEDIA_TYPE, detail));
     }
-    let unfit = |detail: String| Fault::new(ErrorCode::INVALID_PARAMS, detail).with_legacy_code("invalid_body");
     let late = || {
         Fault::new(ErrorCode::CUT_OFF, "the body was not complete in time; send it faster")
             .with_status(StatusCode::REQUEST_TIMEOUT)
@@ -107,7 +108,7 @@ async fn read_code(headers: &HeaderMap, body: axum::body::Body) -> Result<LoginA
             format!("the body is cut off, or longer than the {MAX_CODE_BODY_BYTES} bytes that a code may take");
         Fault::new(ErrorCode::BODY_TOO_LARGE, detail)
     })?;
-    wharf_json::read_own(&read).map_err(|error| unfit(format!("code: {error}")))
+    read_object(&read).map_err(unfit_body)
 }
 
 /// Ends the login that the request came with.

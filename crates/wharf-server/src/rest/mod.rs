@@ -9,6 +9,7 @@ mod log;
 mod login;
 mod metrics;
 mod openapi;
+mod query_names;
 mod queue;
 mod sessions;
 mod stream;
@@ -43,13 +44,17 @@ pub(crate) fn build_routers() -> RestRouters {
     let (own, own_api) = own.split_for_parts();
     api.merge(open_api);
     api.merge(own_api);
+    let query_names = query_names::QueryNames::of_document(&api);
+    let refuse_unknown_names =
+        || axum::middleware::from_fn_with_state(query_names.clone(), query_names::refuse_unknown_names);
     let document = openapi::build_document(api);
     let guarded = guarded
         .route_layer(axum::middleware::from_fn(extract::refuse_observers))
         .merge(own)
+        .layer(refuse_unknown_names())
         .layer(axum::Extension(document))
         .layer(axum::middleware::map_response(explain_method_not_allowed));
-    RestRouters { guarded, open }
+    RestRouters { guarded, open: open.layer(refuse_unknown_names()) }
 }
 
 /// The routes that need an identity, each listed by the file that has its handler.

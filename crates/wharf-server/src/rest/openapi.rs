@@ -67,7 +67,7 @@ fn complete_operation(path: &str, changes: bool, operation: &mut Operation) {
         }
     };
     add("403", "`foreign_authority`, `foreign_origin`");
-    add("400", "`no_authority`");
+    add("400", "`no_authority`, `unknown_parameter`");
     add("503", "`too_many_connections`");
     let guarded = operation.security.is_none();
     if guarded {

@@ -55,9 +55,11 @@ pub(super) async fn list_sessions(
         (status = 200, description = "The session of an earlier request with the same Idempotency-Key", body = SpawnedSession,
             headers(("Location" = String, description = "Its route"), ("Idempotency-Replayed" = String, description = "`true`"))),
         (status = 403, description = "`cwd_not_allowed`; for agents `delegation_denied`, `cwd_outside_parent`, `max_depth_exceeded`"),
-        (status = 422, description = "`unknown_adapter`, `unknown_workspace`, `invalid_cwd`, `unknown_mode`, `invalid_option`, `label_too_long`, `idempotency_key_reused`, `invalid_idempotency_key`"),
+        (status = 409, description = "`killed`: a user killed the session before its first prompt was accepted"),
+        (status = 422, description = "`unknown_adapter`, `invalid_manifest`, `unknown_workspace`, `invalid_cwd`, `unknown_mode`, `invalid_option`, `sandbox_impossible`, `label_too_long`, `idempotency_key_reused`, `invalid_idempotency_key`"),
         (status = 429, description = "`too_many_sessions`, `too_many_spawns` with the header `Retry-After`; for agents `child_quota_exceeded`"),
-        (status = 501, description = "`adapter_not_installed` with the command that installs it, `protocol_not_supported`"),
+        (status = 500, description = "`registry_damaged`: `workspaces.json` cannot be read; a spawn with `cwd` and without `workspaceSlug` does not need it"),
+        (status = 501, description = "`adapter_not_installed` with the command that installs it, `protocol_not_supported`, `sandbox_not_supported`"),
         (status = 502, description = "`start_failed`, with the id of the failed session and the tail of the agent's stderr"),
         (status = 507, description = "`storage_full`"),
     )

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use wharf_api::{SessionInfo, SessionPage, SessionQuery};
-use wharf_host::Descriptor;
 use wharf_host::core::SessionId;
+use wharf_host::{Descriptor, is_session_id};
 
 use super::Caller;
 use super::contract::{to_session_info, to_session_status};
@@ -33,6 +33,10 @@ pub(crate) fn list_sessions(app: &App, caller: &Caller, query: &SessionQuery) ->
     if limit == 0 || limit > MAX_PAGE_SESSIONS {
         let detail = format!("limit: {limit} is not between 1 and {MAX_PAGE_SESSIONS}");
         return Err(invalid_query(detail));
+    }
+    if let Some(cursor) = query.cursor.as_deref().filter(|cursor| !is_session_id(cursor)) {
+        let shown: String = cursor.chars().take(80).collect();
+        return Err(invalid_query(format!("cursor: {shown:?} is not the nextCursor of a page")));
     }
     let mut known = visible_sessions(app, caller);
     known.retain(|known| matches_query(query, known));

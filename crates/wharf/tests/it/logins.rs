@@ -94,7 +94,7 @@ async fn login_code_works_once() -> Result<()> {
     let in_query = browser_page(&host)
         .send("POST", &format!("/login?code={made}"), &[("content-type", "application/json")], "{}")
         .await?;
-    assert_eq!(in_query.status, 422);
+    assert_eq!(in_query.status_and_code(), (400, "unknown_parameter".to_owned()));
     assert_eq!(first.send("GET", "/host", &[], "").await?.status, 200, "as the user who asked");
     let socket = TestClient::connect_with(&host.ws_url(), &first.web_socket(Some(host.url()))).await?;
     socket.initialize().await?;

@@ -76,6 +76,7 @@ mod rest_contract;
 mod rest_docs;
 mod rest_input;
 mod rest_queue;
+mod rest_refusals;
 mod rest_stream;
 mod restart;
 mod revocation;
