@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use wharf_core::{EndReason, Millis, PauseReason, Session, SessionId, SpawnKey, Status, TurnState};
 
-use crate::timestamp::format_timestamp;
+use crate::format_timestamp;
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]

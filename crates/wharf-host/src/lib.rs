@@ -19,12 +19,10 @@ mod ids;
 mod index;
 mod limits;
 pub mod metrics;
-pub mod redact;
 mod registry;
 pub mod sandbox;
 mod session;
 mod settings;
-mod timestamp;
 mod usage;
 mod workspaces;
 
@@ -60,7 +58,7 @@ pub use session::handle::{
     SessionHandle, Taken,
 };
 pub use settings::{ReturnTerms, SettingSources, current_settings, is_setting_method};
-pub use timestamp::{format_timestamp, format_timestamp_in_seconds, parse_timestamp};
+pub use wharf_transcript::{format_timestamp, format_timestamp_in_seconds, parse_timestamp, redact};
 pub use wharf_core as core;
 pub use workspaces::{
     BadSlug, DirectoryScope, MAX_LABEL_BYTES, Slug, SpawnLocation, Workspace, WorkspaceError, WorkspaceList, Workspaces,

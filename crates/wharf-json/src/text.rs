@@ -107,12 +107,17 @@ impl<'a> TextChunk<'a> {
 }
 
 /// Remembers the half of a surrogate pair at the end of the last piece of a text.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct CutPair {
     high: Option<u16>,
 }
 
 impl CutPair {
+    /// Returns true if the last piece ended with half a pair.
+    pub const fn is_open(self) -> bool {
+        self.high.is_some()
+    }
+
     /// Takes the next piece. If it completes the pair, returns the character, which replaces the U+FFFD at the end of
     /// the text so far, and the rest of the piece after its own U+FFFD.
     pub fn join<'c>(&mut self, chunk: &'c TextChunk<'_>) -> Option<(char, &'c str)> {

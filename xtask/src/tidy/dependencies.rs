@@ -64,6 +64,13 @@ const BANS: &[Ban] = &[
         reason: "every other crate reads JSON by it: it has no runtime and no IO",
     },
     Ban {
+        name: "wharf-transcript",
+        direct: &["wharf-demo", "wharf-host", "wharf-server", "wharf-store", "wharf-testkit", "tracing"],
+        anywhere: &["tokio", "rusqlite", "axum", "hyper*", "rustix", "getrandom", "rand", "parking_lot"],
+        only: &[],
+        reason: "rows are a pure function of the log: no runtime, randomness or IO",
+    },
+    Ban {
         name: "wharf-store",
         direct: &["wharf-*"],
         anywhere: &["tokio", "axum", "hyper*", "tungstenite", "tokio-tungstenite"],

@@ -17,7 +17,7 @@ pub use file::{Workspace, WorkspaceList};
 pub use slug::{BadSlug, Slug};
 
 use crate::ids::Now;
-use crate::timestamp::format_timestamp;
+use crate::format_timestamp;
 
 /// The bucket of sessions that belong to no registered workspace.
 pub(crate) const DEFAULT_BUCKET: &str = "default";

@@ -8,7 +8,7 @@ use wharf_host::core::{
 };
 use wharf_json::{Json, ReadError, TextChunk};
 
-use super::control_characters::join_lines;
+use wharf_transcript::join_lines;
 use super::{LineKind, MAX_LINE_BYTES, OutputStream};
 use crate::acp::stop_reason;
 

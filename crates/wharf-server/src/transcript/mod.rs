@@ -4,7 +4,6 @@
 //! [`Follow`] and [`last_n`] find where to begin.
 
 mod colours;
-mod control_characters;
 mod line_piece;
 mod projector;
 mod reader;

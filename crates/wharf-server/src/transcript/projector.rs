@@ -7,7 +7,7 @@ use wharf_host::core::{Event, PromptEvent, PromptId, PromptStep};
 use wharf_host::redact::Redactor;
 use wharf_json::CutPair;
 
-use super::control_characters::strip_control_characters;
+use wharf_transcript::strip_control_characters;
 use super::line_piece::{LinePiece, MessageChunk, MessageRun, TurnBegun, WholeLine};
 use super::{LineId, LineKind, MAX_LINE_BYTES, OutputStream, TranscriptLine};
 

@@ -1,7 +1,10 @@
 //! Makes an agent's text harmless for terminals: removes escape sequences, and control characters except the tab.
 
+use crate::limits::MAX_SUMMARY_CHARS;
+use crate::redact::redact;
+
 /// Returns the line without escape sequences and control characters.
-pub(super) fn strip_control_characters(line: &str) -> String {
+pub fn strip_control_characters(line: &str) -> String {
     if !line.chars().any(|c| c != '\t' && c.is_control()) {
         return line.to_owned();
     }
@@ -52,8 +55,49 @@ fn skip_string(rest: &str) -> &str {
     }
 }
 
+/// Returns the length of the control character or escape sequence with which the text begins, 0 if it begins with neither, and
+/// `None` if the text ends within the sequence.
+pub(crate) fn escape_length(text: &str) -> Option<usize> {
+    let first = text.chars().next()?;
+    let rest = &text[first.len_utf8()..];
+    let ends_open = match (first, rest.chars().next()) {
+        ('\u{1b}', None) => true,
+        ('\u{1b}', Some('[')) => is_open_csi(&rest[1..]),
+        ('\u{1b}', Some(']' | 'P' | '^' | '_' | 'X')) => is_open_string(&rest[1..]),
+        ('\u{1b}', Some('(' | ')' | '*' | '+' | '#' | '%')) => rest.len() == 1,
+        ('\u{9b}', _) => is_open_csi(rest),
+        _ => false,
+    };
+    (!ends_open).then(|| forced_escape_length(text))
+}
+
+/// Like [`escape_length`], for a text that will not go on.
+pub(crate) fn forced_escape_length(text: &str) -> usize {
+    let Some(first) = text.chars().next() else { return 0 };
+    let rest = &text[first.len_utf8()..];
+    match first {
+        '\u{1b}' => text.len() - skip_escape(rest).len(),
+        '\u{9b}' => text.len() - skip_csi(rest).len(),
+        '\n' | '\t' => 0,
+        c if c.is_control() => c.len_utf8(),
+        _ => 0,
+    }
+}
+
+fn is_open_csi(rest: &str) -> bool {
+    rest.bytes().all(|byte| (0x20..=0x3f).contains(&byte))
+}
+
+/// Returns true if a control string has no end yet. An ESC at the end may be the first half of its end.
+fn is_open_string(rest: &str) -> bool {
+    match rest.find(['\u{7}', '\u{9c}', '\u{1b}']) {
+        None => true,
+        Some(end) => &rest[end..] == "\u{1b}",
+    }
+}
+
 /// Returns the text as one line of at most `longest` bytes: white space becomes single spaces.
-pub(super) fn join_lines(text: &str, longest: usize) -> String {
+pub fn join_lines(text: &str, longest: usize) -> String {
     let joined: Vec<&str> = text.split_whitespace().collect();
     let mut line = joined.join(" ");
     if line.len() > longest {
@@ -61,6 +105,23 @@ pub(super) fn join_lines(text: &str, longest: usize) -> String {
         line.push('…');
     }
     line
+}
+
+/// Returns the text as one redacted line of at most `longest` bytes, without control characters.
+pub(crate) fn clean_line(text: &str, longest: usize) -> String {
+    // The part that is left out need not be looked at, but a secret at the cut has to be seen whole.
+    let read = &text[..text.floor_char_boundary(longest.saturating_mul(4).max(4096))];
+    let lines: Vec<String> = read.split('\n').map(strip_control_characters).collect();
+    join_lines(&redact(&lines.join("\n")), longest)
+}
+
+/// Returns the text as a summary: one line of at most 200 characters.
+pub(crate) fn summarise(text: &str) -> String {
+    let line = clean_line(text, MAX_SUMMARY_CHARS * 4);
+    match line.char_indices().nth(MAX_SUMMARY_CHARS) {
+        None => line,
+        Some(_) => line.chars().take(MAX_SUMMARY_CHARS - 1).chain(['…']).collect(),
+    }
 }
 
 #[cfg(test)]

@@ -1,11 +1,11 @@
 //! Redaction: removes text that looks like a secret (rule 10.6). Doubtful text stays.
 
 /// The text that replaces a secret.
-const REPLACEMENT_TEXT: &str = "[redacted]";
+pub(crate) const REPLACEMENT_TEXT: &str = "[redacted]";
 
 /// A kind of secret: how it begins, and what must follow.
-struct SecretPattern {
-    begins: &'static str,
+pub(crate) struct SecretPattern {
+    pub(crate) begins: &'static str,
     /// Besides letters and digits.
     also: &'static str,
     least: usize,
@@ -17,7 +17,7 @@ const fn secret_pattern(begins: &'static str, also: &'static str, least: usize, 
     SecretPattern { begins, also, least, digit }
 }
 
-const SECRET_PATTERNS: [SecretPattern; 21] = [
+pub(crate) const SECRET_PATTERNS: [SecretPattern; 21] = [
     secret_pattern("sk-", "-_", 20, true),
     secret_pattern("ghp_", "", 30, false),
     secret_pattern("gho_", "", 30, false),
@@ -86,6 +86,48 @@ impl Redactor {
     }
 }
 
+/// A verdict about the beginning of a text that may go on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum SecretVerdict {
+    NoSecret,
+    /// More of the text has to be seen.
+    Undecided,
+    /// `pattern` begins here, with `body` bytes so far.
+    Secret {
+        pattern: usize,
+        body: usize,
+    },
+}
+
+impl SecretPattern {
+    /// Returns true if the byte can be part of the secret.
+    pub(crate) fn takes(&self, byte: u8) -> bool {
+        byte.is_ascii_alphanumeric() || self.also.as_bytes().contains(&byte)
+    }
+}
+
+/// Returns true if a secret can begin with this byte.
+pub(crate) const fn can_begin_secret(byte: u8) -> bool {
+    matches!(byte, b's' | b'g' | b'A' | b'x' | b'B' | b'b' | b'n' | b'w')
+}
+
+/// Judges a text that stands at the beginning of a word.
+pub(crate) fn judge_secret(text: &[u8]) -> SecretVerdict {
+    let begun = SECRET_PATTERNS.iter().enumerate().find(|(_, pattern)| text.starts_with(pattern.begins.as_bytes()));
+    let Some((index, pattern)) = begun else {
+        let may_begin = SECRET_PATTERNS.iter().any(|pattern| pattern.begins.as_bytes().starts_with(text));
+        return if may_begin { SecretVerdict::Undecided } else { SecretVerdict::NoSecret };
+    };
+    let rest = &text[pattern.begins.len()..];
+    let body = rest.iter().take_while(|byte| pattern.takes(**byte)).count();
+    let is_random = !pattern.digit || rest[..body].iter().any(u8::is_ascii_digit);
+    match (body >= pattern.least && is_random, body == rest.len()) {
+        (true, _) => SecretVerdict::Secret { pattern: index, body },
+        (false, true) => SecretVerdict::Undecided,
+        (false, false) => SecretVerdict::NoSecret,
+    }
+}
+
 /// Returns the position of `-----BEGIN … PRIVATE KEY…-----`.
 fn find_key_begin(line: &str) -> Option<usize> {
     let begin = line.find("-----BEGIN ")?;
@@ -95,7 +137,7 @@ fn find_key_begin(line: &str) -> Option<usize> {
 }
 
 /// Returns the position after `-----END … PRIVATE KEY…-----`.
-fn find_key_end(line: &str) -> Option<usize> {
+pub(crate) fn find_key_end(line: &str) -> Option<usize> {
     let begin = line.find("-----END ")? + "-----END ".len();
     let dashes = line[begin..].find("-----")?;
     line[begin..begin + dashes].contains("PRIVATE KEY").then_some(begin + dashes + "-----".len())
@@ -126,20 +168,21 @@ fn redact_words(line: String) -> String {
 fn find_secret(line: &str, at: usize) -> Option<(usize, usize)> {
     let bytes = line.as_bytes();
     // Most of any text is ruled out by its first letter.
-    if !matches!(bytes[at], b's' | b'g' | b'A' | b'x' | b'B' | b'b' | b'n' | b'w') {
+    if !can_begin_secret(bytes[at]) || (at > 0 && is_word_byte(bytes[at - 1])) {
         return None;
     }
-    let after_word = at > 0 && (bytes[at - 1].is_ascii_alphanumeric() || bytes[at - 1] == b'_');
-    if after_word {
-        return None;
+    match judge_secret(&bytes[at..]) {
+        SecretVerdict::Secret { pattern, body } => {
+            let from = at + SECRET_PATTERNS[pattern].begins.len();
+            Some((from, from + body))
+        }
+        SecretVerdict::NoSecret | SecretVerdict::Undecided => None,
     }
-    let pattern = SECRET_PATTERNS.iter().find(|pattern| bytes[at..].starts_with(pattern.begins.as_bytes()))?;
-    let from = at + pattern.begins.len();
-    let body = &bytes[from..];
-    let inside = |byte: &u8| byte.is_ascii_alphanumeric() || pattern.also.as_bytes().contains(byte);
-    let length = body.iter().take_while(|byte| inside(byte)).count();
-    let random = !pattern.digit || body[..length].iter().any(u8::is_ascii_digit);
-    (length >= pattern.least && random).then_some((from, from + length))
+}
+
+/// Returns true for the bytes that a secret's beginning may not follow.
+pub(crate) const fn is_word_byte(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || byte == b'_'
 }
 
 #[cfg(test)]

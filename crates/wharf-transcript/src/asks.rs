@@ -1,0 +1,209 @@
+//! Asks: questions of the agent with their subject. The subject follows the tool call while the ask is open, and is frozen with
+//! the answer.
+
+use serde::{Deserialize, Serialize};
+use wharf_api::{AskAnswer, AskForm, AskOption, AskState, AskSubject, RowAsk, RowBody, RowPart, RowTool};
+use wharf_core::{Ask, AskId, AskKind, AskOutcome, Sender};
+use wharf_json::{Json, ReadError};
+
+use crate::fold::FoldStep;
+use crate::limits::{
+    MAX_ASK_OPTIONS, MAX_FORM_BYTES, MAX_MESSAGE_BYTES, MAX_NAMED_ASKS, MAX_PATH_BYTES, MAX_TITLE_BYTES,
+    MAX_TOOL_TEXT_BYTES, MAX_WORD_BYTES,
+};
+use crate::messages::end_run;
+use crate::paths::is_outside;
+use crate::plain_text::{clean_line, summarise};
+use crate::prompts::to_actor;
+use crate::text_filter::filter_text;
+use crate::{RowNumber, RowStore, tools};
+
+/// An ask without an answer.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct OpenAsk {
+    pub(crate) row: RowNumber,
+    tool: Option<RowNumber>,
+    opened_at: u64,
+}
+
+/// Adds the row of an ask. Its request may tell more of the tool call, which is noted there first.
+pub(crate) fn open_ask(step: &mut FoldStep<'_, impl RowStore>, ask: &Ask) {
+    end_run(step);
+    let params = Json::parse(ask.frame.bytes()).and_then(|request| request.member("params")).ok().flatten();
+    let tool = match (ask.kind, params) {
+        (AskKind::Permission, Some(params)) => note_tool_call(step, params).unwrap_or_default(),
+        (AskKind::Permission | AskKind::Elicitation, _) => None,
+    };
+    let tool_row = tool.and_then(|number| step.rows.row_mut(number)).cloned();
+    let subject = match (&tool_row, params) {
+        (Some(row), _) => match &row.body {
+            RowBody::Tool(tool) => subject_of(tool, &step.fold.agent.cwd),
+            RowBody::Prompt(_)
+            | RowBody::Message(_)
+            | RowBody::Thought(_)
+            | RowBody::Plan(_)
+            | RowBody::Ask(_)
+            | RowBody::Notice(_)
+            | RowBody::TurnEnd(_)
+            | RowBody::Unknown => AskSubject::default(),
+        },
+        (None, Some(params)) => form_subject(params),
+        (None, None) => AskSubject::default(),
+    };
+    let body = RowAsk {
+        ask_id: ask.id.0,
+        ask: if ask.kind == AskKind::Permission { "permission" } else { "form" }.to_owned(),
+        state: AskState::Open,
+        tool: tool_row.map(|row| row.id),
+        options: params.map(|params| read_options(params).unwrap_or_default()).unwrap_or_default(),
+        form: params.filter(|_| ask.kind == AskKind::Elicitation).map(read_form),
+        subject,
+        answer: None,
+    };
+    let summary = summarise_ask(&body);
+    let row = step.create(RowBody::Ask(Box::new(body)), summary, true);
+    step.fold.asks.insert(ask.id.0, OpenAsk { row, tool, opened_at: step.at.0 });
+    name_ask(step, tool, row);
+}
+
+/// Takes the tool call of a permission as an update of it, and returns its row.
+fn note_tool_call(step: &mut FoldStep<'_, impl RowStore>, params: Json<'_>) -> Result<Option<RowNumber>, ReadError> {
+    let Some(call) = params.member("toolCall")?.filter(|call| call.is_object()) else { return Ok(None) };
+    let Some(id) = call.member("toolCallId")?.and_then(Json::text) else { return Ok(None) };
+    tools::tool_call_update(step, call, None)?;
+    Ok(tools::find_tool(step, &id))
+}
+
+/// Lets the row of the tool call name its ask.
+fn name_ask(step: &mut FoldStep<'_, impl RowStore>, tool: Option<RowNumber>, ask: RowNumber) {
+    let (Some(tool), Some(id)) = (tool, step.rows.row_mut(ask).map(|row| row.id.clone())) else { return };
+    step.change(tool, |row| {
+        if let RowBody::Tool(tool) = &mut row.body
+            && tool.asks.len() < MAX_NAMED_ASKS
+        {
+            tool.asks.push(id);
+        }
+    });
+}
+
+/// Returns the subject of a permission about a tool call.
+fn subject_of(tool: &RowTool, cwd: &str) -> AskSubject {
+    let mut paths: Vec<String> = tool.locations.iter().map(|location| location.path.clone()).collect();
+    for diff in tool.diffs.iter().filter(|diff| !tool.locations.iter().any(|location| location.path == diff.path)) {
+        paths.push(diff.path.clone());
+    }
+    let outside = paths.iter().filter(|path| is_outside(cwd, path)).cloned().collect();
+    let texts = tool.parts.iter().filter_map(|part| match part {
+        RowPart::Text(text) => Some(text.text.as_str()),
+        RowPart::Blob(_) | RowPart::File(_) | RowPart::Unknown => None,
+    });
+    let text = texts.chain(tool.output.iter().map(|output| output.text.as_str())).collect::<Vec<_>>().join("\n");
+    let text = (!text.trim().is_empty()).then(|| text[..text.floor_char_boundary(MAX_TOOL_TEXT_BYTES)].to_owned());
+    let title = [&tool.title, tool.command.as_ref().unwrap_or(&tool.title)].into_iter().find(|text| !text.is_empty());
+    let detailed = tool.command.is_some() || !tool.diffs.is_empty() || text.is_some() || !paths.is_empty();
+    AskSubject {
+        title: title.cloned().unwrap_or_else(|| "Tool call".to_owned()),
+        command: tool.command.clone(),
+        cwd: tool.cwd.clone(),
+        paths,
+        diffs: tool.diffs.clone(),
+        text,
+        outside,
+        detailed,
+    }
+}
+
+/// Returns the subject of a form: its message.
+fn form_subject(params: Json<'_>) -> AskSubject {
+    let message = params.text_at(&["message"]).ok().flatten().unwrap_or_default();
+    let text = filter_text(&message[..message.floor_char_boundary(MAX_MESSAGE_BYTES)]);
+    let title = clean_line(&message, MAX_TITLE_BYTES);
+    AskSubject { title, detailed: !text.is_empty(), text: (!text.is_empty()).then_some(text), ..AskSubject::default() }
+}
+
+fn read_options(params: Json<'_>) -> Result<Vec<AskOption>, ReadError> {
+    let Some(options) = params.member("options")? else { return Ok(Vec::new()) };
+    let mut found = Vec::new();
+    for option in options.items().filter(|option| option.is_object()).take(MAX_ASK_OPTIONS) {
+        let word = |name| Ok::<_, ReadError>(option.member(name)?.and_then(Json::text).unwrap_or_default());
+        found.push(AskOption {
+            // The id is sent back as it is.
+            option_id: word("optionId")?.into_owned(),
+            name: clean_line(&word("name")?, MAX_PATH_BYTES),
+            kind: clean_line(&word("kind")?, MAX_WORD_BYTES),
+        });
+    }
+    Ok(found)
+}
+
+fn read_form(params: Json<'_>) -> AskForm {
+    let schema = params.member("requestedSchema").ok().flatten().filter(|schema| schema.raw().len() <= MAX_FORM_BYTES);
+    let url = params.member("url").ok().flatten().and_then(Json::text).map(|url| clean_line(&url, MAX_MESSAGE_BYTES));
+    AskForm { schema: schema.map(Json::to_value), url }
+}
+
+fn summarise_ask(ask: &RowAsk) -> String {
+    let subject = ask.subject.command.as_ref().unwrap_or(&ask.subject.title);
+    let answer = match (&ask.state, &ask.answer) {
+        (AskState::Open, _) => String::new(),
+        (_, Some(answer)) => format!(" ({})", answer.name.as_deref().unwrap_or(ask.state.as_str())),
+        (state, None) => format!(" ({state})"),
+    };
+    summarise(&format!("Asks: {subject}{answer}"))
+}
+
+/// Renews the subjects of the open asks about a tool call that has changed.
+pub(crate) fn follow_tool(step: &mut FoldStep<'_, impl RowStore>, tool: RowNumber) {
+    let open: Vec<RowNumber> =
+        step.fold.asks.values().filter(|ask| ask.tool == Some(tool)).map(|ask| ask.row).collect();
+    if open.is_empty() {
+        return;
+    }
+    let subject = match step.rows.row_mut(tool).map(|row| &row.body) {
+        Some(RowBody::Tool(tool)) => subject_of(tool, &step.fold.agent.cwd),
+        Some(_) | None => return,
+    };
+    for number in open {
+        step.change(number, |row| {
+            if let RowBody::Ask(ask) = &mut row.body {
+                ask.subject.clone_from(&subject);
+                row.summary = summarise_ask(ask);
+            }
+        });
+    }
+}
+
+/// Settles an ask: its subject stays as the person who answered could see it.
+pub(crate) fn resolve_ask(
+    step: &mut FoldStep<'_, impl RowStore>,
+    ask: AskId,
+    outcome: &AskOutcome,
+    by: Option<&Sender>,
+) {
+    let Some(open) = step.fold.asks.remove(&ask.0) else { return };
+    let (state, option) = match outcome {
+        AskOutcome::Answered { option, .. } => (AskState::Answered, option.as_deref()),
+        AskOutcome::Declined { .. } => (AskState::Declined, None),
+        AskOutcome::Cancelled => (AskState::Cancelled, None),
+        AskOutcome::Withdrawn => (AskState::Withdrawn, None),
+        AskOutcome::AgentGone => (AskState::AgentGone, None),
+    };
+    let (at, after) = (step.time(), step.at.0.saturating_sub(open.opened_at));
+    step.change(open.row, |row| {
+        row.open = false;
+        if let RowBody::Ask(ask) = &mut row.body {
+            let chosen = option.and_then(|id| ask.options.iter().find(|option| option.option_id == id));
+            let name = chosen.map(|option| option.name.clone());
+            let is_answer = matches!(state, AskState::Answered | AskState::Declined);
+            ask.answer = is_answer.then(|| AskAnswer {
+                option: option.map(str::to_owned),
+                name,
+                by: by.map(to_actor),
+                at,
+                after,
+            });
+            ask.state = state;
+            row.summary = summarise_ask(ask);
+        }
+    });
+}

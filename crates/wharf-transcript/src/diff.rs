@@ -1,0 +1,134 @@
+//! Diffs of files, computed from the texts before and after.
+
+use similar::{ChangeTag, TextDiff};
+use wharf_api::{DiffHunk, FileChange, FileDiff, RowCut};
+
+use crate::limits::{DIFF_CONTEXT_LINES, MAX_DIFF_LINE_BYTES, MAX_DIFFED_BYTES};
+use crate::redact::redact;
+use crate::strip_control_characters;
+
+/// The texts of a file before and after a change.
+pub(crate) struct FileTexts<'a> {
+    /// The path as rows show it.
+    pub(crate) path: String,
+    /// `None` if the file is new.
+    pub(crate) old: Option<&'a str>,
+    pub(crate) new: &'a str,
+}
+
+/// Computes the diff, with at most `room` bytes of lines.
+pub(crate) fn compute_diff(texts: &FileTexts<'_>, room: usize) -> FileDiff {
+    let old = texts.old.unwrap_or_default();
+    let change = match (texts.old, texts.new) {
+        (None, _) => FileChange::Create,
+        (Some(_), "") => FileChange::Delete,
+        (Some(_), _) => FileChange::Modify,
+    };
+    // The agent may have sent only the fragment that it replaces; a new file is always whole.
+    let numbered = change == FileChange::Create;
+    let mut diff =
+        FileDiff { path: texts.path.clone(), change, added: 0, removed: 0, numbered, hunks: Vec::new(), cut: None };
+    if old.len() + texts.new.len() > MAX_DIFFED_BYTES {
+        diff.removed = old.lines().count() as u64;
+        diff.added = texts.new.lines().count() as u64;
+        diff.cut = Some(RowCut { bytes: (old.len() + texts.new.len()) as u64, missing_lines: None, whole: None });
+        return diff;
+    }
+    fill_hunks(&mut diff, &TextDiff::from_lines(old, texts.new), room);
+    diff
+}
+
+fn fill_hunks(diff: &mut FileDiff, changes: &TextDiff<'_, '_, str>, room: usize) {
+    let (mut shown, mut whole) = (0, 0);
+    for group in changes.grouped_ops(DIFF_CONTEXT_LINES) {
+        let mut lines = Vec::new();
+        for change in group.iter().flat_map(|op| changes.iter_changes(op)) {
+            let sign = match change.tag() {
+                ChangeTag::Equal => ' ',
+                ChangeTag::Delete => {
+                    diff.removed += 1;
+                    '-'
+                }
+                ChangeTag::Insert => {
+                    diff.added += 1;
+                    '+'
+                }
+            };
+            lines.push(show_line(sign, change.value()));
+        }
+        let bytes: usize = lines.iter().map(|line| line.len() + 4).sum();
+        whole += bytes;
+        if shown + bytes > room || diff.cut.is_some() {
+            diff.cut = Some(RowCut::default());
+            continue;
+        }
+        shown += bytes;
+        diff.hunks.push(DiffHunk { old: None, new: None, lines: redact_lines(lines) });
+        if diff.numbered
+            && let (Some(hunk), Some(first), Some(last)) = (diff.hunks.last_mut(), group.first(), group.last())
+        {
+            let range = |start: usize, end: usize| [start as u64 + u64::from(end > start), (end - start) as u64];
+            hunk.old = Some(range(first.old_range().start, last.old_range().end));
+            hunk.new = Some(range(first.new_range().start, last.new_range().end));
+        }
+    }
+    if let Some(cut) = &mut diff.cut {
+        cut.bytes = whole as u64;
+    }
+}
+
+fn show_line(sign: char, line: &str) -> String {
+    let line = strip_control_characters(line.trim_end_matches(['\n', '\r']));
+    let end = line.floor_char_boundary(MAX_DIFF_LINE_BYTES);
+    let more = if end < line.len() { "…" } else { "" };
+    format!("{sign}{}{more}", &line[..end])
+}
+
+/// Redacts lines together: a private key spans several.
+fn redact_lines(lines: Vec<String>) -> Vec<String> {
+    let signs: Vec<char> = lines.iter().filter_map(|line| line.chars().next()).collect();
+    let texts: Vec<&str> = lines.iter().map(|line| &line[1..]).collect();
+    let redacted = redact(&texts.join("\n"));
+    signs.into_iter().zip(redacted.split('\n')).map(|(sign, line)| format!("{sign}{line}")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn diff(old: Option<&str>, new: &str) -> FileDiff {
+        compute_diff(&FileTexts { path: "a.txt".to_owned(), old, new }, 8_192)
+    }
+
+    #[test]
+    fn a_fragment_has_no_line_numbers() {
+        let diff = diff(Some("Hello!\n"), "Hello, harbour!\n");
+        let hunk = DiffHunk { old: None, new: None, lines: vec!["-Hello!".into(), "+Hello, harbour!".into()] };
+        assert_eq!((diff.change, diff.added, diff.removed, diff.numbered), (FileChange::Modify, 1, 1, false));
+        assert_eq!(diff.hunks, [hunk]);
+    }
+
+    #[test]
+    fn a_new_file_is_numbered() {
+        let diff = diff(None, "a\nb\n");
+        assert_eq!((diff.change, diff.added, diff.numbered), (FileChange::Create, 2, true));
+        assert_eq!((diff.hunks[0].old, diff.hunks[0].new), (Some([0, 0]), Some([1, 2])));
+    }
+
+    #[test]
+    fn hunks_beyond_the_room_are_counted_and_left_out() {
+        let old: String = (0..2_000).map(|n| format!("line {n}\n")).collect();
+        let new: String = (0..2_000).map(|n| format!("line {n}{}\n", if n % 20 == 0 { "!" } else { "" })).collect();
+        let diff = diff(Some(&old), &new);
+        assert_eq!((diff.added, diff.removed), (100, 100));
+        let shown: usize = diff.hunks.iter().flat_map(|hunk| &hunk.lines).map(String::len).sum();
+        assert!(shown <= 8_192 && diff.cut.is_some_and(|cut| cut.bytes > 8_192), "{shown} bytes are shown");
+    }
+
+    #[test]
+    fn secrets_in_diffs_are_redacted() {
+        let key = "-----BEGIN PRIVATE KEY-----\nMII\n-----END PRIVATE KEY-----\n";
+        let lines = diff(None, key).hunks.remove(0).lines;
+        assert_eq!(lines, ["+[redacted]", "+[redacted]", "+[redacted]"]);
+    }
+}

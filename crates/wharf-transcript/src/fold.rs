@@ -1,0 +1,313 @@
+//! The fold: takes the events of a log in their order and keeps the rows (rule 13.2).
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use wharf_api::{RowBody, TranscriptRow};
+use wharf_core::{
+    AgentEvent, AskEvent, Epoch, Event, EventId, Millis, PromptEvent, Raw, Seq, SessionEvent, StorageEvent, UpdateKind,
+};
+use wharf_json::{Json, ReadError};
+
+use crate::asks::OpenAsk;
+use crate::messages::{TextKind, TextRun};
+use crate::notices::SettingValues;
+use crate::prompts::WaitingPrompt;
+use crate::turns::{LastEnd, OpenTurn};
+use crate::usage::ReportedUsage;
+use crate::{
+    RowKey, RowNumber, RowStore, asks, format_timestamp, messages, notices, plans, prompts, tools, turns, usage,
+};
+
+/// The state between two events: all that the rows of later events depend on, besides the rows themselves. It is small, so that it
+/// can be stored as a checkpoint.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Fold {
+    /// The epoch and seq of the last event.
+    position: Option<(u64, u64)>,
+    rows: u64,
+    pub(crate) agent: AgentFacts,
+    /// The message or thought that the next chunk may continue.
+    pub(crate) run: Option<TextRun>,
+    /// The accepted prompts whose turn has not begun, by their ids.
+    pub(crate) waiting: BTreeMap<String, WaitingPrompt>,
+    pub(crate) turn: Option<OpenTurn>,
+    /// The open asks by their ids.
+    pub(crate) asks: BTreeMap<u64, OpenAsk>,
+    /// The newest plan.
+    pub(crate) plan: Option<RowNumber>,
+    pub(crate) last_end: Option<LastEnd>,
+    pub(crate) settings: SettingValues,
+    pub(crate) usage: ReportedUsage,
+    /// The background work that the agent reported last.
+    pub(crate) background: u64,
+}
+
+/// Facts about the session and its present agent.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct AgentFacts {
+    pub(crate) cwd: String,
+    /// The number of the agent's start.
+    pub(crate) start: u64,
+    /// True if the agent can be brought back.
+    pub(crate) can_return: bool,
+    /// True if the agent has sent an update that only ACP v2 has.
+    pub(crate) speaks_v2: bool,
+}
+
+/// A change of a row.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RowChange {
+    /// The row is new or has changed; `from` is its revision before, 0 if it is new.
+    Row { number: RowNumber, from: u64 },
+    /// A text part of the row has grown at its end.
+    Append { number: RowNumber, from: u64, part: usize, text: String },
+}
+
+impl RowChange {
+    pub const fn number(&self) -> RowNumber {
+        match self {
+            Self::Row { number, .. } | Self::Append { number, .. } => *number,
+        }
+    }
+}
+
+impl Fold {
+    /// Takes the next event. Changes of rows are added to `changes`, at most one for each row.
+    pub fn apply(
+        &mut self,
+        id: EventId,
+        at: Millis,
+        event: &Event,
+        rows: &mut impl RowStore,
+        changes: &mut Vec<RowChange>,
+    ) {
+        self.position = Some((id.epoch.0, id.seq.0));
+        let first_change = changes.len();
+        let step = &mut FoldStep { fold: self, rows, changes, first_change, id, at, created: 0 };
+        match event {
+            Event::Session(event) => apply_session(step, event),
+            Event::Agent(event) => apply_agent(step, event),
+            Event::Prompt(event) => apply_prompt(step, event),
+            Event::Ask(AskEvent::Opened(ask)) => asks::open_ask(step, ask),
+            Event::Ask(AskEvent::Resolved { ask, outcome, by }) => asks::resolve_ask(step, *ask, outcome, by.as_ref()),
+            Event::Storage(StorageEvent::Paused { why }) => notices::storage_paused(step, *why),
+            Event::Storage(StorageEvent::Continued) => notices::storage_continued(step),
+            Event::Storage(StorageEvent::Snapshot(_)) | Event::Unknown { .. } => {}
+        }
+    }
+
+    /// Returns the id of the last event, `None` before the first one.
+    pub fn position(&self) -> Option<EventId> {
+        self.position.map(|(epoch, seq)| EventId { epoch: Epoch(epoch), seq: Seq(seq) })
+    }
+
+    pub const fn row_count(&self) -> u64 {
+        self.rows
+    }
+
+    /// Returns the rows of the open asks, the oldest first.
+    pub fn open_asks(&self) -> Vec<RowNumber> {
+        self.asks.values().map(|ask| ask.row).collect()
+    }
+
+    /// Returns the row of the newest plan.
+    pub const fn plan(&self) -> Option<RowNumber> {
+        self.plan
+    }
+
+    /// Returns the row of the running turn's prompt.
+    pub fn open_turn(&self) -> Option<RowNumber> {
+        self.turn.as_ref().map(|turn| turn.row)
+    }
+}
+
+fn apply_session(step: &mut FoldStep<'_, impl RowStore>, event: &SessionEvent) {
+    match event {
+        SessionEvent::Created(origin) => step.fold.agent.cwd = origin.cwd.to_string(),
+        SessionEvent::Ended(ending) => notices::session_ended(step, ending),
+    }
+}
+
+fn apply_agent(step: &mut FoldStep<'_, impl RowStore>, event: &AgentEvent) {
+    match event {
+        AgentEvent::Starting { .. } => {}
+        AgentEvent::Started { start, traits, answer, .. } => {
+            step.fold.agent.start = start.0.into();
+            step.fold.agent.can_return = traits.way_back().is_some();
+            notices::agent_started(step, answer);
+        }
+        AgentEvent::StartFailed { message, retry_in, .. } => {
+            notices::start_failed(step, message.as_deref(), *retry_in);
+        }
+        AgentEvent::Updated { update, frame, tool, .. } => {
+            let applied = read_update(frame).and_then(|json| apply_update(step, *update, json, tool.as_ref()));
+            if let Err(error) = applied {
+                notices::unreadable(step, &error);
+            }
+        }
+        AgentEvent::SettingsChanged { settings } => notices::settings_changed(step, settings),
+        AgentEvent::Faulted { fault, detail } => notices::protocol_fault(step, *fault, detail),
+    }
+}
+
+fn apply_update(
+    step: &mut FoldStep<'_, impl RowStore>,
+    kind: UpdateKind,
+    update: Json<'_>,
+    tool: Option<&wharf_core::ToolCall>,
+) -> Result<(), ReadError> {
+    match kind {
+        UpdateKind::UserMessageChunk => prompts::user_chunk(step, update),
+        UpdateKind::AgentMessageChunk => messages::append_chunk(step, TextKind::Message, update),
+        UpdateKind::AgentThoughtChunk => messages::append_chunk(step, TextKind::Thought, update),
+        UpdateKind::ToolCall => tools::tool_call(step, update, tool),
+        UpdateKind::ToolCallUpdate => tools::tool_call_update(step, update, tool),
+        UpdateKind::Plan => plans::set_plan(step, update),
+        UpdateKind::UsageUpdate => usage::session_usage(step, update),
+        UpdateKind::AvailableCommandsUpdate
+        | UpdateKind::CurrentModeUpdate
+        | UpdateKind::ConfigOptionUpdate
+        | UpdateKind::SessionInfoUpdate => Ok(()),
+        UpdateKind::Other => apply_other_update(step, update),
+    }
+}
+
+/// Takes updates that the core does not tell apart: those of ACP v2 and of proposals.
+fn apply_other_update(step: &mut FoldStep<'_, impl RowStore>, update: Json<'_>) -> Result<(), ReadError> {
+    let tag = update.text_at(&["sessionUpdate"])?.unwrap_or_default();
+    let is_v2 = matches!(
+        &*tag,
+        "agent_message" | "agent_thought" | "user_message" | "state_update" | "tool_call_content_chunk"
+    );
+    step.fold.agent.speaks_v2 |= is_v2;
+    match &*tag {
+        "agent_message" => messages::replace_message(step, TextKind::Message, update),
+        "agent_thought" => messages::replace_message(step, TextKind::Thought, update),
+        "user_message" => prompts::user_message(step, update),
+        "state_update" => turns::state_update(step, update),
+        "tool_call_content_chunk" => tools::append_content(step, update),
+        "plan_update" => plans::update_plan(step, update),
+        "plan_removed" => Ok(()),
+        "subagent_update" => tools::subagent_update(step, update),
+        "notice" => notices::agent_notice(step, update),
+        "compaction_update" => notices::compaction(step, update),
+        other => {
+            notices::other_update(step, other);
+            Ok(())
+        }
+    }
+}
+
+fn apply_prompt(step: &mut FoldStep<'_, impl RowStore>, event: &PromptEvent) {
+    match event {
+        PromptEvent::Accepted { prompt, sender, frame, .. } => prompts::accept(step, prompt, sender, frame),
+        PromptEvent::Updated { prompt, by, frame, .. } => prompts::edit(step, prompt, by, frame),
+        PromptEvent::Moved { .. } => {}
+        PromptEvent::TurnStarted { prompt, .. } => turns::begin_turn(step, prompt),
+        PromptEvent::CancelRequested { prompt, by, limit, .. } => {
+            turns::note_cancel(step, prompt, by.as_ref(), *limit);
+        }
+        PromptEvent::Ended { prompt, end } => turns::end_prompt(step, prompt, end),
+        PromptEvent::Requeued { prompt } => turns::requeue(step, prompt),
+    }
+}
+
+/// Returns the update of a frame.
+fn read_update(frame: &Raw) -> Result<Json<'_>, ReadError> {
+    let update = Json::parse(frame.bytes())?.at(&["params", "update"])?;
+    update.ok_or_else(|| ReadError::Missing("update".to_owned()))
+}
+
+/// One event on its way into the rows.
+pub(crate) struct FoldStep<'a, S> {
+    pub(crate) fold: &'a mut Fold,
+    pub(crate) rows: &'a mut S,
+    changes: &'a mut Vec<RowChange>,
+    first_change: usize,
+    pub(crate) id: EventId,
+    pub(crate) at: Millis,
+    /// The rows that this event has created.
+    created: u32,
+}
+
+impl<S: RowStore> FoldStep<'_, S> {
+    /// Returns the time of the event as text.
+    pub(crate) fn time(&self) -> String {
+        format_timestamp(self.at)
+    }
+
+    /// Adds a row at the end of the transcript.
+    pub(crate) fn create(&mut self, body: RowBody, summary: String, open: bool) -> RowNumber {
+        self.created += 1;
+        let id = match self.created {
+            1 => self.id.to_string(),
+            n => format!("{}.{n}", self.id),
+        };
+        self.fold.rows += 1;
+        let number = RowNumber(self.fold.rows);
+        let (at, turn) = (self.time(), self.fold.turn.as_ref().map(|turn| turn.prompt_id.clone()));
+        // A turn that the agent began by itself has no prompt.
+        let turn = turn.filter(|prompt| !prompt.is_empty());
+        self.rows.set_key(RowKey::Id(id.clone()), number);
+        let row = TranscriptRow {
+            id,
+            rev: self.id.seq.0,
+            changed_at: at.clone(),
+            at,
+            turn,
+            parent: None,
+            open,
+            summary,
+            body,
+        };
+        self.rows.push(number, row);
+        self.changes.push(RowChange::Row { number, from: 0 });
+        number
+    }
+
+    /// Changes a row, and its revision with it. Returns false if there is no such row.
+    pub(crate) fn change(&mut self, number: RowNumber, with: impl FnOnce(&mut TranscriptRow)) -> bool {
+        let (seq, at) = (self.id.seq.0, self.at);
+        let Some(row) = self.rows.row_mut(number) else { return false };
+        let from = row.rev;
+        with(row);
+        touch(row, seq, at);
+        self.note_change(number, from);
+        true
+    }
+
+    /// Notes that a row has changed as a whole in this event.
+    fn note_change(&mut self, number: RowNumber, from: u64) {
+        let noted = self.changes[self.first_change..].iter_mut().find(|change| change.number() == number);
+        match noted {
+            Some(RowChange::Row { .. }) => {}
+            Some(append @ RowChange::Append { .. }) => {
+                let RowChange::Append { from, .. } = *append else { return };
+                *append = RowChange::Row { number, from };
+            }
+            None => self.changes.push(RowChange::Row { number, from }),
+        }
+    }
+
+    /// Notes that the text of a row has grown, after `row_mut` has changed it.
+    pub(crate) fn note_append(&mut self, number: RowNumber, part: usize, text: String) {
+        let (seq, at) = (self.id.seq.0, self.at);
+        let Some(row) = self.rows.row_mut(number) else { return };
+        let from = row.rev;
+        touch(row, seq, at);
+        if self.changes[self.first_change..].iter().any(|change| change.number() == number) {
+            self.note_change(number, from);
+        } else {
+            self.changes.push(RowChange::Append { number, from, part, text });
+        }
+    }
+}
+
+fn touch(row: &mut TranscriptRow, seq: u64, at: Millis) {
+    row.rev = seq;
+    let at = format_timestamp(at);
+    if row.changed_at != at {
+        row.changed_at = at;
+    }
+}

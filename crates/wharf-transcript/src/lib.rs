@@ -1,0 +1,39 @@
+//! The transcript: a session's log as rows that people read (rules 13.1 to 13.3).
+//!
+//! [`Fold`] takes the events of a log one by one and keeps the rows in a [`RowStore`]. It does no IO, reads no clock and knows no
+//! connection: the same events give the same rows, wherever reading began and however the rows are stored.
+//!
+//! Invariants: a row never moves and never disappears; its revision is the seq of the last event that changed it; no row has
+//! more than [`MAX_ROW_BYTES`] as JSON; text is redacted before it reaches a row.
+
+mod asks;
+mod content;
+mod diff;
+mod fold;
+mod limits;
+mod memory_rows;
+mod messages;
+mod notices;
+mod paths;
+mod plain_text;
+mod plans;
+mod prompts;
+pub mod redact;
+mod row_store;
+mod text_filter;
+mod timestamp;
+mod tool_content;
+mod tools;
+mod turns;
+mod usage;
+
+pub use fold::{Fold, RowChange};
+pub use limits::MAX_ROW_BYTES;
+pub use memory_rows::MemoryRows;
+pub use plain_text::{join_lines, strip_control_characters};
+pub use row_store::{Blob, RowKey, RowNumber, RowStore};
+pub use timestamp::{format_timestamp, format_timestamp_in_seconds, parse_timestamp};
+pub use wharf_api::FOLD_NUMBER;
+
+#[cfg(test)]
+mod tests;

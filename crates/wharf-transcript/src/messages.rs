@@ -1,0 +1,316 @@
+//! Messages and thoughts of the agent.
+
+use serde::{Deserialize, Serialize};
+use wharf_api::{RowBody, RowPart, RowText, RowTextPart, TranscriptRow};
+use wharf_json::{CutPair, Json, ReadError, TextChunk};
+
+use crate::content::{ContentBlock, read_block, read_blocks, summarise_parts};
+use crate::fold::FoldStep;
+use crate::limits::{MAX_PARTS, MAX_SUMMARY_CHARS, MAX_TEXT_BYTES, MAX_WORD_BYTES};
+use crate::plain_text::clean_line;
+use crate::text_filter::TextFilter;
+use crate::{RowKey, RowNumber, RowStore};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum TextKind {
+    Message,
+    Thought,
+    /// A prompt that the agent reported and no client sent.
+    AgentPrompt,
+}
+
+/// A text that the next chunk may continue.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct TextRun {
+    kind: TextKind,
+    message_id: Option<String>,
+    /// `None` until there is something to show.
+    row: Option<RowNumber>,
+    /// The part that grows, if it is a text.
+    part: Option<usize>,
+    /// The bytes of all texts of the row.
+    shown_bytes: usize,
+    /// The bytes of the growing part, shown or not.
+    part_bytes: u64,
+    filter: TextFilter,
+    pair: CutPair,
+    /// True once the summary cannot change any more.
+    is_summarised: bool,
+}
+
+impl TextRun {
+    pub(crate) fn new(kind: TextKind, message_id: Option<String>) -> Self {
+        Self {
+            kind,
+            message_id,
+            row: None,
+            part: None,
+            shown_bytes: 0,
+            part_bytes: 0,
+            filter: TextFilter::default(),
+            pair: CutPair::default(),
+            is_summarised: false,
+        }
+    }
+
+    pub(crate) fn is_agent_prompt(&self) -> bool {
+        self.kind == TextKind::AgentPrompt
+    }
+}
+
+/// Takes a chunk of a message or a thought.
+pub(crate) fn append_chunk(
+    step: &mut FoldStep<'_, impl RowStore>,
+    kind: TextKind,
+    update: Json<'_>,
+) -> Result<(), ReadError> {
+    let Some(content) = update.member("content")? else { return Ok(()) };
+    let message_id = read_message_id(update)?;
+    continue_run(step, kind, message_id);
+    append_content(step, content)
+}
+
+/// Appends content to the open run: text grows its row, other content is a part of its own.
+pub(crate) fn append_content(step: &mut FoldStep<'_, impl RowStore>, content: Json<'_>) -> Result<(), ReadError> {
+    match read_block(content, &step.fold.agent.cwd, step.rows)? {
+        Some(ContentBlock::Text(chunk)) => append_text(step, &chunk),
+        Some(ContentBlock::Part(part)) => add_part(step, part),
+        None => {}
+    }
+    Ok(())
+}
+
+/// Makes the run of this message the open one.
+fn continue_run(step: &mut FoldStep<'_, impl RowStore>, kind: TextKind, message_id: Option<String>) {
+    if let Some(run) = &step.fold.run
+        && run.kind == kind
+        && run.message_id == message_id
+    {
+        return;
+    }
+    end_run(step);
+    let mut run = TextRun::new(kind, message_id.clone());
+    // In v2 a message has one row, which grows wherever it stands.
+    if step.fold.agent.speaks_v2
+        && let Some(id) = message_id
+        && let Some(number) = step.rows.find(&RowKey::Message { start: step.fold.agent.start, id })
+    {
+        run.row = Some(number);
+        run.shown_bytes = step.rows.row_mut(number).map_or(0, |row| text_bytes(row));
+        run.is_summarised = true;
+    }
+    step.fold.run = Some(run);
+}
+
+pub(crate) fn read_message_id(update: Json<'_>) -> Result<Option<String>, ReadError> {
+    let id = update.member("messageId")?.and_then(Json::text);
+    Ok(id.map(|id| clean_line(&id, MAX_WORD_BYTES)))
+}
+
+/// Appends text to the open run.
+pub(crate) fn append_text(step: &mut FoldStep<'_, impl RowStore>, chunk: &TextChunk<'_>) {
+    let Some(run) = &mut step.fold.run else { return };
+    let mut shown = String::new();
+    let was_cut = run.pair.is_open();
+    match run.pair.join(chunk) {
+        Some((joined, rest)) => {
+            run.filter.push(joined.encode_utf8(&mut [0; 4]), &mut shown);
+            run.filter.push(without_half(rest, run.pair), &mut shown);
+        }
+        None if chunk.text.is_empty() => return,
+        None => {
+            if was_cut {
+                run.filter.push("\u{fffd}", &mut shown);
+            }
+            run.filter.push(without_half(&chunk.text, run.pair), &mut shown);
+        }
+    }
+    show_text(step, shown);
+}
+
+/// Returns the text without the replacement of half a character at its end, which waits for the other half.
+fn without_half(text: &str, pair: CutPair) -> &str {
+    if pair.is_open() { text.strip_suffix('\u{fffd}').unwrap_or(text) } else { text }
+}
+
+/// Shows text at the end of the open run.
+fn show_text(step: &mut FoldStep<'_, impl RowStore>, shown: String) {
+    if shown.is_empty() {
+        return;
+    }
+    if let Some(run) = step.fold.run.as_ref().filter(|run| run.row.is_none()) {
+        let message_id = run.message_id.clone();
+        let number = step.create(new_body(run, RowPart::Text(RowTextPart::default())), String::new(), true);
+        name_message(step, message_id, number);
+        if let Some(run) = &mut step.fold.run {
+            (run.row, run.part) = (Some(number), Some(0));
+        }
+    }
+    grow_text(step, shown);
+}
+
+/// Lets later updates find the row by the agent's id of the message.
+fn name_message(step: &mut FoldStep<'_, impl RowStore>, message_id: Option<String>, number: RowNumber) {
+    if let Some(id) = message_id {
+        step.rows.set_key(RowKey::Message { start: step.fold.agent.start, id }, number);
+    }
+}
+
+fn new_body(run: &TextRun, part: RowPart) -> RowBody {
+    let text = RowText { parts: vec![part.clone()], message_id: run.message_id.clone() };
+    match run.kind {
+        TextKind::Message => RowBody::Message(text),
+        TextKind::Thought => RowBody::Thought(text),
+        TextKind::AgentPrompt => RowBody::Prompt(wharf_api::RowPrompt {
+            by: wharf_api::RowActor { agent: true, ..wharf_api::RowActor::default() },
+            parts: vec![part],
+            ..wharf_api::RowPrompt::default()
+        }),
+    }
+}
+
+/// Appends shown text to the row of the open run.
+fn grow_text(step: &mut FoldStep<'_, impl RowStore>, shown: String) {
+    let Some(run) = &mut step.fold.run else { return };
+    let Some(number) = run.row else { return };
+    let Some(row) = step.rows.row_mut(number) else { return };
+    let row_id = row.id.clone();
+    let Some(parts) = parts_mut(row) else { return };
+    let is_new_part = run.part.is_none();
+    if is_new_part && parts.len() >= MAX_PARTS {
+        return;
+    }
+    if is_new_part {
+        parts.push(RowPart::Text(RowTextPart::default()));
+        run.part_bytes = 0;
+    }
+    let part = *run.part.get_or_insert(parts.len() - 1);
+    let Some(RowPart::Text(text)) = parts.get_mut(part) else { return };
+    // Once a text is cut it stays cut: a later, shorter piece must not follow the gap.
+    let room = if text.cut.is_some() { 0 } else { MAX_TEXT_BYTES.saturating_sub(run.shown_bytes) };
+    let end = shown.floor_char_boundary(room);
+    text.text.push_str(&shown[..end]);
+    run.shown_bytes += end;
+    run.part_bytes += shown.len() as u64;
+    let is_cut = end < shown.len();
+    let whole_before = (is_cut && text.cut.is_none()).then(|| text.text.clone());
+    if is_cut {
+        let cut = text.cut.get_or_insert_default();
+        cut.bytes = run.part_bytes;
+        cut.whole.get_or_insert_with(|| part_address(&row_id, part));
+    }
+    let mut is_changed = is_cut || is_new_part;
+    if !run.is_summarised {
+        let summary = summarise_parts(parts);
+        run.is_summarised = summary.chars().count() >= MAX_SUMMARY_CHARS;
+        is_changed |= row.summary != summary;
+        row.summary = summary;
+    }
+    match whole_before {
+        Some(before) => step.rows.set_whole_text(number, &part.to_string(), &(before + &shown[end..])),
+        None if is_cut => step.rows.append_whole_text(number, &part.to_string(), &shown),
+        None => {}
+    }
+    if is_changed {
+        step.change(number, |_| ());
+    } else {
+        step.note_append(number, part, shown);
+    }
+}
+
+/// Adds content that is no text to the row of the open run.
+fn add_part(step: &mut FoldStep<'_, impl RowStore>, part: RowPart) {
+    flush_text(step);
+    let Some(run) = step.fold.run.clone() else { return };
+    let number = match run.row {
+        Some(number) => {
+            step.change(number, |row| {
+                if let Some(parts) = parts_mut(row).filter(|parts| parts.len() < MAX_PARTS) {
+                    parts.push(part);
+                    let summary = summarise_parts(parts);
+                    row.summary = summary;
+                }
+            });
+            number
+        }
+        None => {
+            let summary = summarise_parts(std::slice::from_ref(&part));
+            let number = step.create(new_body(&run, part), summary, true);
+            name_message(step, run.message_id, number);
+            number
+        }
+    };
+    if let Some(run) = &mut step.fold.run {
+        (run.row, run.part, run.is_summarised) = (Some(number), None, false);
+    }
+}
+
+/// Shows the text that the filter still holds.
+fn flush_text(step: &mut FoldStep<'_, impl RowStore>) {
+    let Some(run) = &mut step.fold.run else { return };
+    let mut shown = String::new();
+    if std::mem::take(&mut run.pair).is_open() {
+        run.filter.push("\u{fffd}", &mut shown);
+    }
+    run.filter.finish(&mut shown);
+    show_text(step, shown);
+}
+
+/// Ends the open run: its row does not grow any more.
+pub(crate) fn end_run(step: &mut FoldStep<'_, impl RowStore>) {
+    flush_text(step);
+    let Some(number) = step.fold.run.take().and_then(|run| run.row) else { return };
+    step.change(number, |row| row.open = false);
+}
+
+/// Takes a whole message of v2: it replaces the parts of the row that has its id.
+pub(crate) fn replace_message(
+    step: &mut FoldStep<'_, impl RowStore>,
+    kind: TextKind,
+    update: Json<'_>,
+) -> Result<(), ReadError> {
+    end_run(step);
+    let message_id = read_message_id(update)?;
+    let key = message_id.clone().map(|id| RowKey::Message { start: step.fold.agent.start, id });
+    let found = key.as_ref().and_then(|key| step.rows.find(key));
+    // A message without content keeps the content that it has.
+    let Some(content) = update.member("content")? else { return Ok(()) };
+    let parts = read_blocks(content, &step.fold.agent.cwd, step.rows)?;
+    let summary = summarise_parts(&parts);
+    if let Some(number) = found {
+        step.change(number, |row| {
+            if let Some(old) = parts_mut(row) {
+                *old = parts;
+            }
+            row.summary = summary;
+        });
+    } else if !parts.is_empty() {
+        let text = RowText { parts, message_id };
+        let body = if kind == TextKind::Thought { RowBody::Thought(text) } else { RowBody::Message(text) };
+        let number = step.create(body, summary, false);
+        if let Some(key) = key {
+            step.rows.set_key(key, number);
+        }
+    }
+    Ok(())
+}
+
+/// Returns the parts of a row that has some.
+pub(crate) fn parts_mut(row: &mut TranscriptRow) -> Option<&mut Vec<RowPart>> {
+    match &mut row.body {
+        RowBody::Message(text) | RowBody::Thought(text) => Some(&mut text.parts),
+        RowBody::Prompt(prompt) => Some(&mut prompt.parts),
+        RowBody::Tool(tool) => Some(&mut tool.parts),
+        RowBody::Plan(_) | RowBody::Ask(_) | RowBody::Notice(_) | RowBody::TurnEnd(_) | RowBody::Unknown => None,
+    }
+}
+
+fn text_bytes(row: &mut TranscriptRow) -> usize {
+    let parts = parts_mut(row).map_or(&[][..], |parts| parts);
+    parts.iter().map(|part| if let RowPart::Text(text) = part { text.text.len() } else { 0 }).sum()
+}
+
+/// Returns the address of a part's whole text, below the session's own.
+pub(crate) fn part_address(row: &str, part: impl std::fmt::Display) -> String {
+    format!("rows/{row}/text?part={part}")
+}

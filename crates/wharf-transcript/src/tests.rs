@@ -1,0 +1,1 @@
+//! Scenarios of the fold: logs and the rows that people read.

@@ -1,0 +1,210 @@
+//! Makes streamed text safe to show, piece by piece: removes escape sequences and control characters, and redacts secrets as
+//! the line view does (rule 10.6).
+//!
+//! Text that could be the beginning of something to remove is held back, so that nothing shown has to be taken back. At most
+//! [`MAX_HELD_BYTES`] are held; text that stays undecided for longer is shown.
+
+use serde::{Deserialize, Serialize};
+
+use crate::plain_text::{escape_length, forced_escape_length};
+use crate::redact::{
+    MAX_KEY_LINES, REPLACEMENT_TEXT, SECRET_PATTERNS, SecretVerdict, can_begin_secret, find_key_end, is_word_byte,
+    judge_secret,
+};
+
+/// The most text that waits for a verdict.
+const MAX_HELD_BYTES: usize = 256;
+const KEY_BEGIN: &str = "-----BEGIN ";
+
+/// The filter of one text.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct TextFilter {
+    /// Text without a verdict.
+    held: String,
+    /// The pattern of a secret that is being left out.
+    secret: Option<usize>,
+    /// The lines that a private key block may still have.
+    key_lines: usize,
+    /// True if the present line of a key block has been replaced.
+    key_line_replaced: bool,
+    /// The last byte that was judged.
+    last: u8,
+}
+
+/// The verdict about the text at a position.
+enum PositionVerdict {
+    Show,
+    Wait,
+    Skip(usize),
+}
+
+impl TextFilter {
+    /// Takes the next piece and appends the text that can be shown to `out`.
+    pub(crate) fn push(&mut self, piece: &str, out: &mut String) {
+        if self.held.is_empty() {
+            let done = self.scan(piece, false, out);
+            self.held.push_str(&piece[done..]);
+        } else {
+            let mut text = std::mem::take(&mut self.held);
+            text.push_str(piece);
+            let done = self.scan(&text, false, out);
+            self.held.push_str(&text[done..]);
+        }
+    }
+
+    /// Ends the text and appends the rest of it to `out`.
+    pub(crate) fn finish(&mut self, out: &mut String) {
+        let text = std::mem::take(&mut self.held);
+        self.scan(&text, true, out);
+        *self = Self::default();
+    }
+
+    /// Judges a text and returns how far the verdicts go.
+    fn scan(&mut self, text: &str, is_end: bool, out: &mut String) -> usize {
+        let bytes = text.as_bytes();
+        let (mut at, mut copied) = (0, 0);
+        while at < bytes.len() {
+            if let Some(pattern) = self.secret {
+                let body = bytes[at..].iter().take_while(|byte| SECRET_PATTERNS[pattern].takes(**byte)).count();
+                at += body;
+                copied = at;
+                if at < bytes.len() {
+                    self.secret = None;
+                }
+                continue;
+            }
+            if self.key_lines > 0 {
+                match self.scan_key_line(&text[at..], is_end, out) {
+                    Some(length) => at += length,
+                    None => return self.keep_end_of_key_line(text, at, out),
+                }
+                copied = at;
+                continue;
+            }
+            let byte = bytes[at];
+            let verdict = if is_plain(byte) || (can_begin_secret(byte) && is_word_byte(self.last)) {
+                PositionVerdict::Show
+            } else {
+                out.push_str(&text[copied..at]);
+                copied = at;
+                self.judge(&text[at..], is_end, out)
+            };
+            match verdict {
+                PositionVerdict::Show => {
+                    self.last = byte;
+                    at += 1;
+                }
+                PositionVerdict::Wait => return at,
+                PositionVerdict::Skip(length) => {
+                    at += length;
+                    copied = at;
+                }
+            }
+        }
+        out.push_str(&text[copied..]);
+        bytes.len()
+    }
+
+    /// Judges text that begins with a byte that is not plain.
+    fn judge(&mut self, text: &str, is_end: bool, out: &mut String) -> PositionVerdict {
+        let first = text.as_bytes()[0];
+        let may_wait = !is_end && text.len() < MAX_HELD_BYTES;
+        if can_begin_secret(first) {
+            return match judge_secret(text.as_bytes()) {
+                SecretVerdict::Secret { pattern, body } => {
+                    let begins = SECRET_PATTERNS[pattern].begins;
+                    out.push_str(begins);
+                    out.push_str(REPLACEMENT_TEXT);
+                    let length = begins.len() + body;
+                    self.last = text.as_bytes()[length - 1];
+                    self.secret = Some(pattern);
+                    PositionVerdict::Skip(length)
+                }
+                SecretVerdict::Undecided if may_wait => PositionVerdict::Wait,
+                SecretVerdict::Undecided | SecretVerdict::NoSecret => PositionVerdict::Show,
+            };
+        }
+        if first == b'-' {
+            return self.judge_key_begin(text, may_wait, out);
+        }
+        match escape_length(text) {
+            None if may_wait => PositionVerdict::Wait,
+            length => match length.unwrap_or_else(|| forced_escape_length(text)) {
+                0 => PositionVerdict::Show,
+                length => PositionVerdict::Skip(length),
+            },
+        }
+    }
+
+    /// Judges text that begins with a dash: does a private key begin here?
+    fn judge_key_begin(&mut self, text: &str, may_wait: bool, out: &mut String) -> PositionVerdict {
+        let Some(title) = text.strip_prefix(KEY_BEGIN) else {
+            let may_begin = KEY_BEGIN.starts_with(text) && may_wait;
+            return if may_begin { PositionVerdict::Wait } else { PositionVerdict::Show };
+        };
+        let line = title.split('\n').next().unwrap_or_default();
+        match line.find("-----") {
+            Some(end) if title[..end].contains("PRIVATE KEY") => {
+                out.push_str(REPLACEMENT_TEXT);
+                self.key_line_replaced = true;
+                self.key_lines = MAX_KEY_LINES + 1;
+                PositionVerdict::Skip(KEY_BEGIN.len() + end + "-----".len())
+            }
+            None if line.len() == title.len() && may_wait => PositionVerdict::Wait,
+            Some(_) | None => PositionVerdict::Show,
+        }
+    }
+
+    /// Leaves out a line of a private key. Returns its length, or `None` if its end has not come.
+    fn scan_key_line(&mut self, text: &str, is_end: bool, out: &mut String) -> Option<usize> {
+        let line = text.split('\n').next().unwrap_or_default();
+        if let Some(end) = find_key_end(line) {
+            self.replace_key_line(out);
+            (self.key_lines, self.key_line_replaced, self.last) = (0, false, b'-');
+            return Some(end);
+        }
+        if line.len() == text.len() {
+            if is_end {
+                self.replace_key_line(out);
+            }
+            return is_end.then_some(text.len());
+        }
+        self.replace_key_line(out);
+        out.push('\n');
+        self.key_lines -= 1;
+        (self.key_line_replaced, self.last) = (false, b'\n');
+        Some(line.len() + 1)
+    }
+
+    fn replace_key_line(&mut self, out: &mut String) {
+        if !self.key_line_replaced {
+            out.push_str(REPLACEMENT_TEXT);
+        }
+        self.key_line_replaced = true;
+    }
+
+    /// Keeps only the end of a long line of a key, in which the end of the key may begin.
+    fn keep_end_of_key_line(&mut self, text: &str, at: usize, out: &mut String) -> usize {
+        if text.len() - at < MAX_HELD_BYTES {
+            return at;
+        }
+        self.replace_key_line(out);
+        text.ceil_char_boundary(text.len() - MAX_HELD_BYTES / 2)
+    }
+}
+
+/// Returns true for bytes that need no verdict. `0xc2` begins the control characters above U+007F.
+const fn is_plain(byte: u8) -> bool {
+    !can_begin_secret(byte) && !matches!(byte, 0..=8 | 11..=31 | 127 | b'-' | 0xc2)
+}
+
+/// Returns a whole text as it can be shown.
+pub(crate) fn filter_text(text: &str) -> String {
+    let (mut filter, mut out) = (TextFilter::default(), String::with_capacity(text.len()));
+    filter.push(text, &mut out);
+    filter.finish(&mut out);
+    out
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,85 @@
+//! Tokens, context and cost as agents report them. A number that an agent does not report stays unknown.
+
+use serde::{Deserialize, Serialize};
+use wharf_api::{ContextUse, TokenUsage, UsageCost};
+use wharf_json::{Json, ReadError};
+
+use crate::RowStore;
+use crate::fold::FoldStep;
+use crate::limits::MAX_WORD_BYTES;
+use crate::plain_text::clean_line;
+
+/// The newest report of the session.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct ReportedUsage {
+    pub(crate) context: Option<ContextUse>,
+    /// The cost of the session so far.
+    pub(crate) cost: Option<UsageCost>,
+}
+
+/// Takes a `usage_update`.
+pub(crate) fn session_usage(step: &mut FoldStep<'_, impl RowStore>, update: Json<'_>) -> Result<(), ReadError> {
+    if let (Some(used), Some(size)) = (read_count(update, "used")?, read_count(update, "size")?) {
+        step.fold.usage.context = Some(ContextUse { used, size });
+    }
+    if let Some(cost) = read_cost(update)? {
+        step.fold.usage.cost = Some(cost);
+    }
+    Ok(())
+}
+
+fn read_count(object: Json<'_>, name: &str) -> Result<Option<u64>, ReadError> {
+    Ok(object.member(name)?.and_then(Json::integer).and_then(|count| u64::try_from(count).ok()))
+}
+
+fn read_cost(object: Json<'_>) -> Result<Option<UsageCost>, ReadError> {
+    let Some(cost) = object.member("cost")?.filter(|cost| cost.is_object()) else { return Ok(None) };
+    let amount = cost.member("amount")?.and_then(Json::float);
+    let currency = cost.member("currency")?.and_then(Json::text).map(|currency| clean_line(&currency, MAX_WORD_BYTES));
+    Ok(amount.zip(currency).map(|(amount, currency)| UsageCost { amount, currency }))
+}
+
+/// Reads the usage of a turn from the agent's answer, with the cost that the session gained in it.
+pub(crate) fn read_turn_usage(
+    answer: Option<Json<'_>>,
+    cost_before: Option<&UsageCost>,
+    cost_after: Option<&UsageCost>,
+) -> Option<TokenUsage> {
+    let mut usage = answer.and_then(|answer| read_tokens(answer).ok().flatten());
+    if let Some(cost) = subtract_cost(cost_before, cost_after) {
+        usage.get_or_insert_default().cost = Some(cost);
+    }
+    usage
+}
+
+/// Reads `usage`, or the spelling that some agents use in `_meta`.
+fn read_tokens(answer: Json<'_>) -> Result<Option<TokenUsage>, ReadError> {
+    let found = answer.seek(&["usage"])?.filter(|usage| usage.is_object());
+    let (usage, names) = match found {
+        Some(usage) => (usage, ["inputTokens", "outputTokens", "cachedReadTokens", "totalTokens"]),
+        None => match answer.seek(&["_meta", "quota", "token_count"])?.filter(|usage| usage.is_object()) {
+            Some(usage) => (usage, ["input_tokens", "output_tokens", "cached_tokens", "total_tokens"]),
+            None => return Ok(None),
+        },
+    };
+    let [input, output, cached, total] = names;
+    Ok(Some(TokenUsage {
+        input: read_count(usage, input)?,
+        output: read_count(usage, output)?,
+        cached: read_count(usage, cached)?,
+        total: read_count(usage, total)?,
+        cost: None,
+    }))
+}
+
+/// Returns the cost of a turn, if it is known at both ends in one currency. The first report counts from nothing.
+fn subtract_cost(before: Option<&UsageCost>, after: Option<&UsageCost>) -> Option<UsageCost> {
+    let after = after?;
+    let before = match before {
+        None => 0.0,
+        Some(before) if before.currency == after.currency => before.amount,
+        Some(_) => return None,
+    };
+    let amount = (after.amount - before).max(0.0);
+    Some(UsageCost { amount, currency: after.currency.clone() })
+}
