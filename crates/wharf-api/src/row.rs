@@ -195,7 +195,7 @@ pub struct RowPlanEntry {
 }
 
 words! {
-    /// What a notice is about.
+    /// The subject of a notice.
     pub enum NoticeTopic as "NoticeTopic" {
         Mode = "mode",
         Model = "model",
@@ -270,7 +270,7 @@ pub struct RowTurnEnd {
     pub message: Option<String>,
     /// The end of the agent's stderr at a failure.
     pub stderr: Option<String>,
-    /// What happens now, if anything.
+    /// The sequel, if there is one.
     pub next: Option<TurnSequel>,
     /// The agent's own error, as it sent it, if it is small.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -1,4 +1,4 @@
-//! Pages of rows, and the stream that follows them (rules 13.4, 13.5).
+//! Pages of rows, and the stream that follows them (rule 13.1).
 
 use serde::{Deserialize, Deserializer, Serialize};
 use utoipa::{IntoParams, ToSchema};

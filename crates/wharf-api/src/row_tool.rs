@@ -54,7 +54,7 @@ pub struct RowTool {
     pub locations: Vec<ToolLocation>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub diffs: Vec<FileDiff>,
-    /// What its command wrote.
+    /// The text that its command wrote.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output: Option<ToolOutput>,
     /// Other content: text, images, links.
@@ -111,7 +111,7 @@ pub struct ToolOutput {
 }
 
 words! {
-    /// What a diff does to its file.
+    /// The effect of a diff on its file.
     pub enum FileChange as "FileChange" {
         Create = "create",
         Modify = "modify",
@@ -197,7 +197,7 @@ pub struct AskSubject {
     pub detailed: bool,
 }
 
-/// What a form asks for.
+/// The input that a form asks for.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct AskForm {

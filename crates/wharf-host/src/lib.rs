@@ -58,8 +58,8 @@ pub use session::handle::{
     SessionHandle, Taken,
 };
 pub use settings::{ReturnTerms, SettingSources, current_settings, is_setting_method};
-pub use wharf_transcript::{format_timestamp, format_timestamp_in_seconds, parse_timestamp, redact};
 pub use wharf_core as core;
+pub use wharf_transcript::{format_timestamp, format_timestamp_in_seconds, parse_timestamp, redact};
 pub use workspaces::{
     BadSlug, DirectoryScope, MAX_LABEL_BYTES, Slug, SpawnLocation, Workspace, WorkspaceError, WorkspaceList, Workspaces,
 };

@@ -20,7 +20,7 @@ use crate::{RowNumber, RowStore, tools};
 
 /// An ask without an answer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct OpenAsk {
+pub(crate) struct PendingAsk {
     pub(crate) row: RowNumber,
     tool: Option<RowNumber>,
     opened_at: u64,
@@ -62,7 +62,7 @@ pub(crate) fn open_ask(step: &mut FoldStep<'_, impl RowStore>, ask: &Ask) {
     };
     let summary = summarise_ask(&body);
     let row = step.create(RowBody::Ask(Box::new(body)), summary, true);
-    step.fold.asks.insert(ask.id.0, OpenAsk { row, tool, opened_at: step.at.0 });
+    step.fold.asks.insert(ask.id.0, PendingAsk { row, tool, opened_at: step.at.0 });
     name_ask(step, tool, row);
 }
 

@@ -121,7 +121,7 @@ pub(crate) fn read_blocks(blocks: Json<'_>, cwd: &str, rows: &mut impl RowStore)
 pub(crate) fn text_part(text: &str, room: usize) -> (RowTextPart, usize) {
     let end = text.floor_char_boundary(room);
     let cut =
-        (end < text.len()).then(|| wharf_api::RowCut { bytes: text.len() as u64, missing_lines: None, whole: None });
+        (end < text.len()).then_some(wharf_api::RowCut { bytes: text.len() as u64, missing_lines: None, whole: None });
     (RowTextPart { text: text[..end].to_owned(), cut }, end)
 }
 

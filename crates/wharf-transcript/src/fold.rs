@@ -9,7 +9,7 @@ use wharf_core::{
 };
 use wharf_json::{Json, ReadError};
 
-use crate::asks::OpenAsk;
+use crate::asks::PendingAsk;
 use crate::messages::{TextKind, TextRun};
 use crate::notices::SettingValues;
 use crate::prompts::WaitingPrompt;
@@ -33,7 +33,7 @@ pub struct Fold {
     pub(crate) waiting: BTreeMap<String, WaitingPrompt>,
     pub(crate) turn: Option<OpenTurn>,
     /// The open asks by their ids.
-    pub(crate) asks: BTreeMap<u64, OpenAsk>,
+    pub(crate) asks: BTreeMap<u64, PendingAsk>,
     /// The newest plan.
     pub(crate) plan: Option<RowNumber>,
     pub(crate) last_end: Option<LastEnd>,
@@ -133,7 +133,7 @@ fn apply_agent(step: &mut FoldStep<'_, impl RowStore>, event: &AgentEvent) {
     match event {
         AgentEvent::Starting { .. } => {}
         AgentEvent::Started { start, traits, answer, .. } => {
-            step.fold.agent.start = start.0.into();
+            step.fold.agent.start = start.0;
             step.fold.agent.can_return = traits.way_back().is_some();
             notices::agent_started(step, answer);
         }

@@ -96,7 +96,7 @@ fn continue_run(step: &mut FoldStep<'_, impl RowStore>, kind: TextKind, message_
         && let Some(number) = step.rows.find(&RowKey::Message { start: step.fold.agent.start, id })
     {
         run.row = Some(number);
-        run.shown_bytes = step.rows.row_mut(number).map_or(0, |row| text_bytes(row));
+        run.shown_bytes = step.rows.row_mut(number).map_or(0, text_bytes);
         run.is_summarised = true;
     }
     step.fold.run = Some(run);

@@ -16,8 +16,8 @@ pub use directory_scope::DirectoryScope;
 pub use file::{Workspace, WorkspaceList};
 pub use slug::{BadSlug, Slug};
 
-use crate::ids::Now;
 use crate::format_timestamp;
+use crate::ids::Now;
 
 /// The bucket of sessions that belong to no registered workspace.
 pub(crate) const DEFAULT_BUCKET: &str = "default";

@@ -8,9 +8,9 @@ use wharf_host::core::{
 };
 use wharf_json::{Json, ReadError, TextChunk};
 
-use wharf_transcript::join_lines;
 use super::{LineKind, MAX_LINE_BYTES, OutputStream};
 use crate::acp::stop_reason;
+use wharf_transcript::join_lines;
 
 /// The contribution of one event to the transcript.
 #[derive(Debug)]

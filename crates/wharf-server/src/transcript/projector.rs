@@ -7,9 +7,9 @@ use wharf_host::core::{Event, PromptEvent, PromptId, PromptStep};
 use wharf_host::redact::Redactor;
 use wharf_json::CutPair;
 
-use wharf_transcript::strip_control_characters;
 use super::line_piece::{LinePiece, MessageChunk, MessageRun, TurnBegun, WholeLine};
 use super::{LineId, LineKind, MAX_LINE_BYTES, OutputStream, TranscriptLine};
+use wharf_transcript::strip_control_characters;
 
 /// Makes lines of consecutive events. It may begin at any event that [`super::starting_point`] returns.
 #[derive(Clone, Debug, Default)]
