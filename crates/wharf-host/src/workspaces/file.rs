@@ -10,8 +10,8 @@ use wharf_core::Millis;
 
 use super::slug::Slug;
 use super::{DEFAULT_BUCKET, WorkspaceError};
+use crate::format_timestamp;
 use crate::host::write_private;
-use crate::timestamp::format_timestamp;
 
 /// The format that this version reads and writes.
 const FORMAT_VERSION: u64 = 1;
