@@ -72,8 +72,8 @@ impl SqliteTranscripts {
     pub fn open(path: &Path) -> Result<Arc<Self>, StoreError> {
         let (writer, _) = open_or_recreate(path, &SCHEMA)?;
         let reader = open_or_recreate(path, &SCHEMA)?.0;
-        bound_cache(&writer)?;
-        bound_cache(&reader)?;
+        prepare_connection(&writer)?;
+        prepare_connection(&reader)?;
         Ok(Arc::new(Self { path: Some(path.to_owned()), writer: Mutex::new(writer), reader: Some(Mutex::new(reader)) }))
     }
 
@@ -114,8 +114,10 @@ impl SqliteTranscripts {
                 **reader = Connection::open_in_memory()?;
             }
             *writer = recreate(path, &SCHEMA)?;
+            prepare_connection(&writer)?;
             if let Some(reader) = &mut reader {
                 **reader = open_or_recreate(path, &SCHEMA)?.0;
+                prepare_connection(reader)?;
             }
         }
         Ok(result?)
@@ -246,11 +248,17 @@ impl TranscriptStore for SqliteTranscripts {
                 transaction.execute(&format!("DELETE FROM {table} WHERE session = ?1"), [session])?;
             }
             Ok(())
-        })
+        })?;
+        // Otherwise the write-ahead log would keep what was deleted.
+        let writer = lock(&self.writer);
+        let _reader = self.reader.as_ref().map(lock);
+        Ok(writer.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))?)
     }
 }
 
-fn bound_cache(connection: &Connection) -> Result<(), StoreError> {
+fn prepare_connection(connection: &Connection) -> Result<(), StoreError> {
+    // Of a session that is deleted nothing may stay in free pages.
+    connection.pragma_update(None, "secure_delete", true)?;
     // A negative number is one of KiB.
     Ok(connection.pragma_update(None, "cache_size", -CACHE_KIB)?)
 }
