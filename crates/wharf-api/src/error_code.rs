@@ -210,6 +210,12 @@ error_codes! {
     IN_USE = "in_use", 409, RPC_INTERNAL_ERROR;
     /// The log does not hold this event.
     UNKNOWN_EVENT = "unknown_event", 409, RPC_INVALID_PARAMS;
+    /// The transcript has no such row.
+    UNKNOWN_ROW = "unknown_row", 404, RPC_INVALID_PARAMS;
+    /// No row of the transcript refers to these bytes.
+    UNKNOWN_BLOB = "unknown_blob", 404, RPC_INVALID_PARAMS;
+    /// The cursor was made by other rules for rows.
+    FOLD_CHANGED = "fold_changed", 409, RPC_INVALID_PARAMS;
     /// The agent did not ask this.
     UNKNOWN_ASK = "unknown_ask", 404, RPC_INVALID_PARAMS;
     /// The ask does not offer this option.

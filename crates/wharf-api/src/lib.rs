@@ -27,6 +27,7 @@ mod row_tool;
 mod session;
 mod spawn;
 mod stream;
+mod turn;
 mod usage;
 mod workspace;
 
@@ -46,5 +47,6 @@ pub use row_tool::*;
 pub use session::*;
 pub use spawn::*;
 pub use stream::*;
+pub use turn::*;
 pub use usage::*;
 pub use workspace::*;

@@ -46,9 +46,51 @@ pub struct ListInput {
 pub struct OutputInput {
     /// The session's id.
     pub session_id: String,
-    /// How many of the newest lines: 1 to 10000, 200 by default.
+    /// How many of the newest lines: 1 to 10000, 200 by default. Of rows: 1 to 200, 60 by default.
     #[serde(default)]
     pub last_n: Option<usize>,
+    /// `lines` (default): what the agent said and did as plain text. `rows`: prompts, messages, tool calls, plans, questions and
+    /// ends of turns, each in one line with its id.
+    #[serde(default)]
+    pub format: Option<OutputFormat>,
+    /// With `rows`: only the turn of the prompt with this id.
+    #[serde(default)]
+    pub turn: Option<String>,
+    /// With `rows`: only these kinds, separated by commas: prompt, message, thought, tool, plan, ask, notice, turn_end.
+    #[serde(default)]
+    pub kinds: Option<String>,
+    /// With `rows`: whole rows with their texts, diffs and output instead of summaries.
+    #[serde(default)]
+    pub whole: Option<bool>,
+    /// With `rows`: the `before` of an earlier answer, for older rows.
+    #[serde(default)]
+    pub before: Option<String>,
+}
+
+/// The form of a session's output.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum OutputFormat {
+    #[default]
+    Lines,
+    Rows,
+}
+
+/// A row of the transcript in one line.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct RowLine {
+    pub id: String,
+    pub kind: String,
+    pub summary: String,
+    /// The id of the prompt whose turn it belongs to.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub turn: Option<String>,
+    /// True while it may still change.
+    pub open: bool,
+    /// The whole row, if that was asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub row: Option<Map<String, Value>>,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
@@ -113,7 +155,13 @@ pub struct LinesOutput {
     pub session_id: String,
     /// The oldest first.
     pub lines: Vec<String>,
-    /// Older lines were left out: all together are too long for a tool's answer, or they are too far back.
+    /// The rows, if they were asked for, the oldest first.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rows: Option<Vec<RowLine>>,
+    /// There are older rows: ask again with this as `before`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub before: Option<String>,
+    /// Older lines or rows were left out: all together are too long for a tool's answer, or they are too far back.
     pub truncated: bool,
     pub status: SessionStatus,
     pub turn: TurnPhase,

@@ -1,9 +1,18 @@
 //! Prompts, and the end of a turn.
 
 use serde::{Deserialize, Serialize};
-use utoipa::ToSchema;
+use utoipa::{IntoParams, ToSchema};
 
-use crate::Content;
+use crate::{Content, TurnDetail};
+
+/// Says whether to wait for the answer of the agent.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+#[serde(default)]
+pub struct PromptQuery {
+    /// Waits so long for the end of the turn, such as `30s` or `5m`, at most `1h`. The answer has `turn` then.
+    pub wait: Option<String>,
+}
 
 /// One prompt.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
@@ -33,6 +42,10 @@ pub struct Prompted {
     /// The idempotency key was known: this is the prompt of an earlier request.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub duplicate: bool,
+    /// With `wait`: the turn as it is at its end, or when the time is up. Absent if the prompt was taken out of the queue.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub turn: Option<TurnDetail>,
 }
 
 /// The running turn was asked to end.

@@ -53,6 +53,10 @@ pub enum RowBody {
 }
 
 impl RowBody {
+    /// The words of the kinds that this version knows.
+    pub const KINDS: &'static [&'static str] =
+        &["prompt", "message", "thought", "tool", "plan", "ask", "notice", "turn_end"];
+
     /// Returns the word of the kind.
     pub const fn kind(&self) -> &'static str {
         match self {

@@ -5,6 +5,36 @@ use utoipa::{IntoParams, ToSchema};
 
 use crate::{QueueEntry, SessionInfo, TranscriptRow};
 
+/// Selects a part of a text that is too large for its row.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+#[serde(rename_all = "camelCase", default)]
+pub struct RowTextQuery {
+    /// The part: `output`, `input`, or the index of a text among the row's parts.
+    #[param(default = "0")]
+    pub part: Option<String>,
+    /// The bytes to leave out.
+    #[param(minimum = 0, default = 0)]
+    pub offset: Option<u64>,
+}
+
+/// A page of the text of a row's part.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = RowTextPage)]
+pub struct RowTextPage {
+    /// The row.
+    pub row: String,
+    pub part: String,
+    /// Where this page begins, in bytes of UTF-8.
+    pub offset: u64,
+    /// The bytes of the whole text.
+    pub bytes: u64,
+    pub text: String,
+    /// There is more: ask again with this as `offset`.
+    pub next: Option<u64>,
+}
+
 /// Selects a page of rows. Without a position it is the newest.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
@@ -14,9 +44,9 @@ pub struct RowQuery {
     pub before: Option<String>,
     /// `after` of another page: the rows after it.
     pub after: Option<String>,
-    /// A row id: the page that holds it.
+    /// A row id, or the id of an event: the page with that row.
     pub around: Option<String>,
-    /// A prompt id: the rows of its turn.
+    /// A prompt id: the rows of its turn, with `after` those after a row.
     pub turn: Option<String>,
     /// Rows in a page.
     #[param(minimum = 1, maximum = 200, default = 60)]
@@ -109,6 +139,24 @@ pub struct StreamBeat {
 pub struct StreamReset {
     /// `fold_changed`, `log_cut` or `too_far_behind`.
     pub why: String,
+}
+
+/// Tells that the session was deleted with its history.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema, schemars::JsonSchema)]
+pub struct StreamGone {}
+
+/// The name and the data of each event of `GET /sessions/{id}/rows/stream`.
+#[derive(Debug, ToSchema)]
+#[serde(tag = "event", content = "data", rename_all = "snake_case")]
+#[schema(as = RowStreamEvent)]
+pub enum RowStreamSchema {
+    Page(RowPage),
+    Row(TranscriptRow),
+    Append(RowAppend),
+    State(StateChange),
+    Beat(StreamBeat),
+    Reset(StreamReset),
+    Gone(StreamGone),
 }
 
 /// An event of `GET /sessions/{id}/rows/stream`.

@@ -2,8 +2,12 @@
 
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
+use utoipa::ToSchema;
 
-use crate::{AskOption, AskType, EndCause, SessionInfo, SessionStatus, StoragePause};
+use crate::{
+    AskOption, AskType, EndCause, RowAppend, RowPage, SessionInfo, SessionStatus, StateChange, StoragePause,
+    StreamBeat, StreamGone, StreamReset, TranscriptRow,
+};
 
 words! {
     /// The start or the end of a prompt's turn.
@@ -14,7 +18,7 @@ words! {
 }
 
 /// A line of output.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct OutputLine {
     pub line: String,
     /// `stdout` or `stderr`.
@@ -29,58 +33,80 @@ impl OutputLine {
 }
 
 /// The session's status has changed.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct StatusChange {
     pub status: SessionStatus,
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
     pub end_reason: Option<EndCause>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
     pub exit_code: Option<i32>,
 }
 
 /// A prompt's turn has started or ended.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct TurnChange {
     pub turn: TurnStep,
     pub prompt_id: String,
     /// How it ended: the agent's word, or Wharf's if the agent gave none.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
     pub stop_reason: Option<String>,
 }
 
 /// The agent asks something, or an ask is settled.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct AskChange {
     pub ask_id: u64,
     pub open: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
     pub kind: Option<AskType>,
     /// The choices of a permission that is open.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
     pub options: Option<Vec<AskOption>>,
     /// The action that an open permission is for.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
     pub tool_call: Option<Value>,
     /// The agent's request, if it is an open elicitation.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
     pub params: Option<Value>,
     /// How it was settled: `answered`, `declined`, `cancelled`, `withdrawn` or `agent_gone`.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
     pub outcome: Option<String>,
     /// The choice that was made.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
     pub option_id: Option<String>,
 }
 
 /// The agent is held because the log cannot be written, or goes on.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct PauseChange {
     pub paused: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
     pub why: Option<StoragePause>,
+}
+
+/// The name and the data of each event of `GET /sessions/{id}/stream`.
+#[derive(Debug, ToSchema)]
+#[serde(tag = "event", content = "data", rename_all = "snake_case")]
+#[schema(as = OutputStreamEvent)]
+pub enum OutputStreamSchema {
+    Line(OutputLine),
+    Status(StatusChange),
+    Turn(TurnChange),
+    Ask(AskChange),
+    Pause(PauseChange),
 }
 
 /// An event of `GET /sessions/{id}/stream`.
@@ -142,9 +168,34 @@ pub struct SessionSnapshot<S = SessionInfo> {
 }
 
 /// A session is gone with its history.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ForgottenSession {
     pub id: String,
+}
+
+/// All sessions that the reader sees.
+#[derive(Debug, ToSchema)]
+#[schema(as = SessionSnapshot)]
+#[expect(dead_code, reason = "a schema")]
+pub struct SnapshotSchema {
+    sessions: Vec<SessionInfo>,
+}
+
+/// The name and the data of each event of `GET /sessions/stream`. All but the first three come with `rows` alone.
+#[derive(Debug, ToSchema)]
+#[serde(tag = "event", content = "data", rename_all = "snake_case")]
+#[schema(as = SessionStreamEvent)]
+pub enum SessionStreamSchema {
+    Snapshot(SnapshotSchema),
+    Session(SessionInfo),
+    Forgotten(ForgottenSession),
+    Page(RowPage),
+    Row(TranscriptRow),
+    Append(RowAppend),
+    State(StateChange),
+    Beat(StreamBeat),
+    Reset(StreamReset),
+    Gone(StreamGone),
 }
 
 /// An event of `GET /sessions/stream`. `S` is how a reader wants a session: as it was written, for example.

@@ -23,6 +23,7 @@ mod registry;
 pub mod sandbox;
 mod session;
 mod settings;
+mod transcript;
 mod usage;
 mod workspaces;
 
@@ -58,6 +59,10 @@ pub use session::handle::{
     SessionHandle, Taken,
 };
 pub use settings::{ReturnTerms, SettingSources, current_settings, is_setting_method};
+pub use transcript::{
+    MAX_PAGE_ROWS, PageAnchor, PageRequest, RowBlob, RowSlice, RowTextSlice, RowUpdate, RowUpdates, SessionTranscript,
+    TranscriptFailure, TurnRows, TurnSlice, TurnText, UnknownAnchor,
+};
 pub use wharf_core as core;
 pub use wharf_transcript::{format_timestamp, format_timestamp_in_seconds, parse_timestamp, redact};
 pub use workspaces::{

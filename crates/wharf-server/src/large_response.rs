@@ -73,6 +73,31 @@ impl LargeResponses {
         Ok(counted_response(self.build(&make).await?, permit))
     }
 
+    /// Builds a response of bytes that are not JSON, with what its caller knows of them. Its headers are the caller's to set.
+    pub(crate) async fn respond_bytes<T, F>(&self, make: impl Fn() -> F + Send + Sync) -> Result<(T, Response), Fault>
+    where
+        T: Send,
+        F: Future<Output = Result<(T, Vec<u8>), Fault>> + Send,
+    {
+        let build = async || {
+            let _making = self.building.acquire().await;
+            make().await
+        };
+        let (known, body) = build().await?;
+        if body.len() <= MAX_UNCOUNTED_BYTES {
+            return Ok((known, Response::new(Body::from(body))));
+        }
+        let bytes = body.len();
+        if let Some(permit) = self.buffers.try_reserve_out(bytes) {
+            return Ok((known, counted_response(body.into(), permit)));
+        }
+        drop(body);
+        let permit = tokio::time::timeout(PERMIT_TIMEOUT, self.buffers.reserve_out(bytes)).await;
+        let permit = permit.map_err(|_| too_many_answers())?;
+        let (known, body) = build().await?;
+        Ok((known, counted_response(body.into(), permit)))
+    }
+
     async fn build<T, F>(&self, make: &(impl Fn() -> F + Send + Sync)) -> Result<Bytes, Fault>
     where
         T: Serialize + Send,

@@ -40,6 +40,7 @@ impl Host {
                 break log_id;
             }
         };
+        self.inner.transcripts.remove(id, &log_id).await;
         let (engine, doomed) = (Arc::clone(self.inner.storage.engine()), log_id.clone());
         let removed = tokio::task::spawn_blocking(move || engine.remove(&doomed)).await;
         let why = match removed {
@@ -58,7 +59,7 @@ impl Host {
         let _one = self.inner.locks.opening.lock().await;
         let log_id = match self.inner.registry.get(id) {
             None => self.inner.storage.unreadable().remove(id)?.log_id,
-            Some(KnownSession::Live(handle)) if !handle.is_gone() => return None,
+            Some(KnownSession::Live(handle)) if !handle.is_closed() => return None,
             Some(known) => known.log_id().clone(),
         };
         self.inner.registry.remove(id);

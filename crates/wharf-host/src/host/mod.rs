@@ -50,6 +50,7 @@ use crate::metrics::Metrics;
 use crate::registry::{KnownSession, Registry};
 use crate::session::handle::SessionHandle;
 use crate::session::{FirstStart, RestoreError, SessionTask, Shared, TailBudget, restore};
+use crate::transcript::{SessionTranscript, Transcripts};
 use crate::workspaces::Workspaces;
 
 /// The daemon's engine. Cheap to clone.
@@ -65,6 +66,7 @@ pub(crate) struct Inner {
     pub(crate) registry: Registry,
     pub(crate) index: IndexWriter,
     pub(crate) storage: Storage,
+    pub(crate) transcripts: Transcripts,
     pub(crate) agents: AgentProcesses,
     pub(crate) start_limits: StartLimits,
     pub(crate) metrics: Metrics,
@@ -105,6 +107,15 @@ impl Host {
 
     pub(crate) fn inner(&self) -> &Inner {
         &self.inner
+    }
+
+    pub(crate) const fn from_inner(inner: Arc<Inner>) -> Self {
+        Self { inner }
+    }
+
+    /// Returns the transcript of a session.
+    pub fn transcript(&self, handle: SessionHandle) -> SessionTranscript {
+        SessionTranscript::open(&self.inner.transcripts, handle)
     }
 
     /// Every session in short.
@@ -228,6 +239,7 @@ impl Host {
         }
         // Agents without a session, and what was started meanwhile. Each of them has its deadline.
         self.inner.agents.records().end_all().await;
+        self.inner.transcripts.finish().await;
         let inner = Arc::clone(&self.inner);
         let _ = tokio::task::spawn_blocking(move || inner.index.finish()).await;
     }

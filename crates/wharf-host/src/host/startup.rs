@@ -26,6 +26,7 @@ use crate::metrics::Metrics;
 use crate::registry::{KnownSession, Registry};
 use crate::session::handle::CallError;
 use crate::session::{FirstStart, RestoreError, Shared, TailBudget};
+use crate::transcript::{Transcripts, catch_up_in_background};
 use crate::workspaces::Workspaces;
 
 #[derive(Debug, thiserror::Error)]
@@ -83,6 +84,7 @@ impl Host {
             registry: Registry::default(),
             index: IndexWriter::start(Arc::clone(&index)),
             storage: Storage::new(engine, lease),
+            transcripts: Transcripts::open(&root)?,
             agents: AgentProcesses::new(records, state_id, initialize_cache),
             metrics: Metrics::default(),
             budget,
@@ -92,6 +94,7 @@ impl Host {
         let host = Self { inner };
         host.bring_back(back);
         crate::usage::track_usage(&host.inner);
+        catch_up_in_background(&host.inner);
         modes::watch(&host.inner);
         Ok(host)
     }

@@ -462,8 +462,13 @@ impl SessionHandle {
         outcome
     }
 
+    /// Waits until the session's task is gone: the session was deleted, or its log failed.
+    pub async fn closed(&self) {
+        self.commands.closed().await;
+    }
+
     /// Returns true if the session's task is gone.
-    pub(crate) fn is_gone(&self) -> bool {
+    pub fn is_closed(&self) -> bool {
         self.commands.is_closed()
     }
 

@@ -11,11 +11,13 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use wharf_api::mcp::{
-    AnswerInput, AnswerOutput, KillInput, KillOutput, LinesOutput, ListInput, OutputInput, PromptInput, PromptOutput,
+    AnswerInput, AnswerOutput, KillInput, KillOutput, LinesOutput, ListInput, OutputFormat, OutputInput, PromptInput,
+    PromptOutput,
 };
 use wharf_api::{AnswerArgs, ErrorCode, OutputQuery, PromptArgs, SessionQuery};
 use wharf_host::CountLimit;
 
+use super::rows;
 use super::schemas::keep_newest_lines;
 use super::tools::{TOOLS, ToolName, find_unknown_argument};
 use super::wait;
@@ -159,6 +161,13 @@ impl McpHandler {
 
     /// Returns the newest lines. The text of the result is the lines themselves, since that is what a model reads.
     async fn read_output(&self, caller: &Caller, input: OutputInput) -> ToolOutcome {
+        if input.format == Some(OutputFormat::Rows) {
+            let (output, text) = rows::read_rows(&self.app, caller, input).await?;
+            let mut result = to_result(&output)?;
+            result.content = vec![ContentBlock::text(text)];
+            return Ok(result);
+        }
+        rows::refuse_row_arguments(&input)?;
         let output =
             use_cases::read_output(&self.app, caller, &input.session_id, &OutputQuery { last_n: input.last_n }).await?;
         let session = use_cases::get_session(&self.app, caller, &input.session_id)?;
@@ -167,7 +176,8 @@ impl McpHandler {
         let truncated = over || output.truncated;
         let text = lines.join("\n");
         let (session_id, status, turn) = (input.session_id, session.status, session.turn);
-        let mut result = to_result(&LinesOutput { session_id, lines, truncated, status, turn, asks })?;
+        let mut result =
+            to_result(&LinesOutput { session_id, lines, rows: None, before: None, truncated, status, turn, asks })?;
         result.content = vec![ContentBlock::text(text)];
         Ok(result)
     }

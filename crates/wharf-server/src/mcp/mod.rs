@@ -4,6 +4,7 @@
 
 mod handler;
 mod paced_transport;
+mod rows;
 mod schemas;
 mod stdio;
 mod tools;

@@ -11,6 +11,7 @@ mod metrics;
 mod openapi;
 mod query_names;
 mod queue;
+mod rows;
 mod sessions;
 mod stream;
 mod workspaces;
@@ -63,6 +64,7 @@ fn guarded_routes() -> OpenApiRouter<App> {
         .merge(sessions::routes())
         .merge(log::routes())
         .merge(stream::routes())
+        .merge(rows::routes())
         .merge(asks::routes())
         .merge(queue::routes())
         .merge(workspaces::routes())

@@ -7,8 +7,8 @@ use axum::response::{IntoResponse, Response};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 use wharf_api::{
-    Forgotten, Interrupted, Killed, PromptArgs, Prompted, ResumeArgs, SessionInfo, SessionPage, SessionQuery,
-    SpawnArgs, SpawnedSession,
+    Forgotten, Interrupted, Killed, PromptArgs, PromptQuery, Prompted, ResumeArgs, SessionInfo, SessionPage,
+    SessionQuery, SpawnArgs, SpawnedSession,
 };
 
 use super::extract::{IdempotencyKey, JsonBody, OptionalJsonBody, PathParams, QueryParams, has_preference};
@@ -113,29 +113,37 @@ pub(super) async fn forget_session(
     use_cases::forget_session(&app, &caller, &id).await.map(Json)
 }
 
-/// Sends a prompt. The answer comes when the prompt is safely in the log, not when its turn has ended. A session that
+/// Sends a prompt. The answer comes when the prompt is safely in the log; with `wait` when its turn has ended. A session that
 /// has ended and can come back does so.
 #[utoipa::path(
     post, path = "/sessions/{id}/prompt", tag = "sessions", operation_id = "prompt", request_body = PromptArgs,
     params(
-        ("id" = String, Path),
+        ("id" = String, Path), PromptQuery,
         ("Idempotency-Key" = Option<String>, Header, description = "A repeated request with the same key is the same prompt"),
     ),
     responses(
         (status = 200, description = "The prompt is accepted", body = Prompted),
         (status = 409, description = "`turn_in_progress`, `not_resumable`, `killed`"),
         (status = 422, description = "`invalid_idempotency_key`, `idempotency_key_reused`"),
-        (status = 429, description = "`queue_full`"),
+        (status = 429, description = "`queue_full`, `too_many_streams`"),
     )
 )]
 pub(super) async fn send_prompt(
     State(app): State<App>,
     caller: Caller,
     PathParams(id): PathParams<String>,
+    QueryParams(query): QueryParams<PromptQuery>,
     IdempotencyKey(key): IdempotencyKey,
     JsonBody(args): JsonBody<PromptArgs>,
 ) -> Result<Json<Prompted>, Fault> {
-    use_cases::send_prompt(&app, &caller, &id, args, key.as_deref()).await.map(Json)
+    let wait = use_cases::parse_wait(query.wait.as_deref())?;
+    // A wait counts like a stream, and a prompt that may not wait is not sent.
+    let _permit = wait.map(|_| app.limits.open_stream(&caller.identity)).transpose()?;
+    let mut prompted = use_cases::send_prompt(&app, &caller, &id, args, key.as_deref()).await?;
+    if let Some(wait) = wait {
+        prompted.turn = use_cases::wait_for_turn_end(&app, &caller, &id, &prompted.prompt_id, wait).await?;
+    }
+    Ok(Json(prompted))
 }
 
 /// Ends the running turn, whoever began it. What waits in the queue stays.

@@ -12,8 +12,10 @@ mod lifecycle;
 mod output;
 mod prompt;
 mod queue;
+mod rows;
 mod sessions;
 mod spawn;
+mod turns;
 mod workspaces;
 
 use wharf_host::SessionHandle;
@@ -32,8 +34,10 @@ pub(crate) use lifecycle::*;
 pub(crate) use output::*;
 pub(crate) use prompt::*;
 pub(crate) use queue::*;
+pub(crate) use rows::*;
 pub(crate) use sessions::*;
 pub(crate) use spawn::*;
+pub(crate) use turns::*;
 pub(crate) use workspaces::*;
 
 /// Returns the session's handle, without waking its agent.

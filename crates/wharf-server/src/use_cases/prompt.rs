@@ -141,6 +141,7 @@ pub(super) async fn submit_blocks(
         prompt_id: receipt.prompt.to_string(),
         position: receipt.position,
         duplicate: receipt.duplicate,
+        turn: None,
     })
 }
 

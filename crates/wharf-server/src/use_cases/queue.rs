@@ -30,6 +30,11 @@ fn to_queue_entry(position: usize, queued: &QueuedPrompt) -> QueueEntry {
     }
 }
 
+/// Returns the prompts that wait as a listing shows them.
+pub(crate) fn to_queue_entries(waiting: &[QueuedPrompt]) -> Vec<QueueEntry> {
+    waiting.iter().enumerate().map(|(position, queued)| to_queue_entry(position, queued)).collect()
+}
+
 /// Returns the text of a prompt; a block that is not text is shown as its type in brackets.
 pub(crate) fn prompt_text(frame: &Raw) -> String {
     let prompt = Json::parse(frame.bytes()).and_then(|frame| frame.at(&["params", "prompt"]));
@@ -54,9 +59,7 @@ pub(crate) async fn waiting_prompts(app: &App, caller: &Caller, id: &str) -> Res
 /// Lists the prompts that wait.
 pub(crate) async fn list_queue(app: &App, caller: &Caller, id: &str) -> Result<QueueList, Fault> {
     let waiting = waiting_prompts(app, caller, id).await?;
-    Ok(QueueList {
-        queue: waiting.iter().enumerate().map(|(position, queued)| to_queue_entry(position, queued)).collect(),
-    })
+    Ok(QueueList { queue: to_queue_entries(&waiting) })
 }
 
 /// Changes the content of a waiting prompt, its position, or both.

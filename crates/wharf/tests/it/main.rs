@@ -80,6 +80,7 @@ mod rest_refusals;
 mod rest_stream;
 mod restart;
 mod revocation;
+mod rows;
 mod sandbox;
 mod sandbox_limits;
 mod scope_audit;

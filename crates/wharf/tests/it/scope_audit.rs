@@ -90,7 +90,14 @@ async fn start_audited_host() -> Result<(TestHost, OtherWorkspace, RestClient)> 
 
 /// Returns the path with the other workspace's names in it.
 fn operation_path(operation: &Operation<'_>, others: &OtherWorkspace, session: &str) -> Result<String> {
-    let names = [("id", session), ("promptId", &others.prompt), ("askId", &others.ask), ("slug", "quokka")];
+    let names = [
+        ("id", session),
+        ("promptId", &others.prompt),
+        ("askId", &others.ask),
+        ("slug", "quokka"),
+        ("row", "1-2"),
+        ("blob", "b3_0"),
+    ];
     let path =
         names.iter().fold(operation.path.to_owned(), |path, (name, value)| path.replace(&format!("{{{name}}}"), value));
     ensure!(!path.contains('{'), "{path} has a name that this test does not know: give it one of the other workspace");

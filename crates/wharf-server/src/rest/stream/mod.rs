@@ -1,9 +1,10 @@
-//! Server-sent events: the lines of one session (rule 8.3), and the state of all (rule 8.1).
+//! Server-sent events: the lines (rule 8.3) and the rows (rule 13.5) of one session, and the state of all (rule 8.1).
 //!
 //! A stream reads the log only when its client reads the stream, so that a client that never reads costs bounded memory. The
 //! lines of a large update count against the byte budget of all connections.
 
 mod ready_events;
+mod row_stream;
 mod session_list_stream;
 mod session_stream;
 mod stream_event;
@@ -16,21 +17,24 @@ use axum::extract::State;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
+use futures_util::{Stream, StreamExt as _, stream};
 use serde::{Deserialize, Serialize};
 use utoipa::IntoParams;
+use wharf_api::{OutputStreamSchema, RowStreamSchema, SessionStreamSchema};
 
 use super::extract::{PathParams, QueryParams};
 use crate::App;
 use crate::fault::Fault;
 use crate::limits::TokenPermit;
 use crate::use_cases::{self, Caller};
+use row_stream::RowStream;
 use session_list_stream::SessionListStream;
 use session_stream::SessionStream;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 pub(super) fn routes() -> OpenApiRouter<App> {
-    OpenApiRouter::new().routes(routes!(follow_session)).routes(routes!(watch_sessions))
+    OpenApiRouter::new().routes(routes!(follow_session)).routes(routes!(watch_sessions)).routes(routes!(follow_rows))
 }
 
 /// How often an idle stream sends a comment: proxies close connections that are silent for half a minute.
@@ -54,7 +58,7 @@ pub(super) struct ResumeQuery {
         ("Last-Event-ID" = Option<String>, Header, description = "Go on after this event"),
     ),
     responses(
-        (status = 200, description = "Server-sent events", body = String, content_type = "text/event-stream"),
+        (status = 200, description = "Server-sent events: the name and the data of each", body = OutputStreamSchema, content_type = "text/event-stream"),
         (status = 204, description = "The session has ended and there is nothing after that event"),
         (status = 409, description = "`unknown_event`: the log does not hold it"),
         (status = 429, description = "`too_many_streams`, `too_many_connections`"),
@@ -69,9 +73,7 @@ pub(super) async fn follow_session(
 ) -> Result<Response, Fault> {
     let permit = app.limits.open_stream(&caller.identity)?;
     let handle = use_cases::open_session(&app, &caller, &id).await?;
-    // A browser that reconnects repeats the first URL and sends its current position in the header.
-    let header = headers.get(LAST_EVENT_ID_HEADER).map(|id| String::from_utf8_lossy(id.as_bytes()).trim().to_owned());
-    let after = header.filter(|id| !id.is_empty()).or(query.after.filter(|id| !id.is_empty()));
+    let after = read_position(&headers, query.after);
     let redact = app.host.config().redact_output;
     match SessionStream::open(handle, after.as_deref(), redact, app.host.buffers()).await? {
         Some(reading) => Ok(stream_response(reading, permit)),
@@ -79,17 +81,72 @@ pub(super) async fn follow_session(
     }
 }
 
-/// The state of every session: `snapshot` once, then `session` for each that changes and `forgotten`.
+/// The rows of a session as they change. Stays open while the session sleeps, and never wakes its agent.
 #[utoipa::path(
-    get, path = "/sessions/stream", tag = "sessions", operation_id = "watch",
+    get, path = "/sessions/{id}/rows/stream", tag = "transcript", operation_id = "followRows",
+    params(
+        ("id" = String, Path), ResumeQuery,
+        ("Last-Event-ID" = Option<String>, Header, description = "Go on after this event"),
+    ),
     responses(
-        (status = 200, description = "Server-sent events", body = String, content_type = "text/event-stream"),
+        (status = 200, description = "Server-sent events: the name and the data of each", body = RowStreamSchema, content_type = "text/event-stream"),
+        (status = 422, description = "`invalid_params`"),
         (status = 429, description = "`too_many_streams`, `too_many_connections`"),
     )
 )]
-pub(super) async fn watch_sessions(State(app): State<App>, caller: Caller) -> Result<Response, Fault> {
+pub(super) async fn follow_rows(
+    State(app): State<App>,
+    caller: Caller,
+    PathParams(id): PathParams<String>,
+    QueryParams(query): QueryParams<ResumeQuery>,
+    headers: HeaderMap,
+) -> Result<Response, Fault> {
     let permit = app.limits.open_stream(&caller.identity)?;
-    Ok(stream_response(SessionListStream::new(app.visible_to(&caller.identity)), permit))
+    let after = read_position(&headers, query.after);
+    Ok(stream_response(RowStream::open(&app, &caller, &id, after.as_deref()).await?, permit))
+}
+
+/// The query of the stream of all sessions.
+#[derive(Debug, Default, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+#[serde(default)]
+pub(super) struct WatchQuery {
+    /// A session: its rows come in the same stream, as from `GET /sessions/{id}/rows/stream`.
+    rows: Option<String>,
+    /// The id of the last event of the rows that the reader had.
+    after: Option<String>,
+}
+
+/// The state of every session: `snapshot` once, then `session` for each that changes and `forgotten`. With `rows` also the rows
+/// of one session.
+#[utoipa::path(
+    get, path = "/sessions/stream", tag = "sessions", operation_id = "watch",
+    params(WatchQuery, ("Last-Event-ID" = Option<String>, Header, description = "Go on with the rows after this event")),
+    responses(
+        (status = 200, description = "Server-sent events: the name and the data of each", body = SessionStreamSchema, content_type = "text/event-stream"),
+        (status = 404, description = "`unknown_session`"),
+        (status = 429, description = "`too_many_streams`, `too_many_connections`"),
+    )
+)]
+pub(super) async fn watch_sessions(
+    State(app): State<App>,
+    caller: Caller,
+    QueryParams(query): QueryParams<WatchQuery>,
+    headers: HeaderMap,
+) -> Result<Response, Fault> {
+    let permit = app.limits.open_stream(&caller.identity)?;
+    let list = SessionListStream::new(app.visible_to(&caller.identity));
+    let Some(id) = query.rows.filter(|id| !id.is_empty()) else { return Ok(stream_response(list, permit)) };
+    let after = read_position(&headers, query.after);
+    let rows = RowStream::open(&app, &caller, &id, after.as_deref()).await?;
+    Ok(streamed(stream::select(to_chunks(list), to_chunks(rows)), permit))
+}
+
+/// Returns the position that a reader gives. A browser that reconnects repeats the first URL and sends its current position in
+/// the header.
+fn read_position(headers: &HeaderMap, after: Option<String>) -> Option<String> {
+    let header = headers.get(LAST_EVENT_ID_HEADER).map(|id| String::from_utf8_lossy(id.as_bytes()).trim().to_owned());
+    header.filter(|id| !id.is_empty()).or(after.filter(|id| !id.is_empty()))
 }
 
 /// A response body that is made chunk by chunk.
@@ -100,9 +157,21 @@ trait ChunkSource: Send + 'static {
 
 /// Returns a response whose body asks the source for bytes when the client has taken the last ones.
 fn stream_response(source: impl ChunkSource, permit: TokenPermit) -> Response {
-    let body = Body::from_stream(futures_util::stream::unfold((source, permit), async |(mut source, permit)| {
+    streamed(to_chunks(source), permit)
+}
+
+fn to_chunks(source: impl ChunkSource) -> impl Stream<Item = Bytes> + Send {
+    stream::unfold(source, async |mut source| {
         let chunk = source.next().await?;
-        Some((Ok::<_, Infallible>(chunk), (source, permit)))
+        Some((chunk, source))
+    })
+}
+
+fn streamed(chunks: impl Stream<Item = Bytes> + Send + 'static, permit: TokenPermit) -> Response {
+    let body = Body::from_stream(chunks.map(move |chunk| {
+        // The permit lives as long as the stream.
+        let _ = &permit;
+        Ok::<_, Infallible>(chunk)
     }));
     let mut response = Response::new(body);
     let set = response.headers_mut();

@@ -87,7 +87,7 @@ fn format_list_event(told: &SessionStreamEvent) -> String {
 
 /// Returns true if nothing changed that readers are told of. Output of the agent alone, which changes the last event and
 /// the time of the last output, is not told. Its use of resources is told once it differs visibly.
-fn has_same_state(before: &Arc<Descriptor>, now: &Arc<Descriptor>) -> bool {
+pub(super) fn has_same_state(before: &Arc<Descriptor>, now: &Arc<Descriptor>) -> bool {
     if Arc::ptr_eq(before, now) {
         return true;
     }

@@ -1,0 +1,310 @@
+//! The transcript of one session while somebody reads it: the fold, the rows in memory and the newest changes.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use tokio::sync::{Mutex, OwnedMutexGuard};
+use wharf_api::FOLD_NUMBER;
+use wharf_core::{Epoch, Event, EventId, PromptEvent, Seq};
+use wharf_store::{LogId, StoreError, TranscriptCheckpoint, TranscriptStore};
+use wharf_transcript::Fold;
+
+use super::change_ring::{ChangeCollector, ChangeRing};
+use super::row_cache::RowCache;
+use crate::session::cursor::{Batch, ReadError};
+use crate::session::handle::SessionHandle;
+
+/// Changes are written at the latest when so many rows or bytes of events wait.
+const MAX_DIRTY_ROWS: usize = 4096;
+const MAX_DIRTY_BYTES: usize = 8 * 1024 * 1024;
+/// As long as the database cannot be written, reading fails once so many bytes of events wait.
+const MAX_UNWRITABLE_BYTES: usize = 64 * 1024 * 1024;
+/// How often rows are made anew within one call because the database lost them.
+const MAX_REBUILDS: usize = 2;
+
+/// Why a transcript cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub enum TranscriptFailure {
+    #[error(transparent)]
+    Log(#[from] ReadError),
+    #[error("the database of transcripts cannot be used: {0}")]
+    Database(#[from] StoreError),
+    /// The session was deleted.
+    #[error("the session is gone")]
+    Gone,
+}
+
+/// A transcript in memory. It advances only when a reader asks.
+#[derive(Debug)]
+pub(crate) struct LiveTranscript {
+    state: Arc<Mutex<LiveState>>,
+    /// The last event that was folded.
+    folded: AtomicU64,
+}
+
+#[derive(Debug)]
+pub(super) struct LiveState {
+    store: Arc<dyn TranscriptStore>,
+    id: LogId,
+    is_loaded: bool,
+    /// True once the session was deleted: nothing may be written any more.
+    is_gone: bool,
+    pub(super) fold: Fold,
+    pub(super) rows: RowCache,
+    pub(super) ring: ChangeRing,
+    /// The last event of the log that was read. Damage in the log may leave it beyond the last event of the fold.
+    pub(super) read_to: Seq,
+    /// The bytes of the events since the last write.
+    dirty_bytes: usize,
+    /// True if a turn has ended since the last write.
+    turn_ended: bool,
+}
+
+impl LiveTranscript {
+    pub(super) fn new(store: Arc<dyn TranscriptStore>, id: LogId) -> Self {
+        let state = LiveState::new(store, id);
+        Self { state: Arc::new(Mutex::new(state)), folded: AtomicU64::new(0) }
+    }
+
+    /// Returns the last event that was folded.
+    pub(super) fn folded(&self) -> Seq {
+        Seq(self.folded.load(Ordering::Relaxed))
+    }
+
+    /// Folds the log up to the event that is its last one now, then reads from the rows.
+    pub(super) async fn read<T: Send + 'static>(
+        &self,
+        handle: &SessionHandle,
+        read: impl Fn(&mut LiveState) -> Result<T, StoreError> + Send + Sync + Clone + 'static,
+    ) -> Result<T, TranscriptFailure> {
+        let mut rebuilds = 0;
+        loop {
+            // Rows of a deleted session must not be made again.
+            if handle.is_closed() {
+                return Err(TranscriptFailure::Gone);
+            }
+            let state = self.advance(handle).await?;
+            let look = read.clone();
+            let (mut state, outcome) = run_blocking(state, move |state| look(state)).await?;
+            match outcome {
+                Ok(found) => {
+                    self.write_later(state);
+                    return Ok(found);
+                }
+                Err(error) => {
+                    rebuilds += 1;
+                    if rebuilds > MAX_REBUILDS {
+                        return Err(error.into());
+                    }
+                    tracing::warn!(session = %handle.id(), %error, "the rows of a session are made anew from its log");
+                    state.discard();
+                }
+            }
+        }
+    }
+
+    /// Folds the log up to the event that is its last one now.
+    async fn advance(&self, handle: &SessionHandle) -> Result<OwnedMutexGuard<LiveState>, TranscriptFailure> {
+        let mut state = Arc::clone(&self.state).lock_owned().await;
+        let target = handle.head();
+        for _ in 0..=MAX_REBUILDS {
+            if state.is_gone {
+                return Err(TranscriptFailure::Gone);
+            }
+            if !state.is_loaded {
+                state = load_checkpoint(state, handle).await?;
+            }
+            let (kept, failure) = self.fold_to(state, handle, target).await?;
+            state = kept;
+            let Some(error) = failure else { return Ok(state) };
+            tracing::warn!(session = %handle.id(), %error, "the rows of a session are made anew from its log");
+            state.discard();
+        }
+        Err(StoreError::Index("rows were lost again and again".to_owned()).into())
+    }
+
+    /// Folds the events up to `target`. The next page of the log is read while the last one is folded. Also returns the
+    /// failure of the database, if there was one.
+    async fn fold_to(
+        &self,
+        mut state: OwnedMutexGuard<LiveState>,
+        handle: &SessionHandle,
+        target: Seq,
+    ) -> Result<(OwnedMutexGuard<LiveState>, Option<StoreError>), TranscriptFailure> {
+        if state.read_to >= target {
+            return Ok((state, None));
+        }
+        let mut cursor = handle.cursor(state.read_to);
+        let mut batch = cursor.next().await?;
+        loop {
+            let to = cursor.position();
+            let fold = run_blocking(state, move |state| state.fold_batch(&batch, to));
+            let is_last = to >= target;
+            let (folded, next) = tokio::join!(fold, async { if is_last { None } else { Some(cursor.next().await) } });
+            let (kept, outcome) = folded?;
+            state = kept;
+            self.folded.store(state.read_to.0, Ordering::Relaxed);
+            if let Err(error) = outcome {
+                return Ok((state, Some(error)));
+            }
+            match next {
+                None => return Ok((state, None)),
+                Some(next) => batch = next?,
+            }
+        }
+    }
+
+    /// Writes the changes in the background if it is time.
+    fn write_later(&self, state: OwnedMutexGuard<LiveState>) {
+        if !state.turn_ended {
+            return;
+        }
+        tokio::spawn(run_blocking(state, |state| {
+            state.write_or_warn();
+            Ok::<(), StoreError>(())
+        }));
+    }
+
+    /// Writes what is not written yet.
+    pub(super) async fn flush(&self) {
+        let state = Arc::clone(&self.state).lock_owned().await;
+        let _ = run_blocking(state, |state| {
+            state.write_or_warn();
+            Ok::<(), StoreError>(())
+        })
+        .await;
+    }
+
+    /// Notes that the session was deleted: nothing is written any more.
+    pub(super) async fn end(&self) {
+        let mut state = self.state.lock().await;
+        state.is_gone = true;
+        state.discard();
+    }
+}
+
+impl LiveState {
+    pub(super) fn new(store: Arc<dyn TranscriptStore>, id: LogId) -> Self {
+        Self {
+            rows: RowCache::new(Arc::clone(&store), id.clone(), 0),
+            store,
+            id,
+            is_loaded: false,
+            is_gone: false,
+            fold: Fold::default(),
+            ring: ChangeRing::default(),
+            read_to: Seq::ZERO,
+            dirty_bytes: 0,
+            turn_ended: false,
+        }
+    }
+
+    /// Forgets all that was folded. The next reader begins with the checkpoint, or with the first event.
+    fn discard(&mut self) {
+        self.rows = RowCache::new(Arc::clone(&self.store), self.id.clone(), 0);
+        self.fold = Fold::default();
+        self.ring = ChangeRing::default();
+        self.read_to = Seq::ZERO;
+        (self.dirty_bytes, self.turn_ended, self.is_loaded) = (0, false, false);
+    }
+
+    /// Takes the checkpoint over, if there is one of this fold.
+    pub(super) fn load(&mut self) -> Result<Option<EventId>, StoreError> {
+        self.discard();
+        let Some(checkpoint) = self.store.checkpoint(&self.id)? else { return Ok(None) };
+        let TranscriptCheckpoint { fold, epoch, seq, rows, state } = checkpoint;
+        if fold != FOLD_NUMBER {
+            return Ok(None);
+        }
+        let Ok(fold) = wharf_json::read_own::<Fold>(&state) else { return Ok(None) };
+        let position = EventId { epoch: Epoch(epoch), seq: Seq(seq) };
+        if fold.row_count() != rows || fold.position() != Some(position) {
+            return Ok(None);
+        }
+        self.rows = RowCache::new(Arc::clone(&self.store), self.id.clone(), rows);
+        self.fold = fold;
+        self.read_to = position.seq;
+        Ok(Some(position))
+    }
+
+    pub(super) fn fold_batch(&mut self, batch: &Batch, to: Seq) -> Result<(), StoreError> {
+        // A panic in the fold leaves the state unusable: the next reader loads it again.
+        self.is_loaded = false;
+        let from = self.read_to;
+        let (mut collector, mut changes) = (ChangeCollector::default(), Vec::new());
+        for entry in batch.entries() {
+            self.fold.apply(entry.id(), entry.at, &entry.event, &mut self.rows, &mut changes);
+            collector.add(entry.seq, entry.at, &mut changes);
+            self.dirty_bytes += entry.weight();
+            self.turn_ended |= matches!(entry.event, Event::Prompt(PromptEvent::Ended { .. }));
+        }
+        if let Some(error) = self.rows.take_failure() {
+            return Err(error);
+        }
+        (self.read_to, self.is_loaded) = (to, true);
+        self.ring.push(from, to, collector);
+        if self.dirty_bytes > MAX_DIRTY_BYTES || self.rows.dirty_rows() > MAX_DIRTY_ROWS {
+            match self.write() {
+                Err(error) if self.dirty_bytes > MAX_UNWRITABLE_BYTES => return Err(error),
+                Err(error) => tracing::warn!(log = %self.id, %error, "the rows of a session cannot be written"),
+                Ok(()) => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes the changes with the checkpoint that they lead to.
+    pub(super) fn write(&mut self) -> Result<(), StoreError> {
+        let Some(position) = self.fold.position().filter(|_| self.dirty_bytes > 0 || self.rows.is_dirty()) else {
+            return Ok(());
+        };
+        if self.is_gone {
+            return Ok(());
+        }
+        let state = serde_json::to_vec(&self.fold).map_err(|error| StoreError::Index(error.to_string()))?;
+        let (epoch, seq, rows) = (position.epoch.0, position.seq.0, self.fold.row_count());
+        self.rows.flush(TranscriptCheckpoint { fold: FOLD_NUMBER, epoch, seq, rows, state })?;
+        (self.dirty_bytes, self.turn_ended) = (0, false);
+        Ok(())
+    }
+
+    fn write_or_warn(&mut self) {
+        if let Err(error) = self.write() {
+            // The next turn's end tries again; until then the log has it all.
+            self.turn_ended = false;
+            tracing::warn!(log = %self.id, %error, "the rows of a session cannot be written");
+        }
+    }
+}
+
+/// Loads the checkpoint if it fits the log: another log may have its numbers after power loss.
+async fn load_checkpoint(
+    state: OwnedMutexGuard<LiveState>,
+    handle: &SessionHandle,
+) -> Result<OwnedMutexGuard<LiveState>, TranscriptFailure> {
+    let (mut state, loaded) = run_blocking(state, LiveState::load).await?;
+    let fits = match loaded? {
+        Some(position) => handle.holds_event(position).await?,
+        None => false,
+    };
+    if !fits {
+        state.discard();
+        let removed;
+        (state, removed) = run_blocking(state, |state| state.store.remove(&state.id)).await?;
+        removed?;
+    }
+    state.is_loaded = true;
+    Ok(state)
+}
+
+/// Works on the state on a thread that may block.
+async fn run_blocking<T: Send + 'static>(
+    mut state: OwnedMutexGuard<LiveState>,
+    work: impl FnOnce(&mut LiveState) -> Result<T, StoreError> + Send + 'static,
+) -> Result<(OwnedMutexGuard<LiveState>, Result<T, StoreError>), TranscriptFailure> {
+    let done = tokio::task::spawn_blocking(move || {
+        let outcome = work(&mut state);
+        (state, outcome)
+    });
+    done.await.map_err(|_| TranscriptFailure::Gone)
+}

@@ -1,0 +1,199 @@
+//! Transcripts: the log of a session as rows, for readers (chapter 13).
+//!
+//! A transcript is made from the log when somebody reads it, never by the session's task. Rows are kept in a derived database,
+//! which may be deleted at any time. Reasons are in docs/design/transcript.md.
+
+mod catch_up;
+mod change_ring;
+mod changes;
+mod live;
+mod pages;
+mod row_cache;
+#[cfg(test)]
+mod tests;
+mod turns;
+mod whole_rows;
+
+use std::collections::HashMap;
+use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use wharf_api::TranscriptRow;
+use wharf_core::{EventId, Seq, SessionId};
+use wharf_store::{LogId, SqliteTranscripts, StoreError, TranscriptStore};
+
+pub(crate) use catch_up::catch_up_in_background;
+pub use changes::{RowUpdate, RowUpdates};
+use live::LiveTranscript;
+pub use live::TranscriptFailure;
+pub use pages::{MAX_PAGE_ROWS, PageAnchor, PageRequest, RowSlice, UnknownAnchor};
+pub use turns::{TurnRows, TurnSlice, TurnText};
+
+use crate::session::handle::SessionHandle;
+
+/// A transcript that nobody has used for so long is dropped from memory.
+const IDLE_TIMEOUT: Duration = Duration::from_secs(60);
+/// The transcripts that stay in memory although nobody reads them at the moment.
+const MAX_IDLE_TRANSCRIPTS: usize = 16;
+
+/// The transcripts of all sessions.
+#[derive(Debug)]
+pub(crate) struct Transcripts {
+    store: Arc<dyn TranscriptStore>,
+    live: Mutex<HashMap<SessionId, KnownTranscript>>,
+}
+
+#[derive(Debug)]
+struct KnownTranscript {
+    live: Arc<LiveTranscript>,
+    used_at: Instant,
+}
+
+impl Transcripts {
+    /// Opens the database. It is derived: where no file can be kept, memory will do.
+    pub(crate) fn open(root: &Path) -> Result<Self, StoreError> {
+        let store = SqliteTranscripts::open(&root.join("transcript.db")).or_else(|error| {
+            tracing::warn!(%error, "the database of transcripts cannot be used; they are made from the logs at every start");
+            SqliteTranscripts::in_memory()
+        })?;
+        Ok(Self { store, live: Mutex::default() })
+    }
+
+    /// Returns the transcript of a session, in memory.
+    fn find(&self, handle: &SessionHandle) -> Arc<LiveTranscript> {
+        let mut live = self.lock();
+        let known = live.entry(handle.id().clone()).or_insert_with(|| {
+            let live = LiveTranscript::new(Arc::clone(&self.store), handle.shared.log_id.clone());
+            KnownTranscript { live: Arc::new(live), used_at: Instant::now() }
+        });
+        known.used_at = Instant::now();
+        Arc::clone(&known.live)
+    }
+
+    /// Deletes all that there is of a session's transcript.
+    pub(crate) async fn remove(&self, session: &SessionId, log_id: &LogId) {
+        let known = self.lock().remove(session);
+        if let Some(known) = known {
+            known.live.end().await;
+        }
+        let (store, log_id) = (Arc::clone(&self.store), log_id.clone());
+        let removed = tokio::task::spawn_blocking(move || store.remove(&log_id)).await;
+        if let Ok(Err(error)) = removed {
+            tracing::warn!(%session, %error, "the rows of a deleted session are left in transcript.db; delete that file to be sure");
+        }
+    }
+
+    /// Drops the transcripts that nobody uses, after their last changes were written.
+    async fn drop_idle(&self) {
+        let mut idle: Vec<(Instant, SessionId, Arc<LiveTranscript>)> = {
+            let live = self.lock();
+            let unused = live.iter().filter(|(_, known)| Arc::strong_count(&known.live) == 1);
+            unused.map(|(id, known)| (known.used_at, id.clone(), Arc::clone(&known.live))).collect()
+        };
+        idle.sort_unstable_by(|(a, ..), (b, ..)| b.cmp(a));
+        let doomed = idle.into_iter().enumerate();
+        let doomed = doomed.filter(|(n, (used_at, ..))| *n >= MAX_IDLE_TRANSCRIPTS || used_at.elapsed() > IDLE_TIMEOUT);
+        for (_, (used_at, id, transcript)) in doomed {
+            transcript.flush().await;
+            let mut live = self.lock();
+            // The map's own handle and ours.
+            let is_unused = |known: &KnownTranscript| known.used_at == used_at && Arc::strong_count(&known.live) == 2;
+            if live.get(&id).is_some_and(is_unused) {
+                live.remove(&id);
+            }
+        }
+    }
+
+    /// Writes what is not written yet.
+    pub(crate) async fn finish(&self) {
+        let live: Vec<_> = self.lock().values().map(|known| Arc::clone(&known.live)).collect();
+        for transcript in live {
+            transcript.flush().await;
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<SessionId, KnownTranscript>> {
+        self.live.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A piece of a text that is too large for its row.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RowTextSlice {
+    pub text: String,
+    /// Where the piece begins.
+    pub offset: u64,
+    /// The bytes of the whole text.
+    pub total: u64,
+}
+
+/// Bytes that rows refer to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RowBlob {
+    /// The type by the first bytes.
+    pub mime: String,
+    pub bytes: Vec<u8>,
+}
+
+/// The transcript of a session as a reader uses it. Each call covers the whole log as it is at that moment.
+#[derive(Clone, Debug)]
+pub struct SessionTranscript {
+    handle: SessionHandle,
+    live: Arc<LiveTranscript>,
+}
+
+impl SessionTranscript {
+    pub(crate) fn open(transcripts: &Transcripts, handle: SessionHandle) -> Self {
+        Self { live: transcripts.find(&handle), handle }
+    }
+
+    pub const fn handle(&self) -> &SessionHandle {
+        &self.handle
+    }
+
+    pub async fn page(&self, request: PageRequest) -> Result<Result<RowSlice, UnknownAnchor>, TranscriptFailure> {
+        self.live.read(&self.handle, move |state| state.page(&request)).await
+    }
+
+    /// Returns the changes of all events after `position`. The log must hold that event.
+    pub async fn changes_after(&self, position: Seq) -> Result<RowUpdates, TranscriptFailure> {
+        self.live.read(&self.handle, move |state| state.changes_after(position)).await
+    }
+
+    /// Returns true if the log holds this event, so that a reader can go on from there.
+    pub async fn holds_event(&self, id: EventId) -> Result<bool, TranscriptFailure> {
+        Ok(self.handle.holds_event(id).await?)
+    }
+
+    /// Returns the row with this id, or that holds this event, with its texts whole as far as they fit.
+    pub async fn row(&self, id: &str) -> Result<Option<TranscriptRow>, TranscriptFailure> {
+        let id = id.to_owned();
+        self.live.read(&self.handle, move |state| state.whole_row(&id)).await
+    }
+
+    /// Returns a page of the whole text of a row's part.
+    pub async fn text(&self, id: &str, part: &str, offset: u64) -> Result<Option<RowTextSlice>, TranscriptFailure> {
+        let (id, part) = (id.to_owned(), part.to_owned());
+        let slice = self.live.read(&self.handle, move |state| state.text_page(&id, &part, offset)).await?;
+        Ok(slice.map(|slice| RowTextSlice { text: slice.text, offset: slice.offset, total: slice.total }))
+    }
+
+    /// Returns the bytes that rows refer to by this name.
+    pub async fn blob(&self, name: &str) -> Result<Option<RowBlob>, TranscriptFailure> {
+        let name = name.to_owned();
+        let blob = self.live.read(&self.handle, move |state| state.blob(&name)).await?;
+        Ok(blob.map(|blob| RowBlob { mime: blob.mime, bytes: blob.bytes }))
+    }
+
+    /// Returns turns, the newest first; `None` if there is no row `before`.
+    pub async fn turns(&self, before: Option<String>, limit: usize) -> Result<Option<TurnSlice>, TranscriptFailure> {
+        self.live.read(&self.handle, move |state| state.list_turns(before.as_deref(), limit)).await
+    }
+
+    /// Returns the newest turn of a prompt with the agent's answer; `None` if it has not begun.
+    pub async fn turn(&self, prompt: &str) -> Result<Option<TurnText>, TranscriptFailure> {
+        let prompt = prompt.to_owned();
+        self.live.read(&self.handle, move |state| state.turn_text(&prompt)).await
+    }
+}

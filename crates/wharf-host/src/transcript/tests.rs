@@ -1,0 +1,281 @@
+//! Random logs: rows are the same live, after a restart, and by applying changes to an earlier state.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use wharf_api::{RowBody, RowPart, TranscriptRow};
+use wharf_core::{
+    AgentEvent, ClientId, Epoch, Event, Millis, PromptEnd, PromptEvent, PromptId, Raw, Sender, Seq, UpdateKind,
+};
+use wharf_store::{LogId, SqliteTranscripts, TranscriptStore};
+use wharf_testkit::random::TestRandom;
+use wharf_transcript::{Fold, MemoryRows};
+
+use super::changes::RowUpdate;
+use super::live::LiveState;
+use super::pages::{PageAnchor, PageRequest};
+use crate::session::cursor::{Batch, Entry};
+
+/// Makes a log event by event.
+struct LogMaker {
+    dice: TestRandom,
+    entries: Vec<Entry>,
+    prompts: u64,
+    is_running: bool,
+}
+
+impl LogMaker {
+    fn new(dice: TestRandom) -> Self {
+        Self { dice, entries: Vec::new(), prompts: 0, is_running: false }
+    }
+
+    fn push(&mut self, event: Event) {
+        let seq = Seq(self.entries.len() as u64 + 1);
+        self.entries.push(Entry { seq, epoch: Epoch(1 + seq.0 / 500), at: Millis(1_000 + seq.0), event });
+    }
+
+    fn update(&mut self, update: Value) {
+        let kind = UpdateKind::from_tag(update["sessionUpdate"].as_str().unwrap_or_default());
+        let frame =
+            json!({ "jsonrpc": "2.0", "method": "session/update", "params": { "sessionId": "s", "update": update } });
+        let frame = Raw::new(frame.to_string()).unwrap();
+        self.push(Event::Agent(AgentEvent::Updated { update: kind, frame, title: None, tool: None }));
+    }
+
+    fn begin_turn(&mut self) {
+        self.prompts += 1;
+        let prompt = PromptId::new(format!("prm_{}", self.prompts));
+        let client = ClientId::new("c");
+        let sender = Sender { client, chosen: None, name: None, version: None, token: None, parent: None, peer: None };
+        let frame = json!({ "jsonrpc": "2.0", "id": 1, "method": "session/prompt",
+            "params": { "sessionId": "s", "prompt": [{ "type": "text", "text": format!("prompt {}", self.prompts) }] } });
+        let frame = Raw::new(frame.to_string()).unwrap();
+        let content = Seq(self.entries.len() as u64 + 1);
+        let (key, first) = (None, false);
+        self.push(Event::Prompt(PromptEvent::Accepted { prompt: prompt.clone(), sender, frame, key, first }));
+        self.push(Event::Prompt(PromptEvent::TurnStarted { prompt, content }));
+        self.is_running = true;
+    }
+
+    fn end_turn(&mut self) {
+        let prompt = PromptId::new(format!("prm_{}", self.prompts));
+        let frame = Raw::new(r#"{"jsonrpc":"2.0","id":1,"result":{"stopReason":"end_turn"}}"#).unwrap();
+        let end = PromptEnd::Answered { stop_reason: "end_turn".into(), frame };
+        self.push(Event::Prompt(PromptEvent::Ended { prompt, end }));
+        self.is_running = false;
+    }
+
+    fn random_step(&mut self) {
+        if !self.is_running && self.dice.next_below(3) > 0 {
+            return self.begin_turn();
+        }
+        // Few ids, so that updates reach rows of earlier turns.
+        let tool = format!("call-{}", self.dice.next_below(40));
+        let words = "some words é😀 ".repeat(1 + usize::try_from(self.dice.next_below(6)).unwrap());
+        match self.dice.next_below(12) {
+            0..4 => self.update(json!({ "sessionUpdate": "agent_message_chunk", "content": { "type": "text", "text": words } })),
+            4 => self.update(json!({ "sessionUpdate": "agent_thought_chunk", "content": { "type": "text", "text": words } })),
+            5 | 6 => self.update(json!({ "sessionUpdate": "tool_call", "toolCallId": tool, "title": words, "status": "in_progress" })),
+            7 | 8 => {
+                let text = words.repeat(1 + usize::try_from(self.dice.next_below(200)).unwrap());
+                self.update(json!({ "sessionUpdate": "tool_call_update", "toolCallId": tool, "status": "completed",
+                    "content": [{ "type": "content", "content": { "type": "text", "text": text } }] }));
+            }
+            9 => self.update(json!({ "sessionUpdate": "plan", "entries": [{ "content": words, "priority": "high", "status": "pending" }] })),
+            10 => {
+                let text = words.repeat(usize::try_from(self.dice.next_below(300)).unwrap());
+                self.update(json!({ "sessionUpdate": "agent_message_chunk", "content": { "type": "text", "text": text } }));
+            }
+            _ if self.is_running => self.end_turn(),
+            _ => self.update(json!({ "sessionUpdate": "usage_update", "used": 1, "size": 2 })),
+        }
+    }
+}
+
+fn random_log(dice: &mut TestRandom, count: usize) -> Vec<Entry> {
+    let mut maker = LogMaker::new(TestRandom::from_seed(dice.next_number()));
+    while maker.entries.len() < count {
+        maker.random_step();
+    }
+    maker.entries
+}
+
+/// Returns the rows of a log prefix, folded at once in memory.
+fn fold_afresh(entries: &[Entry]) -> Vec<TranscriptRow> {
+    let (mut fold, mut rows, mut changes) = (Fold::default(), MemoryRows::default(), Vec::new());
+    for entry in entries {
+        fold.apply(entry.id(), entry.at, &entry.event, &mut rows, &mut changes);
+    }
+    rows.rows().to_vec()
+}
+
+/// Reads all rows in pages of this many.
+fn read_pages(state: &LiveState, limit: usize) -> Vec<TranscriptRow> {
+    let (mut rows, mut anchor) = (Vec::new(), PageAnchor::End);
+    loop {
+        let page = state.page(&PageRequest { anchor, limit, kinds: Vec::new() }).unwrap().unwrap();
+        assert!(page.rows.len() <= 200);
+        let mut older = page.rows;
+        older.append(&mut rows);
+        rows = older;
+        match page.before {
+            Some(id) => anchor = PageAnchor::Before(id),
+            None => return rows,
+        }
+    }
+}
+
+/// A reader that applies changes as a client does.
+#[derive(Clone, Default)]
+struct Reader {
+    rows: BTreeMap<(u64, String), TranscriptRow>,
+    position: Seq,
+}
+
+impl Reader {
+    fn put(&mut self, row: TranscriptRow) {
+        let seq = super::row_cache::created_at_seq(&row.id);
+        self.rows.insert((seq, row.id.clone()), row);
+    }
+
+    fn follow(&mut self, state: &LiveState) {
+        let changes = state.changes_after(self.position).unwrap();
+        match changes.updates {
+            None => {
+                self.rows.clear();
+                read_pages(state, 200).into_iter().for_each(|row| self.put(row));
+            }
+            Some(updates) => updates.into_iter().for_each(|update| self.apply(update)),
+        }
+        self.position = changes.as_of.map_or(Seq::ZERO, |position| position.seq);
+    }
+
+    fn apply(&mut self, update: RowUpdate) {
+        match update {
+            RowUpdate::Whole(row) => self.put(*row),
+            RowUpdate::Grown(grown) => {
+                let key = (super::row_cache::created_at_seq(&grown.id), grown.id.clone());
+                let row = self.rows.get_mut(&key).expect("a row that grows is known");
+                assert_eq!(row.rev, grown.from, "the reader has the revision that the text follows");
+                let (RowBody::Message(text) | RowBody::Thought(text)) = &mut row.body else { panic!("{row:?} grows") };
+                let RowPart::Text(part) = &mut text.parts[grown.part] else { panic!("not a text") };
+                part.text.push_str(&grown.text);
+                (row.rev, row.changed_at) = (grown.rev, grown.changed_at);
+            }
+        }
+    }
+
+    fn rows(&self) -> Vec<TranscriptRow> {
+        self.rows.values().cloned().collect()
+    }
+}
+
+fn new_state(store: &Arc<SqliteTranscripts>) -> LiveState {
+    let store = Arc::clone(store) as Arc<dyn TranscriptStore>;
+    LiveState::new(store, LogId::new("default", "s").unwrap())
+}
+
+fn fold_entries(state: &mut LiveState, entries: &[Entry]) {
+    let to = entries.last().map_or(state.read_to, |entry| entry.seq);
+    state.fold_batch(&Batch::new(entries.to_vec()), to).unwrap();
+}
+
+/// Folds a log in random pieces, with writes and restarts in between, and compares at each stop.
+fn walk(dice: &mut TestRandom, entries: &[Entry]) {
+    let store = SqliteTranscripts::in_memory().unwrap();
+    let mut state = new_state(&store);
+    let mut readers = vec![Reader::default()];
+    let mut at = 0;
+    while at < entries.len() {
+        let next = (at + 1 + usize::try_from(dice.next_below(60)).unwrap()).min(entries.len());
+        fold_entries(&mut state, &entries[at..next]);
+        at = next;
+        match dice.next_below(6) {
+            0 => state.write().unwrap(),
+            // A crash: what was not written is folded again from the checkpoint.
+            1 => {
+                state = new_state(&store);
+                let position = state.load().unwrap().map_or(0, |position| position.seq.0);
+                let from = usize::try_from(position).unwrap();
+                fold_entries(&mut state, &entries[from..at]);
+            }
+            2 => readers.push(readers[0].clone()),
+            _ => {}
+        }
+        let reader = usize::try_from(dice.next_below(readers.len() as u64)).unwrap();
+        readers[reader].follow(&state);
+        assert_eq!(readers[reader].rows(), fold_afresh(&entries[..at]), "after event {at}");
+    }
+    let all = fold_afresh(entries);
+    for limit in [1, 7, 60, 200] {
+        assert_eq!(read_pages(&state, limit), all, "pages of {limit}");
+    }
+    for mut reader in readers {
+        reader.follow(&state);
+        assert_eq!(reader.rows(), all);
+    }
+}
+
+#[test]
+fn rows_of_random_logs_are_the_same_live_restarted_and_followed() {
+    let mut dice = TestRandom::from_environment().unwrap();
+    for _ in 0..8 {
+        let entries = random_log(&mut dice, 400);
+        walk(&mut dice, &entries);
+    }
+}
+
+#[test]
+fn turn_of_100_000_events_is_read_in_pages_without_reading_it_whole() {
+    let mut maker = LogMaker::new(TestRandom::from_seed(1));
+    maker.begin_turn();
+    for n in 0..50_000 {
+        maker.update(json!({ "sessionUpdate": "tool_call", "toolCallId": format!("c{n}"), "title": "look", "status": "completed" }));
+        maker.update(json!({ "sessionUpdate": "agent_message_chunk", "content": { "type": "text", "text": "found" } }));
+    }
+    let store = SqliteTranscripts::in_memory().unwrap();
+    let mut state = new_state(&store);
+    for entries in maker.entries.chunks(1_000) {
+        fold_entries(&mut state, entries);
+    }
+    state.write().unwrap();
+    let request = PageRequest { anchor: PageAnchor::End, limit: 60, kinds: Vec::new() };
+    let page = state.page(&request).unwrap().unwrap();
+    assert_eq!((page.rows.len(), page.is_mid_turn), (60, true));
+    assert_eq!(page.turn_head.map(|head| head.summary).as_deref(), Some("prompt 1"));
+    let older = PageRequest { anchor: PageAnchor::Before(page.before.unwrap()), ..request.clone() };
+    let older = state.page(&older).unwrap().unwrap();
+    assert_eq!(older.after.as_ref(), Some(&older.rows.last().unwrap().id));
+    let around = PageRequest { anchor: PageAnchor::Around("51-25000".to_owned()), ..request };
+    let around = state.page(&around).unwrap().unwrap();
+    assert!(around.rows.iter().any(|row| row.id == "51-25000"), "{:?}", around.rows.first());
+    // A reader at the beginning has to load a page: too much has changed.
+    assert!(state.changes_after(Seq(3)).unwrap().updates.is_none());
+    assert!(state.changes_after(Seq(99_990)).unwrap().updates.is_some_and(|updates| updates.len() < 20));
+}
+
+#[test]
+fn page_begins_with_a_short_turn_and_not_with_a_long_one() {
+    let mut maker = LogMaker::new(TestRandom::from_seed(1));
+    let turn = |maker: &mut LogMaker, tools: usize| {
+        maker.begin_turn();
+        for n in 0..tools {
+            maker.update(json!({ "sessionUpdate": "tool_call", "toolCallId": format!("{n}"), "title": "look", "status": "completed" }));
+        }
+        maker.end_turn();
+    };
+    turn(&mut maker, 30);
+    turn(&mut maker, 6);
+    let store = SqliteTranscripts::in_memory().unwrap();
+    let mut state = new_state(&store);
+    fold_entries(&mut state, &maker.entries);
+    let page = |anchor, limit| state.page(&PageRequest { anchor, limit, kinds: Vec::new() }).unwrap().unwrap();
+    // The last turn has a prompt, six tool calls and an end.
+    assert_eq!((page(PageAnchor::End, 4).rows.len(), page(PageAnchor::End, 4).is_mid_turn), (8, false));
+    assert_eq!((page(PageAnchor::End, 3).rows.len(), page(PageAnchor::End, 3).is_mid_turn), (3, true));
+    let newest = page(PageAnchor::End, 4);
+    let older = page(PageAnchor::Before(newest.before.unwrap()), 4);
+    assert_eq!((older.rows.len(), older.is_mid_turn, older.turn_head.is_some()), (4, true, true));
+    assert_eq!(page(PageAnchor::End, 20).rows.len(), 40, "12 rows of the first turn lead to its beginning");
+}

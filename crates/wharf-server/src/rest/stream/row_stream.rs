@@ -1,0 +1,313 @@
+//! The event stream of one session's rows, for one reader (rule 13.5).
+//!
+//! Changes are sent in batches. Only the last event of a batch has an id, which stands for the whole log up to that point: a
+//! reader that reconnects has either all of a batch or takes it again.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use tokio::sync::watch;
+use tokio::time::{Instant, Interval, MissedTickBehavior};
+use wharf_api::{FOLD_NUMBER, RowStreamEvent, StateChange, StreamReset, TranscriptState};
+use wharf_host::core::{EventId, Seq, SessionId};
+use wharf_host::{ByteBudget, Cursor, Descriptor, RowUpdate, RowUpdates, SessionTranscript};
+
+use super::ready_events::ReadyEvents;
+use super::session_list_stream::has_same_state;
+use super::{ChunkSource, format_event};
+use crate::App;
+use crate::fault::Fault;
+use crate::use_cases::{self, Caller, transcript_fault};
+use crate::visible_sessions::VisibleSessions;
+
+/// Batches that come faster are sent together: 20 a second look fluent.
+const MIN_BATCH_INTERVAL: Duration = Duration::from_millis(50);
+/// How often a reader is told that the stream lives, also while there is traffic.
+const BEAT_INTERVAL: Duration = Duration::from_secs(10);
+
+pub(super) struct RowStream {
+    app: App,
+    visible: VisibleSessions,
+    session: SessionId,
+    transcript: SessionTranscript,
+    cursor: Cursor,
+    changes: watch::Receiver<u64>,
+    /// The last event that the reader has received all changes of; `None` before its page.
+    position: Option<EventId>,
+    /// Why the reader has to begin anew, if it has.
+    reset: Option<&'static str>,
+    told: Option<ToldState>,
+    ready: ReadyEvents,
+    buffers: Arc<ByteBudget>,
+    beat: Interval,
+    sent_at: Instant,
+    is_over: bool,
+}
+
+/// The state as the reader knows it.
+struct ToldState {
+    descriptor: Arc<Descriptor>,
+    state: TranscriptState,
+}
+
+/// Events that were made, with the state that the reader has once it took them.
+struct Batch {
+    events: Vec<String>,
+    position: Option<EventId>,
+    /// How far the log was read.
+    read_to: Seq,
+    told: Option<ToldState>,
+}
+
+/// A position that a reader gives.
+enum Resume {
+    At(EventId),
+    /// Its rows are of another fold.
+    OtherFold,
+}
+
+impl RowStream {
+    /// Opens the stream after that position, or with a page.
+    pub(super) async fn open(app: &App, caller: &Caller, id: &str, after: Option<&str>) -> Result<Self, Fault> {
+        let resume = after.map(parse_position).transpose()?;
+        let transcript = use_cases::open_transcript(app, caller, id).await?;
+        let (mut position, mut reset) = (None, None);
+        match resume {
+            None => {}
+            Some(Resume::OtherFold) => reset = Some("fold_changed"),
+            Some(Resume::At(event)) => {
+                let is_held = transcript.holds_event(event).await;
+                if is_held.map_err(|failure| transcript_fault(app, id, &failure))? {
+                    position = Some(event);
+                } else {
+                    reset = Some("log_cut");
+                }
+            }
+        }
+        let mut beat = tokio::time::interval(BEAT_INTERVAL);
+        beat.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        beat.reset();
+        let visible = app.visible_to(&caller.identity);
+        let buffers = Arc::clone(app.host.buffers());
+        Ok(Self {
+            changes: visible.changes(),
+            visible,
+            session: transcript.handle().id().clone(),
+            cursor: follow_log(&transcript, position.map_or(Seq::ZERO, |position| position.seq)),
+            transcript,
+            position,
+            reset,
+            told: None,
+            ready: ReadyEvents::new(&buffers),
+            buffers,
+            beat,
+            sent_at: Instant::now(),
+            is_over: false,
+            app: app.clone(),
+        })
+    }
+
+    /// Makes the next batch and counts its bytes. Without room for a large one it is dropped and made again later: a reader
+    /// that waits for room must hold no bytes.
+    async fn send_batch(&mut self) -> Result<(), Fault> {
+        let mut batch = self.make_batch().await?;
+        let size = |batch: &Batch| batch.events.iter().map(String::len).sum::<usize>();
+        let mut permit = None;
+        if size(&batch) > ByteBudget::UNCOUNTED_BYTES {
+            permit = self.buffers.try_reserve_out(size(&batch));
+            if permit.is_none() {
+                let bytes = size(&batch);
+                drop(batch);
+                permit = Some(self.buffers.reserve_out(bytes).await);
+                batch = self.make_batch().await?;
+            }
+        }
+        self.reset = None;
+        self.position = batch.position;
+        self.cursor.go_to(batch.read_to.next());
+        self.told = batch.told.or(self.told.take());
+        self.ready.extend(batch.events, permit);
+        self.sent_at = Instant::now();
+        Ok(())
+    }
+
+    async fn make_batch(&mut self) -> Result<Batch, Fault> {
+        self.changes.borrow_and_update();
+        let Some(position) = self.position else { return self.make_page(self.reset).await };
+        let changes = self.transcript.changes_after(position.seq).await;
+        let changes = changes.map_err(|failure| transcript_fault(&self.app, self.session.as_str(), &failure))?;
+        let RowUpdates { as_of, updates, read_to, open_asks, plan } = changes;
+        let Some(updates) = updates else { return self.make_page(Some("too_far_behind")).await };
+        let mut events: Vec<RowStreamEvent> = updates
+            .into_iter()
+            .map(|update| match update {
+                RowUpdate::Whole(row) => RowStreamEvent::Row(row),
+                RowUpdate::Grown(grown) => RowStreamEvent::Append(grown),
+            })
+            .collect();
+        let descriptor = self.transcript.handle().descriptor();
+        let state = self.read_state(&descriptor, open_asks, plan).await?;
+        events.extend(self.find_state_change(&descriptor, &state).map(RowStreamEvent::State));
+        let moved = as_of != Some(position);
+        let id = as_of.filter(|_| moved).map(to_stream_id);
+        let has_session =
+            events.iter().any(|event| matches!(event, RowStreamEvent::State(change) if change.session.is_some()));
+        // Small differences that are not told add up until they are.
+        let descriptor = match &self.told {
+            Some(told) if !has_session => Arc::clone(&told.descriptor),
+            Some(_) | None => descriptor,
+        };
+        let told = Some(ToldState { descriptor, state });
+        Ok(Batch { events: format_batch(&events, id.as_deref()), position: as_of.or(Some(position)), read_to, told })
+    }
+
+    /// Makes the page that a reader begins with, after a reset if its position is of no use.
+    async fn make_page(&self, reset: Option<&'static str>) -> Result<Batch, Fault> {
+        let descriptor = self.transcript.handle().descriptor();
+        let read_to = self.transcript.handle().head();
+        let page = use_cases::read_newest_rows(&self.app, &self.transcript).await?;
+        let position: Option<EventId> = page.as_of.parse().ok();
+        let told = page.state.clone().map(|state| ToldState { descriptor, state });
+        let mut events = Vec::new();
+        events.extend(reset.map(|why| RowStreamEvent::Reset(StreamReset { why: why.to_owned() })));
+        events.push(RowStreamEvent::Page(Box::new(page)));
+        let id = position.map(to_stream_id);
+        Ok(Batch { events: format_batch(&events, id.as_deref()), position, read_to, told })
+    }
+
+    /// Returns the state now. The queue is asked for only if there is one or was one.
+    async fn read_state(
+        &self,
+        descriptor: &Descriptor,
+        asks: Vec<String>,
+        plan: Option<String>,
+    ) -> Result<TranscriptState, Fault> {
+        let had_queue = self.told.as_ref().is_none_or(|told| !told.state.queue.is_empty());
+        let queue = match descriptor.queued > 0 || had_queue {
+            true => use_cases::read_queue(&self.app, self.transcript.handle()).await?,
+            false => Vec::new(),
+        };
+        Ok(TranscriptState { session: use_cases::to_session_info(descriptor), asks, plan, queue })
+    }
+
+    /// Returns the members that differ from those that the reader knows; all of them if it knows none.
+    fn find_state_change(&self, descriptor: &Arc<Descriptor>, now: &TranscriptState) -> Option<StateChange> {
+        let told = self.told.as_ref();
+        let session = told.is_none_or(|told| !has_same_state(&told.descriptor, descriptor));
+        let asks = told.is_none_or(|told| told.state.asks != now.asks);
+        let plan = told.is_none_or(|told| told.state.plan != now.plan);
+        let queue = told.is_none_or(|told| told.state.queue != now.queue);
+        (session || asks || plan || queue).then(|| StateChange {
+            session: session.then(|| Box::new(now.session.clone())),
+            asks: asks.then(|| now.asks.clone()),
+            plan: now.plan.clone().filter(|_| plan),
+            queue: queue.then(|| now.queue.clone()),
+        })
+    }
+
+    /// Goes on with a session whose task has ended: by the session's deletion, or because its log failed.
+    async fn go_on(&mut self) {
+        match self.visible.open(&self.session).await {
+            Ok(handle) => {
+                self.transcript = self.app.host.transcript(handle);
+                self.cursor = follow_log(&self.transcript, self.cursor.position());
+            }
+            Err(_) => {
+                if self.visible.descriptor(&self.session).is_none() {
+                    self.ready.extend(format_batch(&[RowStreamEvent::Gone], None), None);
+                }
+                self.is_over = true;
+            }
+        }
+    }
+
+    /// Returns true if there may be something to tell. Changes of other sessions wake the stream, too.
+    fn has_news(&self) -> bool {
+        let Some(told) = &self.told else { return true };
+        let now = self.transcript.handle().descriptor();
+        let has_queue = now.queued > 0 || !told.state.queue.is_empty();
+        self.cursor.is_behind() || has_queue || !has_same_state(&told.descriptor, &now)
+    }
+
+    fn send_beat(&self) {
+        let beat = RowStreamEvent::Beat(use_cases::stream_beat(self.position));
+        let id = self.position.map(to_stream_id);
+        self.ready.extend(format_batch(&[beat], id.as_deref()), None);
+    }
+
+    /// Waits for something to tell, and makes its events.
+    async fn wait_for_events(&mut self) {
+        let handle = self.transcript.handle().clone();
+        tokio::select! {
+            biased;
+            _ = self.beat.tick(), if self.position.is_some() => return self.send_beat(),
+            () = handle.closed() => return self.go_on().await,
+            () = async {}, if self.position.is_none() => {}
+            () = self.cursor.news() => {}
+            changed = self.changes.changed() => if changed.is_err() { self.is_over = true },
+        }
+        if self.position.is_some() {
+            if !self.has_news() {
+                self.changes.borrow_and_update();
+                return;
+            }
+            tokio::time::sleep_until(self.sent_at + MIN_BATCH_INTERVAL).await;
+        }
+        if let Err(fault) = self.send_batch().await {
+            // A session that is being deleted fails first and is gone then.
+            if handle.is_closed() {
+                return self.go_on().await;
+            }
+            tracing::warn!(session = %self.session, detail = fault.detail(), "a stream of rows ends");
+            self.is_over = true;
+        }
+    }
+}
+
+impl ChunkSource for RowStream {
+    async fn next(&mut self) -> Option<Bytes> {
+        self.ready.note_taken();
+        loop {
+            if self.ready.is_given_up() {
+                return None;
+            }
+            if !self.ready.is_empty() {
+                return Some(self.ready.take_chunk());
+            }
+            if self.is_over {
+                return None;
+            }
+            self.wait_for_events().await;
+        }
+    }
+}
+
+fn follow_log(transcript: &SessionTranscript, after: Seq) -> Cursor {
+    transcript.handle().cursor(after).following()
+}
+
+/// Returns the texts of events, of which the last one has the id.
+fn format_batch(events: &[RowStreamEvent], id: Option<&str>) -> Vec<String> {
+    let last = events.len().saturating_sub(1);
+    let format = |(n, event): (usize, &RowStreamEvent)| format_event(event.name(), id.filter(|_| n == last), event);
+    events.iter().enumerate().map(format).collect()
+}
+
+/// Returns a position as the stream names it. It carries the fold, so that a reader whose rows are of another one is told.
+fn to_stream_id(position: EventId) -> String {
+    use_cases::to_cursor(&position.to_string())
+}
+
+/// Reads a position: the id of an event of the stream, or `asOf` of a page, which is taken for one of this fold.
+fn parse_position(after: &str) -> Result<Resume, Fault> {
+    let (fold, event) = match after.strip_prefix('f').and_then(|rest| rest.split_once('.')) {
+        Some((fold, event)) => (wharf_host::core::parse_digits(fold), event),
+        None => (Some(FOLD_NUMBER), after),
+    };
+    match (fold, event.parse::<EventId>()) {
+        (Some(FOLD_NUMBER), Ok(event)) => Ok(Resume::At(event)),
+        (Some(_), Ok(_)) => Ok(Resume::OtherFold),
+        (None, _) | (_, Err(_)) => Err(use_cases::unknown_position(after)),
+    }
+}

@@ -1,0 +1,240 @@
+//! The transcript of a session as rows: pages, whole rows, texts and blobs (chapter 13).
+
+use wharf_api::{
+    ErrorCode, FOLD_NUMBER, QueueEntry, RowBody, RowHead, RowPage, RowQuery, RowTextPage, RowTextQuery, StreamBeat,
+    TranscriptRow, TranscriptState,
+};
+use wharf_host::core::{EventId, SessionId};
+use wharf_host::{
+    MAX_PAGE_ROWS, Now, PageAnchor, PageRequest, RowBlob, RowSlice, SessionHandle, SessionTranscript,
+    TranscriptFailure, UnknownAnchor, format_timestamp,
+};
+
+use super::contract::to_session_info;
+use super::faults::{fault_from_failed_call, invalid_query, unknown_session, unreadable_session};
+use super::queue::to_queue_entries;
+use super::{Caller, open_session};
+use crate::App;
+use crate::fault::Fault;
+
+const DEFAULT_PAGE_ROWS: usize = 60;
+
+/// Reads a page of rows.
+pub(crate) async fn read_rows(app: &App, caller: &Caller, id: &str, query: &RowQuery) -> Result<RowPage, Fault> {
+    let request = parse_row_query(query)?;
+    let is_newest = request.anchor == PageAnchor::End;
+    let transcript = open_transcript(app, caller, id).await?;
+    let page = transcript.page(request).await.map_err(|failure| transcript_fault(app, id, &failure))?;
+    let slice = page.map_err(|unknown| unknown_anchor(unknown, query))?;
+    let state = if is_newest { Some(transcript_state(app, &transcript, &slice).await?) } else { None };
+    Ok(to_row_page(id, slice, state))
+}
+
+/// Reads the newest page with the state of the session, for the beginning of a stream.
+pub(crate) async fn read_newest_rows(app: &App, transcript: &SessionTranscript) -> Result<RowPage, Fault> {
+    let id = transcript.handle().id().as_str();
+    let request = PageRequest { anchor: PageAnchor::End, limit: DEFAULT_PAGE_ROWS, kinds: Vec::new() };
+    let page = transcript.page(request).await.map_err(|failure| transcript_fault(app, id, &failure))?;
+    let slice = page.map_err(|unknown| unknown_anchor(unknown, &RowQuery::default()))?;
+    let state = transcript_state(app, transcript, &slice).await?;
+    Ok(to_row_page(id, slice, Some(state)))
+}
+
+/// Reads one row with its texts whole.
+pub(crate) async fn get_row(app: &App, caller: &Caller, id: &str, row: &str) -> Result<TranscriptRow, Fault> {
+    let transcript = open_transcript(app, caller, id).await?;
+    let found = transcript.row(row).await.map_err(|failure| transcript_fault(app, id, &failure))?;
+    found.ok_or_else(|| unknown_row(row))
+}
+
+/// Reads a page of the text of a row's part.
+pub(crate) async fn read_row_text(
+    app: &App,
+    caller: &Caller,
+    id: &str,
+    row: &str,
+    query: &RowTextQuery,
+) -> Result<RowTextPage, Fault> {
+    let (part, offset) = (query.part.as_deref().unwrap_or("0"), query.offset.unwrap_or_default());
+    let transcript = open_transcript(app, caller, id).await?;
+    let found = transcript.text(row, part, offset).await.map_err(|failure| transcript_fault(app, id, &failure))?;
+    let slice = found.ok_or_else(|| {
+        let (row, part) = (shorten(row), shorten(part));
+        Fault::new(ErrorCode::UNKNOWN_ROW, format!("no row {row:?} with a text {part:?}"))
+    })?;
+    let end = slice.offset + slice.text.len() as u64;
+    let next = (end < slice.total).then_some(end);
+    let (row, part) = (row.to_owned(), part.to_owned());
+    Ok(RowTextPage { row, part, offset: slice.offset, bytes: slice.total, text: slice.text, next })
+}
+
+/// Reads bytes that rows refer to.
+pub(crate) async fn get_blob(app: &App, caller: &Caller, id: &str, name: &str) -> Result<RowBlob, Fault> {
+    let transcript = open_transcript(app, caller, id).await?;
+    let found = transcript.blob(name).await.map_err(|failure| transcript_fault(app, id, &failure))?;
+    found.ok_or_else(|| {
+        let detail = format!("no row of this session refers to {:?}", shorten(name));
+        Fault::new(ErrorCode::UNKNOWN_BLOB, detail)
+    })
+}
+
+/// Returns the transcript of a session, without waking its agent.
+pub(crate) async fn open_transcript(app: &App, caller: &Caller, id: &str) -> Result<SessionTranscript, Fault> {
+    Ok(app.host.transcript(open_session(app, caller, id).await?))
+}
+
+/// Returns the session beside its rows.
+pub(crate) async fn transcript_state(
+    app: &App,
+    transcript: &SessionTranscript,
+    slice: &RowSlice,
+) -> Result<TranscriptState, Fault> {
+    let handle = transcript.handle();
+    let queue = read_queue(app, handle).await?;
+    let session = to_session_info(&handle.descriptor());
+    Ok(TranscriptState { session, asks: slice.open_asks.clone(), plan: slice.plan.clone(), queue })
+}
+
+/// Returns the prompts that wait.
+pub(crate) async fn read_queue(app: &App, handle: &SessionHandle) -> Result<Vec<QueueEntry>, Fault> {
+    let queue = handle.queue().await.map_err(|error| fault_from_failed_call(app, handle.id(), &error))?;
+    Ok(to_queue_entries(&queue))
+}
+
+/// Returns a sign of life for a reader that has this position.
+pub(crate) fn stream_beat(as_of: Option<EventId>) -> StreamBeat {
+    StreamBeat { as_of: show_position(as_of), now: format_timestamp(Now::millis()) }
+}
+
+fn to_row_page(session: &str, slice: RowSlice, state: Option<TranscriptState>) -> RowPage {
+    RowPage {
+        fold: FOLD_NUMBER,
+        session: session.to_owned(),
+        as_of: show_position(slice.as_of),
+        before: slice.before.map(|id| to_cursor(&id)),
+        after: slice.after.map(|id| to_cursor(&id)),
+        mid_turn: slice.is_mid_turn,
+        turn_head: slice.turn_head.map(|row| RowHead { id: row.id, summary: row.summary }),
+        rows: slice.rows,
+        state,
+    }
+}
+
+/// Returns a position as clients name it.
+fn show_position(position: Option<EventId>) -> String {
+    position.map_or_else(|| "0-0".to_owned(), |position| position.to_string())
+}
+
+/// Returns the cursor of a row, or of a position in a stream.
+pub(crate) fn to_cursor(id: &str) -> String {
+    format!("f{FOLD_NUMBER}.{id}")
+}
+
+/// Returns the row or position of a cursor.
+pub(crate) fn parse_cursor(name: &str, cursor: &str) -> Result<String, Fault> {
+    let malformed = || {
+        let shown = shorten(cursor);
+        invalid_query(format!("{name}: {shown:?} is no cursor; take `before` or `after` of a page as it is"))
+    };
+    let (fold, id) = cursor.strip_prefix('f').and_then(|rest| rest.split_once('.')).ok_or_else(malformed)?;
+    let fold: u32 = wharf_host::core::parse_digits(fold).ok_or_else(malformed)?;
+    if !is_row_id(id) {
+        return Err(malformed());
+    }
+    if fold != FOLD_NUMBER {
+        let detail =
+            format!("{name}: the cursor is of fold {fold}, the rows are of fold {FOLD_NUMBER}; load them afresh");
+        return Err(Fault::new(ErrorCode::FOLD_CHANGED, detail));
+    }
+    Ok(id.to_owned())
+}
+
+/// Returns true if the text has the form of a row id.
+fn is_row_id(id: &str) -> bool {
+    let (event, n) = id.split_once('.').unwrap_or((id, "1"));
+    event.parse::<EventId>().is_ok() && wharf_host::core::parse_digits::<u32>(n).is_some()
+}
+
+fn parse_row_query(query: &RowQuery) -> Result<PageRequest, Fault> {
+    let limit = query.limit.unwrap_or(DEFAULT_PAGE_ROWS);
+    if limit == 0 || limit > MAX_PAGE_ROWS {
+        return Err(invalid_query(format!("limit: {limit} is not between 1 and {MAX_PAGE_ROWS}")));
+    }
+    let given = |text: &Option<String>| text.clone().filter(|text| !text.is_empty());
+    let (before, after, around) = (given(&query.before), given(&query.after), given(&query.around));
+    let anchor = match (before, after, around, given(&query.turn)) {
+        (None, None, None, None) => PageAnchor::End,
+        (Some(before), None, None, None) => PageAnchor::Before(parse_cursor("before", &before)?),
+        (None, Some(after), None, None) => PageAnchor::After(parse_cursor("after", &after)?),
+        (None, None, Some(around), None) if is_row_id(&around) => PageAnchor::Around(around),
+        (None, None, Some(around), None) => PageAnchor::Around(parse_cursor("around", &around)?),
+        (None, after, None, Some(prompt)) => {
+            PageAnchor::Turn { prompt, after: after.map(|after| parse_cursor("after", &after)).transpose()? }
+        }
+        _ => {
+            return Err(invalid_query("before, after, around and turn: only turn and after go together"));
+        }
+    };
+    Ok(PageRequest { anchor, limit, kinds: parse_kinds(query.kinds.as_deref())? })
+}
+
+/// Reads the names of kinds, separated by commas.
+pub(crate) fn parse_kinds(kinds: Option<&str>) -> Result<Vec<String>, Fault> {
+    let kinds = kinds.unwrap_or_default().split(',').map(str::trim).filter(|kind| !kind.is_empty());
+    let mut known = Vec::new();
+    for kind in kinds {
+        if !RowBody::KINDS.contains(&kind) {
+            let detail = format!("kinds: {:?} is none of {}", shorten(kind), RowBody::KINDS.join(", "));
+            return Err(invalid_query(detail));
+        }
+        if !known.iter().any(|other| other == kind) {
+            known.push(kind.to_owned());
+        }
+    }
+    Ok(known)
+}
+
+fn unknown_anchor(unknown: UnknownAnchor, query: &RowQuery) -> Fault {
+    match unknown {
+        UnknownAnchor::Turn => unknown_turn(query.turn.as_deref().unwrap_or_default()),
+        UnknownAnchor::Row => {
+            let given = [&query.before, &query.after, &query.around].into_iter().flatten().next();
+            unknown_row(given.map_or("", String::as_str))
+        }
+    }
+}
+
+/// Returns the fault for a position in a stream that is none.
+pub(crate) fn unknown_position(after: &str) -> Fault {
+    invalid_query(format!("after: {:?} is no position; take the id of an event of the stream", shorten(after)))
+}
+
+pub(crate) fn unknown_row(row: &str) -> Fault {
+    let detail = format!("the transcript has no row {:?}; load its rows afresh", shorten(row));
+    Fault::new(ErrorCode::UNKNOWN_ROW, detail)
+}
+
+pub(crate) fn unknown_turn(prompt: &str) -> Fault {
+    let detail = format!("the session has no turn of a prompt {:?}", shorten(prompt));
+    Fault::new(ErrorCode::UNKNOWN_PROMPT, detail)
+}
+
+/// Returns the fault for a transcript that cannot be read.
+pub(crate) fn transcript_fault(app: &App, id: &str, failure: &TranscriptFailure) -> Fault {
+    match failure {
+        TranscriptFailure::Gone if app.host.descriptor(&SessionId::new(id)).is_none() => unknown_session(id),
+        TranscriptFailure::Gone => {
+            Fault::new(ErrorCode::UNAVAILABLE, "the session is not available; try again").with_session(id)
+        }
+        TranscriptFailure::Log(_) => unreadable_session(id, failure),
+        TranscriptFailure::Database(_) => {
+            tracing::error!(session = id, error = %failure, "the rows of a session cannot be read");
+            let detail = "the rows of the session cannot be made; the host's own log says why";
+            Fault::new(ErrorCode::UNAVAILABLE, detail).with_session(id)
+        }
+    }
+}
+
+fn shorten(text: &str) -> String {
+    text.chars().take(100).collect()
+}
