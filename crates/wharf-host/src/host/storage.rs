@@ -70,6 +70,11 @@ impl Storage {
         self.unreadable.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Returns true if the log of this session is there and could not be read.
+    pub(crate) fn is_unreadable(&self, id: &SessionId) -> bool {
+        self.unreadable().contains_key(id)
+    }
+
     /// Deletes the log of a session that could not be created.
     pub(crate) fn delete_partial_session(&self, log_id: &LogId) {
         if let Err(error) = self.engine.remove(log_id) {

@@ -28,11 +28,7 @@ async fn run(host: Weak<Inner>, mut changes: tokio::sync::watch::Receiver<u64>) 
     // The last event that each transcript covers, as far as it is known.
     let mut covered: HashMap<SessionId, u64> = HashMap::new();
     if let Some(inner) = host.upgrade() {
-        let store = Arc::clone(&inner.transcripts.store);
-        drop(inner);
-        if let Ok(Ok(progress)) = tokio::task::spawn_blocking(move || store.progress()).await {
-            covered.extend(progress.into_iter().map(|(id, seq)| (SessionId::new(id.name()), seq)));
-        }
+        covered.extend(read_progress(&inner).await);
     }
     loop {
         tokio::time::sleep(CATCH_UP_DELAY).await;
@@ -47,6 +43,7 @@ async fn run(host: Weak<Inner>, mut changes: tokio::sync::watch::Receiver<u64>) 
             if let Some(seq) = catch_up(&host, &id).await {
                 covered.insert(id, seq);
             }
+            host.inner().transcripts.drop_idle().await;
             drop(host);
             tokio::time::sleep(CATCH_UP_PAUSE).await;
         }
@@ -55,6 +52,23 @@ async fn run(host: Weak<Inner>, mut changes: tokio::sync::watch::Receiver<u64>) 
             return;
         }
     }
+}
+
+/// Returns the last event that each transcript covers. Rows of sessions that are gone are deleted: a crash amid a deletion, or a
+/// person who deleted a session's directory, leaves them behind.
+async fn read_progress(inner: &Inner) -> Vec<(SessionId, u64)> {
+    let store = Arc::clone(&inner.transcripts.store);
+    let Ok(Ok(progress)) = tokio::task::spawn_blocking(move || store.progress()).await else { return Vec::new() };
+    let mut known = Vec::new();
+    for (log_id, seq) in progress {
+        let id = SessionId::new(log_id.name());
+        if inner.registry.get(&id).is_some() || inner.storage.is_unreadable(&id) {
+            known.push((id, seq));
+        } else {
+            inner.transcripts.remove(&id, &log_id).await;
+        }
+    }
+    known
 }
 
 /// Returns the sessions whose transcript is behind and whose agent does not work at the moment, the newest first.

@@ -7,7 +7,9 @@ use serde_json::{Value, json};
 use wharf_testkit::host::TestHost;
 use wharf_testkit::http::{RestClient, TestEvent, TestEventStream};
 
+use crate::mcp_client::Mcp;
 use crate::rest::{send_prompt, spawn_session, wait_for_session, wait_until_idle};
+use crate::scopes::{register_workspace, workspace_caller};
 use crate::scripted_host;
 
 /// A script with rows of many kinds, among them a tool call that a later turn ends.
@@ -588,6 +590,37 @@ async fn prompt_that_waits_is_answered_with_its_turn() -> Result<()> {
     for wait in ["never", "2h", "soon", "-1s"] {
         let answer = http.post(&format!("{path}?wait={wait}"), &json!({ "prompt": "echo three" })).await?;
         assert_eq!(answer.status_and_code(), (422, "invalid_params".to_owned()), "{wait}");
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn rows_of_another_workspace_come_in_no_stream_of_all_sessions() -> Result<()> {
+    let (host, _http, id) = start_session().await?;
+    register_workspace(&host, "here").await?;
+    let foreign = workspace_caller(&host, "here")?;
+    let answer = foreign.get(&format!("/sessions/stream?rows={id}")).await?;
+    assert_eq!(answer.status_and_code(), (404, "unknown_session".to_owned()));
+    Ok(())
+}
+
+#[tokio::test]
+async fn mcp_reads_rows_by_turn_and_kind() -> Result<()> {
+    let (host, http, id) = start_session().await?;
+    run_prompt(&http, &id, "echo numbat; tool").await?;
+    let prompt = run_prompt(&http, &id, "echo quoll; tool; think x").await?;
+    for mut mcp in Mcp::over_both(&host)? {
+        let tool = "get_agent_session_output";
+        let arguments = json!({ "sessionId": id, "format": "rows", "turn": prompt, "kinds": "message,tool" });
+        let output = mcp.call_tool(tool, arguments).await?;
+        let rows = output["rows"].as_array().context("no rows")?;
+        assert_eq!(kinds(rows), ["message", "tool"], "{output}");
+        assert_eq!((&rows[0]["summary"], &rows[0]["row"]), (&json!("quoll"), &Value::Null));
+        let whole = json!({ "sessionId": id, "format": "rows", "turn": prompt, "kinds": "message", "whole": true });
+        let output = mcp.call_tool(tool, whole).await?;
+        assert_eq!(output["rows"][0]["row"]["parts"][0]["text"], "quoll", "{output}");
+        let refusal = mcp.call_for_refusal(tool, json!({ "sessionId": id, "turn": prompt })).await?;
+        assert_eq!(refusal.0, "invalid_params");
     }
     Ok(())
 }
