@@ -108,7 +108,7 @@ impl Seq {
 
 /// An event as clients name it, written `<epoch>-<seq>` (rule 1.5). The epoch tells an event from another one that got its
 /// number after power loss had cut the first from the log.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct EventId {
     pub epoch: Epoch,
     pub seq: Seq,
@@ -117,6 +117,19 @@ pub struct EventId {
 impl fmt::Display for EventId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}-{}", self.epoch, self.seq)
+    }
+}
+
+impl Serialize for EventId {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for EventId {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = std::borrow::Cow::<'de, str>::deserialize(deserializer)?;
+        text.parse().map_err(|NotAnEventId| serde::de::Error::custom("not an event id"))
     }
 }
 

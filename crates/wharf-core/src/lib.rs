@@ -2,7 +2,7 @@
 //!
 //! It is *not* a host: it starts no process, reads no file and knows no wire format. Payloads (whole JSON-RPC frames)
 //! pass through it unchanged, as [`Raw`]. It parses them only to compare prompts that are submitted twice
-//! (`session/keys`).
+//! (`session/keys`), and for the usage and the error that an answer reports.
 //!
 //! Invariant: durable state changes only by applying an [`Event`]. The events alone determine the session.
 #![cfg_attr(test, expect(clippy::disallowed_methods, reason = "tests read what they wrote themselves"))]
@@ -29,9 +29,12 @@ pub use failure_text::FailureText;
 pub use id::{AskId, ClientId, Epoch, EventId, Millis, NotAnEventId, PromptId, Seq, SessionId, StartNo, parse_digits};
 pub use identity::{ChosenId, ClientIdentity, InvalidChosenId, MAX_CHOSEN_ID_BYTES, Member, Peer, Sender};
 pub use input::{
-    AgentInput, Attachment, CancelScope, ClientInput, Input, LifecycleInput, Overlap, Role, StartFault, StorageInput,
-    Submission, WakeCause,
+    AgentInput, Attachment, CancelScope, ClientInput, Description, Input, LifecycleInput, Overlap, Role, StartFault,
+    StorageInput, Submission, WakeCause,
 };
 pub use raw::Raw;
-pub use session::{Latest, Paused, QueuedPrompt, Session, State, Turn, TurnState};
+pub use session::{
+    AttentionFacts, FirstAsk, LastOutcome, Latest, OutcomeCause, OutcomeKind, Paused, QueuedPrompt, Raised, RaisedWhy,
+    ReportedTokens, Session, SessionTokens, State, Turn, TurnState, Work, WorkKind,
+};
 pub use settings::{NewSession, OnRestart, Settings};

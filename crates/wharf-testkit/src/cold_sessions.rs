@@ -90,7 +90,13 @@ impl ColdSessions<'_> {
             events.extend(accepted_event("waiting", text));
         }
         let (status, reason) = (Status::Killed, EndReason::HostShutdown);
-        events.push(Event::Session(SessionEvent::Ended(Ending { status, reason, exit_code: None, message: None })));
+        events.push(Event::Session(SessionEvent::Ended(Ending {
+            status,
+            reason,
+            exit_code: None,
+            message: None,
+            needs_login: false,
+        })));
         events
     }
 

@@ -126,6 +126,8 @@ fn apply_session(step: &mut FoldStep<'_, impl RowStore>, event: &SessionEvent) {
     match event {
         SessionEvent::Created(origin) => step.fold.agent.cwd = origin.cwd.to_string(),
         SessionEvent::Ended(ending) => notices::session_ended(step, ending),
+        // The description of a session is no part of its conversation.
+        SessionEvent::Renamed { .. } | SessionEvent::Labelled { .. } | SessionEvent::Archived { .. } => {}
     }
 }
 

@@ -63,6 +63,9 @@ fn decode_session_event(body: &Bytes, kind: &str) -> Result<Option<SessionEvent>
     Ok(Some(match kind {
         "created" => SessionEvent::Created(parse::<CreatedMembers>(body, kind)?.origin),
         "ended" => SessionEvent::Ended(parse::<EndedMembers>(body, kind)?.ending),
+        "renamed" => read!(body, kind, SessionEvent::Renamed { title: Option<Arc<str>>, by: Option<Sender> }),
+        "labelled" => read!(body, kind, SessionEvent::Labelled { label: Option<Arc<str>>, by: Option<Sender> }),
+        "archived" => read!(body, kind, SessionEvent::Archived { archived: bool, by: Option<Sender> }),
         _ => return Ok(None),
     }))
 }

@@ -24,6 +24,18 @@ fn encode_session_event(event: &SessionEvent, at: Millis, out: &mut Vec<u8>) {
     match event {
         SessionEvent::Created(origin) => encode_as("created", at, out, |o| o.value("origin", origin)),
         SessionEvent::Ended(ending) => encode_as("ended", at, out, |o| o.value("ending", ending)),
+        SessionEvent::Renamed { title, by } => encode_as("renamed", at, out, |o| {
+            o.optional("title", title.as_ref());
+            o.optional("by", by.as_ref());
+        }),
+        SessionEvent::Labelled { label, by } => encode_as("labelled", at, out, |o| {
+            o.optional("label", label.as_ref());
+            o.optional("by", by.as_ref());
+        }),
+        SessionEvent::Archived { archived, by } => encode_as("archived", at, out, |o| {
+            o.value("archived", archived);
+            o.optional("by", by.as_ref());
+        }),
     }
 }
 

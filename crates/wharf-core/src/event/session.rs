@@ -1,4 +1,4 @@
-//! Events of the session as a whole: its creation and its end.
+//! Events of the session as a whole: its creation, its description and its end.
 
 use std::sync::Arc;
 
@@ -13,6 +13,12 @@ pub enum SessionEvent {
     Created(Origin),
     /// The session ended, for now or for good.
     Ended(Ending),
+    /// A client gave the session a title, which beats the agent's, or took its own away.
+    Renamed { title: Option<Arc<str>>, by: Option<Sender> },
+    /// A client changed the label.
+    Labelled { label: Option<Arc<str>>, by: Option<Sender> },
+    /// The session was put into the archive or taken out of it; without a client if it left because it asks.
+    Archived { archived: bool, by: Option<Sender> },
 }
 
 /// The parameters of the session's creation.
@@ -72,6 +78,10 @@ pub struct Ending {
     /// The failure for a person: the error with the tail of the agent's stderr.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<Arc<str>>,
+    /// True if the start failed because the agent's user has to log in first. Omitted from the log if false, as before
+    /// this member existed.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub needs_login: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -55,6 +55,17 @@ pub enum ClientInput {
         by: Sender,
         position: usize,
     },
+    /// Sets the session's title, label or archive mark.
+    Describe(Description),
+}
+
+/// Parts of the session's description to change; `None` leaves a part as it is, `Some(None)` clears it.
+#[derive(Clone, Debug)]
+pub struct Description {
+    pub by: Sender,
+    pub title: Option<Option<Arc<str>>>,
+    pub label: Option<Option<Arc<str>>>,
+    pub archived: Option<bool>,
 }
 
 #[derive(Clone, Debug)]

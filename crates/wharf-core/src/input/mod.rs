@@ -5,7 +5,7 @@ mod client;
 mod lifecycle;
 
 pub use agent::{AgentInput, StartFault};
-pub use client::{Attachment, CancelScope, ClientInput, Overlap, Role, Submission};
+pub use client::{Attachment, CancelScope, ClientInput, Description, Overlap, Role, Submission};
 pub use lifecycle::{LifecycleInput, StorageInput, WakeCause};
 
 /// Something that a session has to decide on.
@@ -30,6 +30,7 @@ impl Input {
                     | ClientInput::Prompt(_)
                     | ClientInput::UpdatePrompt { .. }
                     | ClientInput::MovePrompt { .. }
+                    | ClientInput::Describe(_)
             ),
             Self::Lifecycle(input) => matches!(input, LifecycleInput::Kill { .. }),
             Self::Agent(_) | Self::Storage(_) | Self::TimePassed => false,

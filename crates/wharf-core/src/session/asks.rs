@@ -36,6 +36,7 @@ impl Session {
         let is_to_stop = turn.is_some_and(|turn| turn.cancel);
         let prompt = turn.map(|turn| turn.prompt.clone());
         self.record(AskEvent::Opened(Ask { id, kind, agent_request, frame, options, tool_call, prompt }), draft);
+        self.leave_archive(draft);
         if is_to_stop {
             self.settle_ask(id, AskOutcome::Cancelled, AskReply::Cancelled, None, draft);
             return;

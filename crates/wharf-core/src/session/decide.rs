@@ -16,6 +16,7 @@ impl Session {
     pub fn propose(&self, input: &Input) -> Vec<Event> {
         match input {
             Input::Client(ClientInput::Prompt(submission)) => self.propose_prompt(submission),
+            Input::Client(ClientInput::Describe(description)) => self.propose_description(description),
             Input::Client(input) => self.propose_for_client(input).into_iter().collect(),
             Input::Lifecycle(input) => self.propose_lifecycle(input).into_iter().collect(),
             Input::Storage(StorageInput::Back) => {
@@ -34,6 +35,7 @@ impl Session {
             }
             ClientInput::Attach(_)
             | ClientInput::Prompt(_)
+            | ClientInput::Describe(_)
             | ClientInput::Detach { .. }
             | ClientInput::Cancel { .. }
             | ClientInput::Interrupt { .. }
@@ -61,7 +63,13 @@ impl Session {
     }
 
     pub(super) fn sleep_ending(reason: EndReason, why: std::sync::Arc<str>) -> Ending {
-        Ending { status: Status::Killed, reason, exit_code: None, message: super::life::worth_telling(why) }
+        Ending {
+            status: Status::Killed,
+            reason,
+            exit_code: None,
+            message: super::life::worth_telling(why),
+            needs_login: false,
+        }
     }
 
     pub(super) fn decide(&mut self, input: Input, draft: &mut Draft) -> Reply {
@@ -118,6 +126,7 @@ impl Session {
             ClientInput::RemovePrompt { prompt, by } => self.remove_prompt(prompt, by, draft),
             ClientInput::UpdatePrompt { prompt, by, frame } => self.update_prompt(prompt, by, frame, draft),
             ClientInput::MovePrompt { prompt, by, position } => self.move_prompt(prompt, by, position, draft),
+            ClientInput::Describe(description) => self.describe(&description, draft),
         }
     }
 

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use super::keys::Keys;
+use super::reported_usage::{ReportedTokens, SessionTokens};
 use super::state::{Latest, Paused, QueuedPrompt, State, Turn};
 use crate::codec::{SNAPSHOT_VERSION, Saved, SavedRef};
 use crate::{
@@ -24,7 +25,12 @@ impl State {
             Event::Session(SessionEvent::Created(origin)) => Some(Self::new(origin.clone(), seq, at)),
             Event::Storage(StorageEvent::Snapshot(saved)) => Self::from_saved(saved, seq),
             Event::Agent(_)
-            | Event::Session(SessionEvent::Ended(_))
+            | Event::Session(
+                SessionEvent::Ended(_)
+                | SessionEvent::Renamed { .. }
+                | SessionEvent::Labelled { .. }
+                | SessionEvent::Archived { .. },
+            )
             | Event::Prompt(_)
             | Event::Ask(_)
             | Event::Storage(StorageEvent::Paused { .. } | StorageEvent::Continued)
@@ -51,6 +57,11 @@ impl State {
             turns: Vec::new(),
             paused: None,
             asks: BTreeMap::new(),
+            asked_at: BTreeMap::new(),
+            outcome: None,
+            usage: SessionTokens::default(),
+            user_title: None,
+            archived: false,
             latest: Latest::default(),
             head: seq,
             snapshot: None,
@@ -79,19 +90,30 @@ impl State {
     pub fn apply(&mut self, seq: Seq, at: Millis, event: &Event) {
         self.head = seq;
         match event {
-            Event::Session(SessionEvent::Ended(ending)) => self.apply_ended(at, ending),
-            // A second creation is damage and is ignored.
-            Event::Session(SessionEvent::Created(_)) | Event::Unknown { .. } => {}
+            Event::Session(event) => self.apply_session_event(seq, at, event),
+            Event::Unknown { .. } => {}
             Event::Agent(event) => self.apply_agent_event(seq, at, event),
             Event::Prompt(event) => self.apply_prompt_event(seq, at, event),
             Event::Ask(AskEvent::Opened(ask)) => {
                 self.last_output_at = Some(at);
                 self.asks.insert(ask.id, ask.clone());
+                self.asked_at.insert(ask.id, at);
             }
             Event::Ask(AskEvent::Resolved { ask, .. }) => self.apply_resolved(*ask),
-            Event::Storage(StorageEvent::Paused { why }) => self.paused = Some(Paused { why: *why, since: at }),
+            Event::Storage(StorageEvent::Paused { why }) => self.paused = Some(Paused { why: *why, since: at, seq }),
             Event::Storage(StorageEvent::Continued) => self.apply_continued(at),
             Event::Storage(StorageEvent::Snapshot(_)) => self.snapshot = Some(seq),
+        }
+    }
+
+    fn apply_session_event(&mut self, seq: Seq, at: Millis, event: &SessionEvent) {
+        match event {
+            // A second creation is damage and is ignored.
+            SessionEvent::Created(_) => {}
+            SessionEvent::Ended(ending) => self.apply_ended(seq, at, ending),
+            SessionEvent::Renamed { title, .. } => self.user_title.clone_from(title),
+            SessionEvent::Labelled { label, .. } => self.origin.label.clone_from(label),
+            SessionEvent::Archived { archived, .. } => self.archived = *archived,
         }
     }
 
@@ -125,6 +147,7 @@ impl State {
                 self.traits = *traits;
                 (self.answer, self.answer_at) = (Some(answer.clone()), seq);
                 self.failed_starts = 0;
+                self.note_started_outcome();
             }
             AgentEvent::StartFailed { .. } => self.failed_starts = self.failed_starts.saturating_add(1),
             AgentEvent::SettingsChanged { settings } => self.settings = Some(settings.clone()),
@@ -157,8 +180,9 @@ impl State {
             }
             PromptEvent::TurnStarted { prompt, .. } => {
                 if let Some(queued) = self.unqueue(prompt) {
+                    self.note_turn_started();
                     let QueuedPrompt { prompt, sender, frame, content, key, accepted_at, requeued, .. } = queued;
-                    let (started_seq, started_at, cancel, held_for) = (seq, at, false, Millis(0));
+                    let (started_seq, started_at, cancel, limit, held_for) = (seq, at, false, None, Millis(0));
                     self.turns.push(Turn {
                         prompt,
                         sender,
@@ -169,18 +193,20 @@ impl State {
                         started_seq,
                         started_at,
                         cancel,
+                        limit,
                         held_for,
                         requeued,
                     });
                 }
             }
-            PromptEvent::CancelRequested { prompt, .. } => {
+            PromptEvent::CancelRequested { prompt, limit, .. } => {
                 if let Some(turn) = self.turns.iter_mut().find(|turn| turn.prompt == *prompt) {
-                    turn.cancel = true;
+                    (turn.cancel, turn.limit) = (true, *limit);
                 }
             }
-            PromptEvent::Ended { prompt, end } => self.apply_prompt_ended(at, prompt, end),
+            PromptEvent::Ended { prompt, end } => self.apply_prompt_ended(seq, at, prompt, end),
             PromptEvent::Requeued { prompt } => {
+                // The cut-off turn is no outcome: the prompt gets another one.
                 if let Some(Turn { prompt, sender, frame, content, key, accepted_at, .. }) = self.untrack(prompt) {
                     let (requeued, edited_by) = (true, None);
                     self.queue.push_front(QueuedPrompt {
@@ -198,16 +224,21 @@ impl State {
         }
     }
 
-    fn apply_prompt_ended(&mut self, at: Millis, prompt: &PromptId, end: &PromptEnd) {
+    fn apply_prompt_ended(&mut self, seq: Seq, at: Millis, prompt: &PromptId, end: &PromptEnd) {
         let said = matches!(end, PromptEnd::Answered { .. } | PromptEnd::Failed { .. });
         if said {
             self.last_output_at = Some(at);
         }
-        if matches!(end, PromptEnd::Answered { .. }) {
+        if let PromptEnd::Answered { frame, .. } = end {
             (self.answered, self.deaths) = (true, 0);
+            if let Some(usage) = ReportedTokens::from_answer(frame) {
+                self.usage.add(usage);
+            }
         }
         self.keys.end(prompt, end);
-        if self.untrack(prompt).is_none() {
+        let turn = self.untrack(prompt);
+        self.note_prompt_outcome(seq, at, end, turn.as_ref().map(Turn::cancelled));
+        if turn.is_none() {
             self.unqueue(prompt);
         } else if said && self.turns.is_empty() {
             // The agent itself ends tool calls that its answer leaves open.
@@ -228,7 +259,8 @@ impl State {
         }
     }
 
-    fn apply_ended(&mut self, at: Millis, ending: &Ending) {
+    fn apply_ended(&mut self, seq: Seq, at: Millis, ending: &Ending) {
+        self.note_ending_outcome(seq, at, ending);
         if matches!(ending.reason, EndReason::AgentExited | EndReason::StartFailed) {
             self.last_output_at = Some(at);
         }
@@ -254,6 +286,7 @@ impl State {
 
     fn apply_resolved(&mut self, ask: AskId) {
         self.asks.remove(&ask);
+        self.asked_at.remove(&ask);
         if self.settled.len() >= MAX_SETTLED {
             self.settled.pop_front();
         }

@@ -123,7 +123,8 @@ impl Session {
         }
         self.end_queue(&PromptEnd::StartFailed, draft);
         let (status, reason, message) = (Status::Error, EndReason::StartFailed, worth_telling(message));
-        self.end(Ending { status, reason, exit_code, message }, &PromptEnd::StartFailed, draft);
+        let needs_login = cause == StartFault::LoginNeeded;
+        self.end(Ending { status, reason, exit_code, message, needs_login }, &PromptEnd::StartFailed, draft);
     }
 
     /// Is the start tried again, how and when? Only while prompts wait for it. The caller that creates the session and waits
@@ -173,7 +174,7 @@ impl Session {
         }
         let status = if exit_code.is_some() { Status::Exited } else { Status::Error };
         let (reason, message) = (EndReason::AgentExited, worth_telling(message));
-        self.end_by_death(Ending { status, reason, exit_code, message }, draft);
+        self.end_by_death(Ending { status, reason, exit_code, message, needs_login: false }, draft);
         self.go_on_with_queue(draft);
     }
 
@@ -242,7 +243,7 @@ impl Session {
             self.end_queue(&end, draft);
         }
         if was_alive || again {
-            let ending = Ending { status: Status::Killed, reason, exit_code: None, message: None };
+            let ending = Ending { status: Status::Killed, reason, exit_code: None, message: None, needs_login: false };
             self.record(SessionEvent::Ended(ending), draft);
         }
         if was_alive {
@@ -283,7 +284,10 @@ impl Session {
         }
         if self.state.status.is_alive() {
             let (status, reason) = (Status::Killed, EndReason::HostRestarted);
-            self.record(SessionEvent::Ended(Ending { status, reason, exit_code: None, message: None }), draft);
+            self.record(
+                SessionEvent::Ended(Ending { status, reason, exit_code: None, message: None, needs_login: false }),
+                draft,
+            );
         }
     }
 
@@ -330,7 +334,7 @@ impl Session {
         }
         let (status, reason) = (Status::Killed, EndReason::Unresponsive);
         let message = Some("the agent did not end a cancelled turn in time".into());
-        self.end_by_death(Ending { status, reason, exit_code: None, message }, draft);
+        self.end_by_death(Ending { status, reason, exit_code: None, message, needs_login: false }, draft);
         draft.act(Effect::StopAgent { start });
         self.go_on_with_queue(draft);
         self.wake(draft);

@@ -4,7 +4,9 @@
 //! deadlines are not facts and are kept apart, in `Live`.
 
 mod asks;
+mod attention;
 mod decide;
+mod describe;
 mod fold;
 mod join;
 mod keys;
@@ -13,10 +15,15 @@ mod limits;
 mod live;
 mod notice;
 mod pause;
+mod reported_usage;
 mod state;
 mod turns;
 
+pub use attention::{
+    AttentionFacts, FirstAsk, LastOutcome, OutcomeCause, OutcomeKind, Raised, RaisedWhy, Work, WorkKind,
+};
 use live::Live;
+pub use reported_usage::{ReportedTokens, SessionTokens};
 pub use state::{Latest, Paused, QueuedPrompt, State, Turn, TurnState};
 
 use crate::{

@@ -5,11 +5,13 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use super::attention::{LastOutcome, TurnCancel};
 use super::keys::Keys;
+use super::reported_usage::SessionTokens;
 use crate::codec::present;
 use crate::{
     AgentSetting, AgentTraits, Ask, AskId, EndReason, Ending, Millis, Origin, PauseReason, PromptEnd, PromptId, Raw,
-    Sender, Seq, StartKind, StartNo, Status,
+    Sender, Seq, StartKind, StartNo, Status, TurnLimit,
 };
 
 const fn yes() -> bool {
@@ -49,6 +51,20 @@ pub struct State {
     pub paused: Option<Paused>,
     /// The open asks.
     pub asks: BTreeMap<AskId, Ask>,
+    /// The times at which the open asks were opened.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub asked_at: BTreeMap<AskId, Millis>,
+    /// The end of the newest turn, or a later failure of the agent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub outcome: Option<LastOutcome>,
+    /// The usage that the agent's answers reported.
+    #[serde(default, skip_serializing_if = "SessionTokens::is_empty")]
+    pub usage: SessionTokens,
+    /// The title that a client gave; it beats the agent's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub user_title: Option<Arc<str>>,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub archived: bool,
     pub latest: Latest,
     pub head: Seq,
     /// The seq of the last snapshot.
@@ -111,6 +127,9 @@ pub struct Turn {
     pub started_at: Millis,
     /// True if its end was requested.
     pub cancel: bool,
+    /// The limit that requested its end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limit: Option<TurnLimit>,
     /// The time during which the agent was paused while it ran.
     #[serde(default, skip_serializing_if = "Millis::is_zero")]
     pub held_for: Millis,
@@ -124,6 +143,9 @@ pub struct Turn {
 pub struct Paused {
     pub why: PauseReason,
     pub since: Millis,
+    /// The event that tells of it; zero in snapshots of old versions.
+    #[serde(default, skip_serializing_if = "Seq::is_zero")]
+    pub seq: Seq,
 }
 
 /// The latest update of each kind that reports a state, for joining clients.
@@ -157,7 +179,22 @@ pub enum TurnState {
     AwaitingInput,
 }
 
+impl Turn {
+    pub(super) const fn cancelled(&self) -> TurnCancel {
+        match (self.cancel, self.limit) {
+            (false, _) => TurnCancel::No,
+            (true, Some(limit)) => TurnCancel::ByLimit(limit),
+            (true, None) => TurnCancel::ByClient,
+        }
+    }
+}
+
 impl State {
+    /// Returns the title for people: a client's, else the agent's.
+    pub fn title(&self) -> Option<&Arc<str>> {
+        self.user_title.as_ref().or(self.latest.title.as_ref())
+    }
+
     pub fn turn(&self) -> TurnState {
         if !self.asks.is_empty() {
             TurnState::AwaitingInput

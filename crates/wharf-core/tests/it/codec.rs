@@ -148,12 +148,19 @@ fn lives() -> Vec<Event> {
         EndReason::HostRestarted,
     ] {
         let (status, message) = (Status::Error, Some("stderr:\n\tno".into()));
-        events.push(Event::Session(SessionEvent::Ended(Ending { status, reason, exit_code: Some(-1), message })));
+        events.push(Event::Session(SessionEvent::Ended(Ending {
+            status,
+            reason,
+            exit_code: Some(-1),
+            message,
+            needs_login: false,
+        })));
         events.push(Event::Session(SessionEvent::Ended(Ending {
             status: Status::Killed,
             reason,
             exit_code: None,
             message: None,
+            needs_login: false,
         })));
     }
     for fault in [
@@ -248,9 +255,32 @@ fn one_of_each() -> Vec<Event> {
     events
 }
 
+/// Events of titles, labels and the archive, and an ending with its later member.
+fn descriptions() -> Vec<Event> {
+    let (text, nothing): (Option<Arc<str>>, Option<Arc<str>>) = (Some("a \"b\"\u{1f980}".into()), None);
+    let ending = Ending {
+        status: Status::Error,
+        reason: EndReason::StartFailed,
+        exit_code: None,
+        message: None,
+        needs_login: true,
+    };
+    [
+        SessionEvent::Renamed { title: text.clone(), by: Some(full_sender()) },
+        SessionEvent::Renamed { title: nothing.clone(), by: None },
+        SessionEvent::Labelled { label: text, by: Some(full_sender()) },
+        SessionEvent::Labelled { label: nothing, by: None },
+        SessionEvent::Archived { archived: true, by: Some(full_sender()) },
+        SessionEvent::Archived { archived: false, by: None },
+        SessionEvent::Ended(ending),
+    ]
+    .map(Event::from)
+    .into()
+}
+
 #[test]
 fn every_event_comes_back_as_it_was() {
-    for event in one_of_each() {
+    for event in one_of_each().into_iter().chain(descriptions()) {
         let body = encoded(&event);
         assert_eq!(decode(&body), Ok((AT, event)), "{body:?}");
     }
@@ -269,9 +299,18 @@ fn every_event_is_encoded_as_recorded() {
     }
 }
 
+/// The encoded form of `descriptions`, in the same way. Never edited.
+const DESCRIPTIONS: &str = include_str!("../../../../fixtures/log/v1/descriptions.jsonl");
+
+#[test]
+fn descriptions_are_encoded_as_recorded() {
+    let encoded: Vec<_> = descriptions().iter().map(encoded).collect();
+    assert_eq!(encoded, DESCRIPTIONS.lines().collect::<Vec<_>>());
+}
+
 #[test]
 fn every_event_is_one_line_that_begins_with_kind_and_time() {
-    for event in one_of_each() {
+    for event in one_of_each().into_iter().chain(descriptions()) {
         let body = encoded(&event);
         assert!(!body.iter().any(|byte| matches!(byte, b'\n' | b'\r')));
         let text = std::str::from_utf8(&body).unwrap();
@@ -362,7 +401,7 @@ fn foreign_record_and_broken_event_are_different_errors() {
 
 #[test]
 fn truncated_record_is_an_error_at_every_length() {
-    for event in one_of_each() {
+    for event in one_of_each().into_iter().chain(descriptions()) {
         let body = encoded(&event);
         for cut in 0..body.len() {
             // The hot path trusts the frame's shape (records are checksummed), the others do not.

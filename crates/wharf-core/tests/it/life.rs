@@ -25,11 +25,23 @@ pub(crate) fn ended(prompt: &str, end: PromptEnd) -> Event {
 }
 
 pub(crate) fn killed(reason: EndReason) -> Event {
-    Event::Session(SessionEvent::Ended(Ending { status: Status::Killed, reason, exit_code: None, message: None }))
+    Event::Session(SessionEvent::Ended(Ending {
+        status: Status::Killed,
+        reason,
+        exit_code: None,
+        message: None,
+        needs_login: false,
+    }))
 }
 
 fn exit(status: Status, reason: EndReason, exit_code: Option<i32>, message: &str) -> Event {
-    Event::Session(SessionEvent::Ended(Ending { status, reason, exit_code, message: Some(message.into()) }))
+    Event::Session(SessionEvent::Ended(Ending {
+        status,
+        reason,
+        exit_code,
+        message: Some(message.into()),
+        needs_login: false,
+    }))
 }
 
 fn busy(traits: AgentTraits) -> Stage {
@@ -208,7 +220,13 @@ fn wake_for_the_queue_is_refused_when_the_queue_is_empty() {
 fn host_that_starts_does_not_undo_a_close() {
     let mut stage = Stage::running_with(Settings::default(), RESUMES);
     stage.kill(EndReason::HostShutdown);
-    let closed = Ending { status: Status::Killed, reason: EndReason::Closed, exit_code: None, message: None };
+    let closed = Ending {
+        status: Status::Killed,
+        reason: EndReason::Closed,
+        exit_code: None,
+        message: None,
+        needs_login: false,
+    };
     assert_eq!(stage.kill(EndReason::Closed).events, [Event::Session(SessionEvent::Ended(closed))]);
     assert_eq!(stage.kill(EndReason::Closed).events, [], "it is closed already");
     assert_refused(

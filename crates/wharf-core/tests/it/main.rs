@@ -7,6 +7,7 @@
 )]
 
 mod asks;
+mod attention;
 mod codec;
 mod deaths;
 mod identity;

@@ -76,7 +76,10 @@ impl LinePiece {
             )
             | Event::Prompt(PromptEvent::TurnStarted { .. } | PromptEvent::Requeued { .. })
             | Event::Ask(AskEvent::Resolved { .. }) => Self::Break(Vec::new()),
-            Event::Prompt(
+            Event::Session(
+                SessionEvent::Renamed { .. } | SessionEvent::Labelled { .. } | SessionEvent::Archived { .. },
+            )
+            | Event::Prompt(
                 PromptEvent::Accepted { .. }
                 | PromptEvent::Updated { .. }
                 | PromptEvent::Moved { .. }

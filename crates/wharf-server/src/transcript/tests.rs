@@ -175,6 +175,7 @@ fn an_error_has_its_message_and_the_last_words_of_the_agent() {
         reason: EndReason::AgentExited,
         exit_code: Some(3),
         message: Some(message.clone()),
+        needs_login: false,
     };
     let shown = lines(&log(vec![says("half"), Event::Session(SessionEvent::Ended(ending.clone()))]));
     let shown: Vec<_> = shown.iter().map(|line| (line.stream, line.text.as_str())).collect();

@@ -2,9 +2,9 @@
 
 use bytes::Bytes;
 use wharf_core::{
-    AgentInput, AskId, AskKind, Attachment, CancelScope, ClientInput, EndReason, Fault, Input, LifecycleInput, Millis,
-    Overlap, PauseReason, PromptId, Raw, Role, Sender, Seq, StartFault, StartNo, Status, StorageInput, Submission,
-    ToolCall, ToolCallState, UpdateKind, WakeCause,
+    AgentInput, AskId, AskKind, Attachment, CancelScope, ClientInput, Description, EndReason, Fault, Input,
+    LifecycleInput, Millis, Overlap, PauseReason, PromptId, Raw, Role, Sender, Seq, StartFault, StartNo, Status,
+    StorageInput, Submission, ToolCall, ToolCallState, UpdateKind, WakeCause,
 };
 
 use super::Walk;
@@ -45,6 +45,7 @@ impl Walk {
             }
             95 => self.disk(),
             96 if self.dice.one_in(2) => Input::Agent(AgentInput::SettingsChanged { settings: Vec::new() }),
+            97 if self.dice.one_in(2) => self.describe(),
             96 => Input::Agent(AgentInput::Faulted { fault: Fault::Malformed, detail: "x".into() }),
             _ => self.time_passed(),
         }
@@ -56,6 +57,17 @@ impl Walk {
             true => Input::Storage(StorageInput::Back),
             false => Input::Storage(StorageInput::Failed { why: PauseReason::StorageFull }),
         }
+    }
+
+    fn describe(&mut self) -> Input {
+        let mut text = || match self.dice.below(3) {
+            0 => None,
+            1 => Some(None),
+            _ => Some(Some(format!("t{}", self.dice.below(3)).into())),
+        };
+        let (title, label) = (text(), text());
+        let archived = (!self.dice.one_in(3)).then(|| self.dice.one_in(2));
+        Input::Client(ClientInput::Describe(Description { by: self.client(), title, label, archived }))
     }
 
     fn client(&mut self) -> Sender {

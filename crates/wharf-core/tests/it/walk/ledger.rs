@@ -9,7 +9,7 @@ use wharf_core::{
     StorageEvent, ToolCall, ToolCallState,
 };
 
-pub(super) const KINDS: [&str; 20] = [
+pub(super) const KINDS: [&str; 23] = [
     "created",
     "agent_starting",
     "agent_started",
@@ -30,6 +30,9 @@ pub(super) const KINDS: [&str; 20] = [
     "continued",
     "start_failed",
     "settings_changed",
+    "renamed",
+    "labelled",
+    "archived",
 ];
 
 #[derive(Default)]
@@ -58,6 +61,7 @@ pub(super) struct Ledger {
     died: bool,
     /// True if a user killed the session and has not resumed it.
     killed_by_user: bool,
+    archived: bool,
     /// True if the current submission may go to a busy agent.
     may_overlap: bool,
     pub(super) tally: [u64; KINDS.len()],
@@ -261,6 +265,17 @@ impl Ledger {
                 18
             }
             Event::Agent(AgentEvent::SettingsChanged { .. }) => 19,
+            Event::Session(SessionEvent::Renamed { .. }) => 20,
+            Event::Session(SessionEvent::Labelled { .. }) => 21,
+            Event::Session(SessionEvent::Archived { archived, by }) => {
+                assert!(*archived != self.archived, "archived twice, or taken out of no archive");
+                assert!(
+                    by.is_some() || self.asks.get(&AskId(seq.0 - 1)) == Some(&false),
+                    "left the archive for nothing"
+                );
+                self.archived = *archived;
+                22
+            }
             Event::Unknown { .. } => panic!("the session made up an event"),
         };
         self.tally[kind] += 1;
@@ -356,11 +371,30 @@ impl Ledger {
         assert_eq!(state.paused.is_some(), self.paused);
         let stranded = !state.status.is_alive() && !state.queue.is_empty() && !state.resumable();
         assert!(!stranded, "prompts wait for an agent that cannot come back");
+        self.check_attention(state);
         let (deadline, running) = (session.deadline(), state.status == Status::Running);
         assert!(running || self.retrying || deadline.is_none(), "a deadline for an agent that does not run");
         assert!(!self.retrying || deadline.is_some() || self.paused, "a start is never tried again");
         let cancelled = settings.cancel_timeout.is_some() && state.turns.iter().any(|turn| turn.cancel);
         assert!(!cancelled || deadline.is_some() || self.paused, "a cancelled turn could take forever");
+    }
+
+    /// Checks the facts of the session's attention against the model.
+    fn check_attention(&self, state: &State) {
+        let facts = state.attention_facts();
+        let open: Vec<_> = self.asks.iter().filter(|(_, resolved)| !**resolved).map(|(ask, _)| *ask).collect();
+        assert_eq!(facts.asks, open.len());
+        assert_eq!(facts.first_ask.map(|ask| ask.seq.0), open.first().map(|ask| ask.0));
+        assert!(facts.first_ask.is_none_or(|ask| ask.at.is_some()), "an open ask has no time");
+        let waits = self.prompts.values().any(|prompt| prompt.life == Life::Waiting);
+        let works = self.running() > 0 || waits || self.status == Some(Status::Starting);
+        assert_eq!(facts.work.is_some(), works, "{:?}", facts.work);
+        let Some(raised) = facts.raised else { return };
+        assert!(raised.is_failure || (!waits && self.running() == 0), "finished with work to do");
+        assert!(self.paused || self.running() == 0, "an outcome is told during the next turn");
+        assert!(!self.archived || self.paused, "an archived session is told of");
+        assert!(!self.killed_by_user || state.status.is_alive(), "a killed session is told of");
+        assert!(raised.seq <= state.head && raised.seq > Seq::ZERO);
     }
 
     /// Checks the model after the session was killed.

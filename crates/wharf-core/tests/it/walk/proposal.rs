@@ -21,8 +21,12 @@ impl Proposal {
     pub(super) fn of(session: &Session, input: &Input) -> Self {
         let is_deferrable = matches!(
             input,
-            Input::Client(ClientInput::Prompt(_) | ClientInput::UpdatePrompt { .. } | ClientInput::MovePrompt { .. })
-                | Input::Lifecycle(LifecycleInput::Resume | LifecycleInput::Wake { .. } | LifecycleInput::Sleep { .. })
+            Input::Client(
+                ClientInput::Prompt(_)
+                    | ClientInput::UpdatePrompt { .. }
+                    | ClientInput::MovePrompt { .. }
+                    | ClientInput::Describe(_)
+            ) | Input::Lifecycle(LifecycleInput::Resume | LifecycleInput::Wake { .. } | LifecycleInput::Sleep { .. })
                 | Input::Storage(StorageInput::Back)
         );
         let kind = match is_deferrable {

@@ -33,7 +33,12 @@ pub(super) async fn to_stream_event(handle: &SessionHandle, entry: &Entry) -> Op
             StreamEvent::Pause(PauseChange { paused: true, why: Some(to_storage_pause(*why)) })
         }
         Event::Storage(StorageEvent::Continued) => StreamEvent::Pause(PauseChange { paused: false, why: None }),
-        Event::Session(SessionEvent::Created(_))
+        Event::Session(
+            SessionEvent::Created(_)
+            | SessionEvent::Renamed { .. }
+            | SessionEvent::Labelled { .. }
+            | SessionEvent::Archived { .. },
+        )
         | Event::Agent(
             AgentEvent::StartFailed { .. }
             | AgentEvent::SettingsChanged { .. }
