@@ -1,8 +1,10 @@
 //! A session in short: AIP-46's `Session`, with Wharf's own fields besides (rule 2.3).
 
 use serde::{Deserialize, Serialize};
-use wharf_core::{EndReason, Millis, PauseReason, Session, SessionId, SpawnKey, Status, TurnState};
+use wharf_core::{EndReason, Millis, OutcomeKind, PauseReason, Session, SessionId, SpawnKey, Status, TurnState};
 
+use crate::agent_usage::{AgentUsage, ReportedContext};
+use crate::attention::{Attention, AttentionSource};
 use crate::format_timestamp;
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -50,6 +52,19 @@ pub struct Descriptor {
     /// The memory and CPU time of its processes; only present while they run and can be measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resources: Option<Resources>,
+    /// The end of the newest turn, in one word.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_outcome: Option<OutcomeKind>,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub archived: bool,
+    /// The facts of its attention, which are the same for every person (rule 14.1).
+    pub attention: Attention,
+    /// The usage and cost that the agent reported; absent if it reported none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub usage: Option<AgentUsage>,
+    /// The agent's context window, as it reported it last.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub context: Option<ReportedContext>,
     /// For the host alone.
     #[serde(skip)]
     pub(crate) spawned: Option<SpawnedWith>,
@@ -108,7 +123,7 @@ pub enum TurnWord {
 }
 
 impl Descriptor {
-    pub(crate) fn of_session(session: &Session) -> Self {
+    pub(crate) fn of_session(session: &Session, source: &AttentionSource) -> Self {
         let state = session.state();
         let text = |text: &Option<std::sync::Arc<str>>| text.as_ref().map(ToString::to_string);
         Self {
@@ -124,7 +139,7 @@ impl Descriptor {
             label: text(&state.origin.label),
             name: text(&state.origin.name),
             agent_session_id: text(&state.agent_session),
-            title: text(&state.latest.title),
+            title: state.title().map(ToString::to_string),
             turn: match state.turn() {
                 TurnState::Idle => TurnWord::Idle,
                 TurnState::Running => TurnWord::Running,
@@ -138,6 +153,11 @@ impl Descriptor {
             paused: state.paused.map(|paused| paused.why),
             message: state.ending.as_ref().and_then(|ending| text(&ending.message)),
             resources: None,
+            last_outcome: state.last_outcome(),
+            archived: state.archived,
+            attention: source.describe(state),
+            usage: AgentUsage::of_state(state),
+            context: ReportedContext::of_state(state),
             spawned: state.origin.key.clone().map(|key| {
                 let token = state.origin.by.as_ref().and_then(|by| text(&by.token));
                 SpawnedWith { token, key }
@@ -152,6 +172,11 @@ impl Descriptor {
     /// Tells whether a user has killed the session. Then only an explicit resume brings it back.
     pub fn is_killed(&self) -> bool {
         !self.status.is_alive() && self.end_reason == Some(EndReason::User)
+    }
+
+    /// Returns the ids of its ancestors, the topmost first.
+    pub fn lineage(&self) -> &[SessionId] {
+        &self.lineage
     }
 
     /// Tells whether this session was started, directly or not, by the agent of that session.
@@ -193,6 +218,7 @@ impl Descriptor {
     pub(crate) fn mark_failed(&mut self, message: &str, resumable: bool) {
         (self.status, self.turn, self.clients, self.paused) = (Status::Error, TurnWord::Idle, 0, None);
         (self.message, self.resumable) = (Some(message.to_owned()), resumable);
+        (self.attention.asks, self.attention.ask, self.attention.work) = (0, None, None);
     }
 
     pub(crate) fn set_last_output(&mut self, at: Millis) {

@@ -9,6 +9,8 @@
 mod adapters;
 pub mod agent;
 mod agent_services;
+mod agent_usage;
+mod attention;
 mod config;
 mod descriptor;
 pub mod frame;
@@ -19,6 +21,7 @@ mod ids;
 mod index;
 mod limits;
 pub mod metrics;
+mod people;
 mod registry;
 pub mod sandbox;
 mod session;
@@ -35,6 +38,8 @@ pub use agent::agent_token::{AgentToken, SESSION_VARIABLE, TOKEN_VARIABLE};
 pub use agent::initialize::{InitializeResponse, StartFailure};
 pub use agent::{SplitError, adopt_orphans, raise_open_files, shim, split_command};
 pub use agent_services::outside as outside_files;
+pub use agent_usage::{AgentUsage, ReportedContext, ReportedCost};
+pub use attention::{Attention, AttentionAsk, AttentionRaised, AttentionWork};
 pub use config::{
     AgentCommand, AllowedAdapters, AmuxSettings, Auth, Cap, Children, Config, ConfigError, Delegation, Duration,
     Limits, LogFormat, QueueBy, ReplayTurns, ResumeOnStart, SandboxMode, SandboxSettings, ServeTools, Size,
@@ -50,6 +55,7 @@ pub use limits::{
     BudgetFull, ByteBudget, ByteHolder, BytePermit, CountLimit, CountPermit, Direction, KeyedLimit, KeyedPermit,
     LimitReached, RateExceeded, RateLimit, Refill, RequestLimit, RequestPermit,
 };
+pub use people::{OWNER, SessionMarks};
 pub use sandbox::SandboxError;
 pub use session::AgentDelete;
 pub use session::close_signal::{CloseReason, CloseSignal};

@@ -16,6 +16,7 @@ use wharf_store::{LogId, StoreError};
 use super::{DelegationError, Host, Inner, PrestartedAgent, StartInputs, sandbox_profile};
 use crate::adapters::AdapterError;
 use crate::agent::initialize::StartFailure;
+use crate::attention::AttentionSource;
 use crate::descriptor::Descriptor;
 use crate::ids::{Now, new_session_id};
 use crate::limits::CountPermit;
@@ -204,8 +205,9 @@ impl Host {
         };
         let (session, step) =
             Session::create(NewSession { origin, settings: inner.config.core_settings() }, Now::millis());
-        let descriptor = Descriptor::of_session(&session);
-        let shared = Shared::new(id, log_id, log, Arc::clone(&inner.budget), Seq::ZERO, descriptor);
+        let attention = AttentionSource::new(Arc::clone(&log), inner.storage.epoch());
+        let described = (Descriptor::of_session(&session, &attention), attention);
+        let shared = Shared::new(id, log_id, log, Arc::clone(&inner.budget), Seq::ZERO, described);
         let ((started_tx, started), (created_tx, created)) = (oneshot::channel(), oneshot::channel());
         let first = FirstStart {
             permit: Some(permit),

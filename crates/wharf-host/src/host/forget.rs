@@ -64,6 +64,7 @@ impl Host {
         };
         self.inner.registry.remove(id);
         self.inner.index.remove(log_id.clone());
+        self.inner.people.forget_session(id);
         Some(log_id)
     }
 

@@ -7,6 +7,7 @@ mod delegate;
 mod forget;
 mod initialize_cache;
 mod modes;
+mod people;
 mod prestarted_agent;
 mod sandbox_profile;
 mod spawn;
@@ -41,12 +42,14 @@ pub use workspaces::RemovedWorkspace;
 use crate::adapters::{AdapterError, Launchable};
 use crate::agent::Launch;
 use crate::agent::initialize::{InitializeResponse, StartFailure};
+use crate::attention::AttentionSource;
 use crate::config::Config;
 use crate::descriptor::Descriptor;
 use crate::ids::Now;
 use crate::index::IndexWriter;
 use crate::limits::ByteBudget;
 use crate::metrics::Metrics;
+use crate::people::People;
 use crate::registry::{KnownSession, Registry};
 use crate::session::handle::SessionHandle;
 use crate::session::{FirstStart, RestoreError, SessionTask, Shared, TailBudget, restore};
@@ -70,6 +73,7 @@ pub(crate) struct Inner {
     pub(crate) agents: AgentProcesses,
     pub(crate) start_limits: StartLimits,
     pub(crate) metrics: Metrics,
+    pub(crate) people: People,
     /// The bound for the newest events in memory, and for bytes on their way to clients.
     pub(crate) budget: Arc<TailBudget>,
     workspaces: Workspaces,
@@ -241,7 +245,11 @@ impl Host {
         self.inner.agents.records().end_all().await;
         self.inner.transcripts.finish().await;
         let inner = Arc::clone(&self.inner);
-        let _ = tokio::task::spawn_blocking(move || inner.index.finish()).await;
+        let finish = move || {
+            inner.index.finish();
+            inner.people.finish();
+        };
+        let _ = tokio::task::spawn_blocking(finish).await;
     }
 }
 
@@ -307,9 +315,10 @@ impl Inner {
         if id.as_str() != log_id.name() {
             return Err(RestoreError::OtherSession { found: id });
         }
-        let descriptor = Descriptor::of_session(&session);
+        let attention = AttentionSource::new(Arc::clone(&log), self.storage.epoch());
+        let descriptor = Descriptor::of_session(&session, &attention);
         let budget = Arc::clone(&self.budget);
-        let shared = Shared::new(id, log_id.clone(), log, budget, session.head(), descriptor);
+        let shared = Shared::new(id, log_id.clone(), log, budget, session.head(), (descriptor, attention));
         Ok((session, Arc::new(shared)))
     }
 

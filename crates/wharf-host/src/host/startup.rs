@@ -23,6 +23,7 @@ use crate::descriptor::Descriptor;
 use crate::ids::Now;
 use crate::index::{IndexWriter, SessionRow};
 use crate::metrics::Metrics;
+use crate::people::People;
 use crate::registry::{KnownSession, Registry};
 use crate::session::handle::CallError;
 use crate::session::{FirstStart, RestoreError, Shared, TailBudget};
@@ -87,10 +88,14 @@ impl Host {
             transcripts: Transcripts::open(&root)?,
             agents: AgentProcesses::new(records, state_id, initialize_cache),
             metrics: Metrics::default(),
+            people: People::load(root.join("people.json")),
             budget,
             locks: StepLocks::default(),
         });
         let back = inner.reconcile(&*index)?;
+        inner
+            .people
+            .retain_sessions(|id| inner.registry.get(id).is_some() || inner.storage.unreadable().contains_key(id));
         let host = Self { inner };
         host.bring_back(back);
         crate::usage::track_usage(&host.inner);
@@ -234,7 +239,7 @@ impl Inner {
         match self.load_from_log(&stat.id, snapshot) {
             Ok((mut session, shared)) => {
                 let step = session.handle(Input::Lifecycle(LifecycleInput::HostRestarted), Now::millis());
-                let descriptor = Descriptor::of_session(&session);
+                let descriptor = Descriptor::of_session(&session, &shared.attention);
                 let need = self.wants_back(&descriptor).map(|need| (need, shared.id.clone()));
                 if step.events.is_empty() {
                     rows.push(self.list(&shared, descriptor, session.state().snapshot));

@@ -4,6 +4,7 @@ use std::time::UNIX_EPOCH;
 
 use wharf_core::{SessionId, Status};
 
+use super::reported_usage::of_reported_usage;
 use super::{Counter, Family, Metrics, PROMPT_OUTCOMES, Value};
 use crate::descriptor::{Descriptor, TurnWord};
 use crate::host::Host;
@@ -77,6 +78,7 @@ impl Host {
             known.push(session.descriptor());
         });
         let mut families = of_sessions(&known, &sums);
+        families.extend(of_reported_usage(&known));
         families.extend(metrics.of_turns());
         families.extend(metrics.of_logs(&inner.budget, &sums));
         families.extend(metrics.of_agents());

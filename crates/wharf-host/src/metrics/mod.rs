@@ -3,6 +3,7 @@
 mod family;
 mod gather;
 mod numbers;
+mod reported_usage;
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};

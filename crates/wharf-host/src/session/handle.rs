@@ -5,9 +5,9 @@ use std::sync::Arc;
 use bytes::Bytes;
 use tokio::sync::{mpsc, oneshot};
 use wharf_core::{
-    AgentSetting, Ask, AskId, Attachment, CancelScope, ClientId, ClientInput, EndReason, EventId, Input, Joined,
-    Latest, LifecycleInput, Member, PromptId, PromptReceipt, QueuedPrompt, Raw, Refusal, Reply, Sender, Seq, SessionId,
-    State, Submission, Turn, WakeCause,
+    AgentSetting, Ask, AskId, Attachment, CancelScope, ClientId, ClientInput, Description, EndReason, EventId, Input,
+    Joined, Latest, LifecycleInput, Member, PromptId, PromptReceipt, QueuedPrompt, Raw, Refusal, Reply, Sender, Seq,
+    SessionId, State, Submission, Turn, WakeCause,
 };
 
 use super::agent_connection::AgentDelete;
@@ -375,6 +375,11 @@ impl SessionHandle {
 
     pub async fn move_prompt(&self, prompt: PromptId, by: Sender, position: usize) -> Result<(), CallError> {
         self.call(Input::Client(ClientInput::MovePrompt { prompt, by, position })).await.map(drop)
+    }
+
+    /// Sets the session's title, label or archive mark.
+    pub async fn describe(&self, description: Description) -> Result<(), CallError> {
+        self.call(Input::Client(ClientInput::Describe(description))).await.map(drop)
     }
 
     /// The prompts that wait, in order.

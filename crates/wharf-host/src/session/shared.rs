@@ -10,6 +10,7 @@ use wharf_store::{Log, LogId};
 use super::pages::Pages;
 use super::tail::{Tail, TailBudget};
 use crate::agent_services::FilesAndTerminals;
+use crate::attention::AttentionSource;
 use crate::descriptor::{Descriptor, Resources};
 
 #[derive(Debug)]
@@ -21,6 +22,8 @@ pub(crate) struct Shared {
     pub(crate) log: Arc<dyn Log>,
     pub(crate) tail: Tail,
     pub(crate) pages: Pages,
+    /// The ids and texts of the session's attention.
+    pub(crate) attention: AttentionSource,
     /// The last event that is shown to readers.
     pub(crate) head: watch::Sender<Seq>,
     /// Wharf's own files and terminals for the agent; `None` if they are forbidden.
@@ -54,7 +57,7 @@ impl Shared {
         log: Arc<dyn Log>,
         budget: Arc<TailBudget>,
         head: Seq,
-        descriptor: Descriptor,
+        (descriptor, attention): (Descriptor, AttentionSource),
     ) -> Self {
         // It has no parent: the client that opens a session is not the only one to use it. Of the level error, so that no
         // filter lets a line through without it.
@@ -66,6 +69,7 @@ impl Shared {
             log,
             tail: Tail::new(budget),
             pages: Pages::default(),
+            attention,
             head: watch::Sender::new(head),
             tools: Mutex::default(),
             shim: AtomicU64::new(0),

@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
-use wharf_core::{PauseReason, Seq, Session};
+use wharf_core::{EventId, PauseReason, Seq, Session};
 
 use crate::descriptor::Descriptor;
+use crate::ids::Now;
 use crate::index::SessionRow;
 use crate::session::context::TaskContext;
 
@@ -25,7 +26,7 @@ impl Listing {
 
     /// Shows the session as it is now.
     pub(super) fn show(&self, session: &Session) {
-        let descriptor = Arc::new(Descriptor::of_session(session));
+        let descriptor = Arc::new(Descriptor::of_session(session, &self.context.shared.attention));
         self.context.shared.set_descriptor(Arc::clone(&descriptor));
         self.put_row(descriptor);
     }
@@ -48,6 +49,8 @@ impl Listing {
     pub(super) fn show_pause(&self, why: PauseReason) {
         let mut descriptor = Descriptor::clone(&self.context.shared.descriptor());
         descriptor.paused = Some(why);
+        let row = EventId { epoch: self.context.host.storage.epoch(), seq: *self.context.shared.head.borrow() };
+        descriptor.attention.raise_pause(why, row, Now::millis());
         self.context.shared.set_descriptor(Arc::new(descriptor));
         self.context.host.registry.note_change();
     }

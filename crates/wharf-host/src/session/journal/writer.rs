@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use bytes::Bytes;
-use wharf_core::{AgentEvent, EndReason, Event, Millis, Seq, Session, SessionEvent, StorageEvent, encode};
+use wharf_core::{AgentEvent, EndReason, Event, Millis, Seq, Session, SessionEvent, StorageEvent, UpdateKind, encode};
 use wharf_store::AppendError;
 
 use super::listing::Listing;
@@ -109,8 +109,8 @@ impl LogWriter {
         for (at, event) in self.pending.drain(..) {
             seq = seq.next();
             sync |= event.wants_sync();
-            if let Event::Agent(AgentEvent::Updated { title, .. }) = &event {
-                news |= title.is_some();
+            if let Event::Agent(AgentEvent::Updated { update, title, .. }) = &event {
+                news |= title.is_some() || *update == UpdateKind::UsageUpdate;
                 shared.note_output(at);
             } else {
                 news = true;
@@ -125,7 +125,7 @@ impl LogWriter {
             entries.push(Entry { seq, epoch, at, event });
         }
         shared.tail.publish(entries);
-        let descriptor = news.then(|| Arc::new(Descriptor::of_session(session)));
+        let descriptor = news.then(|| Arc::new(Descriptor::of_session(session, &shared.attention)));
         if news {
             shared.note_rest(session, Now::millis());
         }
