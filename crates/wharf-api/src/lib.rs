@@ -12,6 +12,7 @@ mod word;
 
 mod adapter;
 mod ask;
+mod attention;
 mod content;
 mod error_code;
 mod event_log;
@@ -33,6 +34,7 @@ mod workspace;
 
 pub use adapter::*;
 pub use ask::*;
+pub use attention::*;
 pub use content::*;
 pub use error_code::*;
 pub use event_log::*;

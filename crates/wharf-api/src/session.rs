@@ -4,6 +4,8 @@ use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::RawValue;
 use utoipa::{IntoParams, ToSchema};
 
+use crate::{AttentionInfo, AttentionState, ContextUse, TokenUsage, TurnOutcome};
+
 words! {
     /// Where the session is in its life.
     pub enum SessionStatus as "Status" {
@@ -56,7 +58,7 @@ impl SessionStatus {
 }
 
 /// AIP-46's `Session`, with Wharf's own members besides.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema, schemars::JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = Session)]
 #[schemars(rename = "Session")]
@@ -127,6 +129,25 @@ pub struct SessionInfo {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub resources: Option<ResourceUse>,
+    /// Whether it wants something from the caller.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub attention: Option<AttentionInfo>,
+    /// How its newest turn ended.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub last_outcome: Option<TurnOutcome>,
+    /// It is in the archive. Left out if false.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub archived: bool,
+    /// The tokens of all its turns, and its cost, as far as its agent reported them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub usage: Option<TokenUsage>,
+    /// The context of its model, as its agent reported it last.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub context: Option<ContextUse>,
 }
 
 /// Memory and CPU that the processes of a session use: its agent's, and all that those started.
@@ -165,6 +186,45 @@ pub struct SessionQuery {
     pub label: Option<String>,
     /// True: those that are starting or running. False: those that have ended.
     pub alive: Option<bool>,
+    /// The state of the caller's attention.
+    #[serde(deserialize_with = "known_attention")]
+    pub attention: Option<AttentionState>,
+    #[serde(deserialize_with = "known_turn")]
+    pub turn: Option<TurnPhase>,
+    /// True: those in the archive. False: the others.
+    pub archived: Option<bool>,
+    /// Selects sessions that were active at or after this time (ISO 8601).
+    pub since: Option<String>,
+    /// Selects sessions that were started before this time (ISO 8601).
+    pub before: Option<String>,
+}
+
+fn known_attention<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<AttentionState>, D::Error> {
+    crate::word::read_known_word(deserializer, AttentionState::WORDS)
+}
+
+fn known_turn<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<TurnPhase>, D::Error> {
+    crate::word::read_known_word(deserializer, TurnPhase::WORDS)
+}
+
+/// Changes of a session's description. A member that is left out stays as it is; null clears it.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct SessionPatch {
+    /// A title, which beats the agent's.
+    #[serde(deserialize_with = "present_or_null", skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>)]
+    pub title: Option<Option<String>>,
+    #[serde(deserialize_with = "present_or_null", skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>)]
+    pub label: Option<Option<String>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub archived: Option<bool>,
+}
+
+/// Reads a member that is there, so that null differs from a member that is left out.
+fn present_or_null<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Option<String>>, D::Error> {
+    Option::deserialize(deserializer).map(Some)
 }
 
 fn known_status<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<SessionStatus>, D::Error> {

@@ -26,3 +26,43 @@ pub struct ContextUse {
     pub used: u64,
     pub size: u64,
 }
+
+/// The usage of sessions that match a query.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema, schemars::JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct UsagePage {
+    /// The newest session first.
+    pub sessions: Vec<UsageOfSession>,
+    /// The sums over all sessions that match, not only those of this page.
+    pub total: UsageTotal,
+    /// There are more: ask again with this as `cursor`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub next_cursor: Option<String>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema, schemars::JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct UsageOfSession {
+    pub id: String,
+    pub adapter_slug: String,
+    pub workspace_slug: String,
+    pub title: Option<String>,
+    /// Null if its agent reported none.
+    pub usage: Option<TokenUsage>,
+    pub context: Option<ContextUse>,
+}
+
+/// Sums of what agents reported. A number that no agent reported is null, never 0.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema, schemars::JsonSchema)]
+pub struct UsageTotal {
+    pub sessions: usize,
+    /// The sessions among them whose agent reported usage.
+    pub reporting: usize,
+    pub input: Option<u64>,
+    pub output: Option<u64>,
+    pub cached: Option<u64>,
+    pub total: Option<u64>,
+    /// One sum per currency.
+    pub costs: Vec<UsageCost>,
+}

@@ -178,7 +178,7 @@ impl Server {
         tokio::select! {
             () = stopped => {}
             () = app.server_info.stop_requested() => {}
-            () = revocation::watch_tokens(Arc::clone(&app.tokens)) => {}
+            () = revocation::watch_tokens(Arc::clone(&app.tokens), app.host.clone()) => {}
         }
         stop.send_replace(true);
         app.host.shut_down().await;

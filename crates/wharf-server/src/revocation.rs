@@ -7,6 +7,7 @@ use std::time::Duration;
 use axum::body::{Body, HttpBody};
 use axum::response::Response;
 use futures_util::StreamExt as _;
+use wharf_host::Host;
 
 use crate::App;
 use crate::auth::{Identity, Scope, TokenEnd, Tokens};
@@ -14,15 +15,24 @@ use crate::auth::{Identity, Scope, TokenEnd, Tokens};
 /// A revoked or expired token is noticed within this time.
 const CHECK_INTERVAL: Duration = Duration::from_millis(250);
 
-/// Checks the tokens again and again; never returns.
-pub(crate) async fn watch_tokens(tokens: Arc<Tokens>) {
+/// Checks the tokens again and again, and removes persons that have no token left; never returns.
+pub(crate) async fn watch_tokens(tokens: Arc<Tokens>, host: Host) {
+    let mut reads = None;
     let mut ticks = tokio::time::interval(CHECK_INTERVAL);
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
         ticks.tick().await;
-        let tokens = Arc::clone(&tokens);
+        let (tokens, host) = (Arc::clone(&tokens), host.clone());
         // A file system may be slow.
-        let _ = tokio::task::spawn_blocking(move || tokens.check_for_ends()).await;
+        let check = move || {
+            tokens.check_for_ends();
+            let mut reads = reads;
+            if let Some(persons) = tokens.persons_since(&mut reads) {
+                host.retain_persons(&persons);
+            }
+            reads
+        };
+        reads = tokio::task::spawn_blocking(check).await.unwrap_or(reads);
     }
 }
 

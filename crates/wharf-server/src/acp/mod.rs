@@ -116,9 +116,10 @@ pub(crate) async fn list_sessions(
     Query(ListQuery { agent, cwd, cursor }): Query<ListQuery>,
 ) -> axum::Json<serde_json::Value> {
     let agent = AcpQuery { agent }.agent(&app);
+    let view = use_cases::AttentionView::new(&app, &identity);
     let mut found = use_cases::visible_sessions(&app, &Caller::new(identity, None));
     found.retain(|known| known.adapter_slug == *agent);
-    axum::Json(methods::list_page(found, cwd.as_deref(), cursor.as_deref()))
+    axum::Json(methods::list_page(found, &view, cwd.as_deref(), cursor.as_deref()))
 }
 
 fn upgrade_to_socket(

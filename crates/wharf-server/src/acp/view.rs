@@ -9,7 +9,7 @@ use serde::Deserialize;
 use tokio::time::Instant as Moment;
 use wharf_host::core::{
     AgentEvent, Ask, AskEvent, AskId, AskKind, AskOutcome, Event, Member, PromptEnd, PromptEvent, PromptId, PromptStep,
-    QueuedPrompt, Raw, Role, Sender, Seq, SessionId, UpdateKind,
+    QueuedPrompt, Raw, Role, Sender, Seq, SessionEvent, SessionId, UpdateKind,
 };
 use wharf_host::frame::FrameKind;
 use wharf_host::{Entry, frame};
@@ -285,6 +285,10 @@ impl View {
         }
         if let Some((prompt, step)) = entry.event.prompt_step() {
             return self.show_step(prompt, step, live);
+        }
+        if let Event::Session(SessionEvent::Renamed { title, .. }) = &entry.event {
+            let body = serde_json::json!({ "title": title });
+            return Shown::Frame(updates::update(&self.session, "session_info_update", body));
         }
         let Event::Ask(event) = &entry.event else { return Shown::Nothing };
         match event {

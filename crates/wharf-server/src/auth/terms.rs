@@ -28,12 +28,14 @@ pub struct TokenTerms {
     pub ttl: Option<Millis>,
     /// For a login of the web page: its asker, [`Identity::HOST`] or the id of a token.
     pub login_of: Option<Arc<str>>,
+    /// The person that the token joins: `owner`, or the label or id of a token. `None`: a person of its own (rule 14.6).
+    pub person: Option<String>,
 }
 
 impl TokenTerms {
     /// Returns terms for the whole host, without an end.
     pub const fn new(access: Access) -> Self {
-        Self { access, label: None, workspace: None, ttl: None, login_of: None }
+        Self { access, label: None, workspace: None, ttl: None, login_of: None, person: None }
     }
 
     pub(super) fn validate(&self) -> Result<(), TokensFileError> {
@@ -64,6 +66,7 @@ impl TokenTerms {
                 .ttl
                 .map(|ttl| format_timestamp_in_seconds(Millis((now.0 + ttl.0).next_multiple_of(1_000)))),
             login_of: self.login_of,
+            person: None,
         }
     }
 }
@@ -89,6 +92,9 @@ pub struct TokenEntry {
     /// A login of the web page ends with the token that asked for it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub login_of: Option<Arc<str>>,
+    /// The person that the token joined: `owner`, or the id of that person's first token.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub person: Option<Arc<str>>,
 }
 
 impl TokenEntry {

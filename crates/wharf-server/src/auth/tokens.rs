@@ -5,8 +5,9 @@ mod lifetime;
 #[cfg(test)]
 mod tests;
 
+use std::collections::HashSet;
 use std::path::Path;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use subtle::{ConditionallySelectable, ConstantTimeEq};
 use tokio::sync::watch;
@@ -138,6 +139,26 @@ impl Tokens {
         let news = (known.reads, known.entries.iter().filter(|held| known.is_over(held, now)).count());
         drop(known);
         self.news.send_if_modified(|before| std::mem::replace(before, news) != news);
+    }
+
+    /// Returns the person that the marks of this caller belong to (rule 14.6). An agent has none.
+    pub(crate) fn person_of(&self, identity: &Identity) -> Option<Arc<str>> {
+        if identity.agent_session().is_some() {
+            return None;
+        }
+        let Some(id) = Self::revocable_id(identity) else { return Some(wharf_host::OWNER.into()) };
+        Some(self.read_known().person_of_token(id))
+    }
+
+    /// Returns the persons of all tokens if the file was read again since `reads`. A file that cannot be read removes no
+    /// person.
+    pub(crate) fn persons_since(&self, reads: &mut Option<u64>) -> Option<HashSet<String>> {
+        let known = self.read_known();
+        if known.unreadable || *reads == Some(known.reads) {
+            return None;
+        }
+        *reads = Some(known.reads);
+        Some(known.entries.iter().map(|held| known.person_of_token(&held.entry.id).to_string()).collect())
     }
 
     /// Logs a page in: creates a token of these two halves, which are valid only together.

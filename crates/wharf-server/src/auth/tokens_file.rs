@@ -5,13 +5,16 @@ use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{self, ErrorKind, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
 use super::terms::{ID_PREFIX, MAX_LABEL_CHARS, TokenEntry, TokenTerms};
 
+/// The version with persons, which older versions refuse.
+const FILE_VERSION: u32 = 3;
 /// The version with limits that version 1 does not have: an older wharf must not take such a token for an unlimited one.
-const FILE_VERSION: u32 = 2;
+const VERSION_WITHOUT_PERSONS: u32 = 2;
 /// The version that is written while no token has such a limit.
 const VERSION_WITHOUT_LIMITS: u32 = 1;
 /// Every request compares its token with all of them; a thousand take about 20 µs.
@@ -65,6 +68,8 @@ pub enum TokensFileError {
     AdminOfWorkspace,
     #[error("a token lasts longer than no time, and ten years at most; leave the ttl out for one that does not expire")]
     Ttl,
+    #[error("no person is called {name:?}; name owner, or the id or the label of one token: wharf token list")]
+    UnknownPerson { name: String },
     #[error("there are {MAX_TOKENS} tokens already; revoke one that is not used: wharf token list")]
     Full,
 }
@@ -106,7 +111,8 @@ impl TokensFile {
             return Err(TokensFileError::Full);
         }
         let id = format!("{ID_PREFIX}{}", wharf_host::random_text(ID_CHARS)).into();
-        let entry = terms.into_entry(id, &text);
+        let person = terms.person.as_deref().map(|name| find_person(&tokens, name)).transpose()?;
+        let entry = TokenEntry { person, ..terms.into_entry(id, &text) };
         tokens.push(entry.clone());
         self.replace_file(tokens)?;
         Ok(NewToken { text, entry })
@@ -190,7 +196,11 @@ impl TokensFile {
     /// Replaces the file atomically and syncs it: a revoked token must not come back after a power cut.
     fn replace_file(&self, tokens: Vec<TokenEntry>) -> Result<(), TokensFileError> {
         let write = || -> io::Result<()> {
-            let version = if tokens.iter().any(TokenEntry::is_limited) { FILE_VERSION } else { VERSION_WITHOUT_LIMITS };
+            let version = match &tokens {
+                tokens if tokens.iter().any(|entry| entry.person.is_some()) => FILE_VERSION,
+                tokens if tokens.iter().any(TokenEntry::is_limited) => VERSION_WITHOUT_PERSONS,
+                _ => VERSION_WITHOUT_LIMITS,
+            };
             let mut text = serde_json::to_vec_pretty(&Content { version, tokens })?;
             text.push(b'\n');
             let half = self.path.with_extension("new");
@@ -224,6 +234,25 @@ impl TokensFile {
 
     fn damaged_error(&self, reason: &dyn ToString) -> TokensFileError {
         TokensFileError::Damaged { path: self.path.clone(), reason: reason.to_string() }
+    }
+}
+
+/// Returns the person that is called so: the owner, or the person of the one token with this id or label.
+fn find_person(tokens: &[TokenEntry], name: &str) -> Result<Arc<str>, TokensFileError> {
+    if name == wharf_host::OWNER {
+        return Ok(name.into());
+    }
+    let is_called = |entry: &&TokenEntry| {
+        let is_label = entry.login_of.is_none() && entry.label.as_deref() == Some(name);
+        &*entry.id == name || is_label || entry.person.as_deref() == Some(name)
+    };
+    let mut persons: Vec<_> =
+        tokens.iter().filter(is_called).map(|entry| entry.person.as_ref().unwrap_or(&entry.id)).collect();
+    persons.sort();
+    persons.dedup();
+    match persons[..] {
+        [person] => Ok(Arc::clone(person)),
+        _ => Err(TokensFileError::UnknownPerson { name: name.to_owned() }),
     }
 }
 

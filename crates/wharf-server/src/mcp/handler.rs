@@ -155,7 +155,8 @@ impl McpHandler {
     fn list_sessions(&self, caller: &Caller, input: ListInput) -> ToolOutcome {
         let ListInput { only_alive, workspace_slug, adapter, label, limit, cursor } = input;
         let alive = only_alive.filter(|only| *only);
-        let args = SessionQuery { limit, cursor, status: None, workspace: workspace_slug, adapter, label, alive };
+        let args =
+            SessionQuery { limit, cursor, workspace: workspace_slug, adapter, label, alive, ..SessionQuery::default() };
         to_result(&use_cases::list_sessions(&self.app, caller, &args)?)
     }
 

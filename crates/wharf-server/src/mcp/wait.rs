@@ -17,7 +17,7 @@ use crate::acp::stop_reason;
 use crate::fault::Fault;
 use crate::revocation::wait_for_end;
 use crate::transcript::{LineKind, TranscriptBatch, TranscriptLine, TranscriptReader};
-use crate::use_cases::{self, Caller, to_session_info};
+use crate::use_cases::{self, Caller};
 
 const DEFAULT_WAIT_SECONDS: f64 = 300.0;
 const MAX_WAIT_SECONDS: f64 = 3600.0;
@@ -50,7 +50,7 @@ pub(super) async fn wait_for_turn(
         }
     };
     let output = use_cases::read_output(app, caller, &id, &OutputQuery { last_n: input.last_n }).await?;
-    let session = to_session_info(&handle.descriptor());
+    let session = use_cases::describe_session(app, caller, &handle.descriptor());
     let asks = list_open_asks(app, caller, &session).await?;
     let (outcome, stop_reason) = waited;
     let (lines, over) = keep_newest_lines(output.lines);

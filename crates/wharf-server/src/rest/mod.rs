@@ -2,6 +2,7 @@
 
 mod adapters;
 mod asks;
+mod attention;
 mod extract;
 mod health;
 mod host;
@@ -40,8 +41,9 @@ pub(crate) fn build_routers() -> RestRouters {
     let (guarded, mut api) = guarded_routes().split_for_parts();
     let open = OpenApiRouter::new().routes(routes!(health::check_health)).routes(routes!(health::check_readiness));
     let (open, open_api) = open.routes(routes!(login::log_in)).split_for_parts();
-    // Observers may use these routes too: they log themselves in and out.
+    // Observers may use these routes too: they log themselves in and out, and have marks.
     let own = OpenApiRouter::new().routes(routes!(login::make_code)).routes(routes!(login::log_out));
+    let own = own.merge(attention::mark_routes());
     let (own, own_api) = own.split_for_parts();
     api.merge(open_api);
     api.merge(own_api);
@@ -66,6 +68,7 @@ fn guarded_routes() -> OpenApiRouter<App> {
         .merge(stream::routes())
         .merge(rows::routes())
         .merge(asks::routes())
+        .merge(attention::routes())
         .merge(queue::routes())
         .merge(workspaces::routes())
         .merge(adapters::routes())

@@ -8,7 +8,7 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 use wharf_api::{
     Forgotten, Interrupted, Killed, PromptArgs, PromptQuery, Prompted, ResumeArgs, SessionInfo, SessionPage,
-    SessionQuery, SpawnArgs, SpawnedSession,
+    SessionPatch, SessionQuery, SpawnArgs, SpawnedSession, UsagePage,
 };
 
 use super::extract::{IdempotencyKey, JsonBody, OptionalJsonBody, PathParams, QueryParams, has_preference};
@@ -20,7 +20,8 @@ pub(super) fn routes() -> OpenApiRouter<App> {
     OpenApiRouter::new()
         .routes(routes!(list_sessions))
         .routes(routes!(spawn_session))
-        .routes(routes!(get_session, forget_session))
+        .routes(routes!(get_session, change_session, forget_session))
+        .routes(routes!(list_usage))
         .routes(routes!(send_prompt))
         .routes(routes!(interrupt_turn))
         .routes(routes!(kill_session))
@@ -98,6 +99,38 @@ pub(super) async fn get_session(
     PathParams(id): PathParams<String>,
 ) -> Result<Json<SessionInfo>, Fault> {
     use_cases::get_session(&app, &caller, &id).map(Json)
+}
+
+/// Changes the session's title, label or place in the archive. A title of a user beats the agent's.
+#[utoipa::path(
+    patch, path = "/sessions/{id}", tag = "sessions", operation_id = "change", request_body = SessionPatch,
+    params(("id" = String, Path)),
+    responses(
+        (status = 200, description = "The session", body = SessionInfo),
+        (status = 422, description = "`invalid_params`, `label_too_long`"),
+        (status = 507, description = "`storage_full`"),
+    )
+)]
+pub(super) async fn change_session(
+    State(app): State<App>,
+    caller: Caller,
+    PathParams(id): PathParams<String>,
+    JsonBody(patch): JsonBody<SessionPatch>,
+) -> Result<Json<SessionInfo>, Fault> {
+    use_cases::change_session(&app, &caller, &id, patch).await.map(Json)
+}
+
+/// The usage and cost that agents reported, by session and in sum.
+#[utoipa::path(
+    get, path = "/usage", tag = "sessions", operation_id = "usage", params(SessionQuery),
+    responses((status = 200, description = "Usage of the sessions that match", body = UsagePage))
+)]
+pub(super) async fn list_usage(
+    State(app): State<App>,
+    caller: Caller,
+    QueryParams(args): QueryParams<SessionQuery>,
+) -> Result<Json<UsagePage>, Fault> {
+    use_cases::list_usage(&app, &caller, &args).map(Json)
 }
 
 /// Forgets a session: it is ended if need be, and its history deleted. An unknown id gives `ok: false`.

@@ -1,26 +1,75 @@
 //! The asks of agents, and the answers (rule 3.7).
 
 use serde_json::{Value, json};
-use wharf_api::{AnswerAction, AnswerArgs, Answered, AskList, ErrorCode, OpenAsk};
+use wharf_api::{AnswerAction, AnswerArgs, Answered, AskList, AskOverview, AskQuery, ErrorCode, OpenAsk, SessionAsk};
 use wharf_host::core::{AskId, AskKind, Raw, Seq};
-use wharf_host::{SessionHandle, format_timestamp};
+use wharf_host::{Descriptor, SessionHandle, format_timestamp};
 use wharf_json::rpc;
 
+use super::attention::note_act;
 use super::contract::to_open_ask;
-use super::faults::{fault_from_failed_call, invalid_params};
-use super::{Caller, open_session};
+use super::faults::{fault_from_failed_call, invalid_params, invalid_query};
+use super::{Caller, open_session, visible_sessions};
 use crate::App;
 use crate::fault::Fault;
+
+/// Asks in one answer over all sessions if the caller names no limit.
+const DEFAULT_LISTED_ASKS: usize = 100;
+const MAX_LISTED_ASKS: usize = 1_000;
 
 /// Lists the open asks.
 pub(crate) async fn list_asks(app: &App, caller: &Caller, id: &str) -> Result<AskList, Fault> {
     let handle = open_session(app, caller, id).await?;
+    Ok(AskList { asks: read_open_asks(app, &handle).await? })
+}
+
+/// Lists the open asks of all sessions that the caller sees, the longest waiting first.
+pub(crate) async fn list_all_asks(app: &App, caller: &Caller, query: &AskQuery) -> Result<AskOverview, Fault> {
+    let limit = query.limit.unwrap_or(DEFAULT_LISTED_ASKS);
+    if limit == 0 || limit > MAX_LISTED_ASKS {
+        return Err(invalid_query(format!("limit: {limit} is not between 1 and {MAX_LISTED_ASKS}")));
+    }
+    let mut asking = visible_sessions(app, caller);
+    asking.retain(|known| known.attention.asks > 0);
+    // A session's first ask says how long it waits; sessions behind the limit cannot have an older one.
+    asking.sort_by(|a, b| first_ask_at(a).cmp(&first_ask_at(b)).then_with(|| a.id.cmp(&b.id)));
+    let is_over = asking.len() > limit;
+    asking.truncate(limit);
+    let mut asks = Vec::new();
+    for known in asking {
+        // A session that was forgotten or cannot be read meanwhile has no asks.
+        let Ok(handle) = open_session(app, caller, &known.id).await else { continue };
+        let Ok(open) = read_open_asks(app, &handle).await else { continue };
+        asks.extend(open.into_iter().map(|ask| to_session_ask(&known, ask)));
+    }
+    asks.sort_by(|a, b| (&a.ask.opened_at, a.ask.ask_id).cmp(&(&b.ask.opened_at, b.ask.ask_id)));
+    let truncated = is_over || asks.len() > limit;
+    asks.truncate(limit);
+    Ok(AskOverview { asks, truncated })
+}
+
+fn first_ask_at(known: &Descriptor) -> Option<&str> {
+    known.attention.ask.as_ref().map(|ask| ask.since.as_str())
+}
+
+fn to_session_ask(known: &Descriptor, ask: OpenAsk) -> SessionAsk {
+    let title = known.title.as_ref().or(known.label.as_ref()).or(known.name.as_ref());
+    SessionAsk {
+        session_id: known.id.clone(),
+        session_title: title.unwrap_or(&known.adapter_slug).clone(),
+        workspace_slug: known.workspace_slug.clone(),
+        ask,
+    }
+}
+
+/// Reads the open asks of a session. This is the one place where an ask of the contract is made.
+async fn read_open_asks(app: &App, handle: &SessionHandle) -> Result<Vec<OpenAsk>, Fault> {
     let open = handle.asks().await.map_err(|error| fault_from_failed_call(app, handle.id(), &error))?;
     let mut asks = Vec::with_capacity(open.len());
     for ask in &open {
-        asks.push(OpenAsk { opened_at: read_opened_at(&handle, ask.id).await, ..to_open_ask(ask) });
+        asks.push(OpenAsk { opened_at: read_opened_at(handle, ask.id).await, ..to_open_ask(ask) });
     }
-    Ok(AskList { asks })
+    Ok(asks)
 }
 
 /// Returns the time of the event that opened the ask; an ask's id is the number of that event.
@@ -75,13 +124,15 @@ pub(crate) async fn reply_to_ask(
     reply: AskReply,
 ) -> Result<(), Fault> {
     caller.may_answer_in(app, handle.id().as_str())?;
-    let by = caller.sender();
+    let (by, before) = (caller.sender(), handle.head());
     let done = match reply {
         AskReply::Option(option, frame) => handle.answer(ask, by, Some(option.into()), frame).await,
         AskReply::Form(frame) => handle.answer(ask, by, None, frame).await,
         AskReply::Decline(frame) => handle.decline(ask, by, frame).await,
     };
-    done.map_err(|error| fault_from_failed_call(app, handle.id(), &error))
+    done.map_err(|error| fault_from_failed_call(app, handle.id(), &error))?;
+    note_act(app, caller, handle, before);
+    Ok(())
 }
 
 /// Reads the one choice in an answer and builds the response that the agent's request expects.

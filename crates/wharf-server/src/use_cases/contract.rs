@@ -2,12 +2,17 @@
 //! variant of the host needs a word here.
 
 use wharf_api::{
-    AdapterDescription, AdapterMode, AdapterOption, AskOption, AskType, EndCause, OpenAsk, ResourceUse, SessionInfo,
-    SessionStatus, StoragePause, TurnPhase, WorkspaceInfo, WorkspaceRegistry,
+    AdapterDescription, AdapterMode, AdapterOption, AskOption, AskType, ContextUse, EndCause, OpenAsk, ResourceUse,
+    SessionInfo, SessionStatus, StoragePause, TokenUsage, TurnOutcome, TurnPhase, UsageCost, WorkspaceInfo,
+    WorkspaceRegistry,
 };
-use wharf_host::core::{Ask, AskKind, EndReason, PauseReason, Status};
-use wharf_host::{AdapterInfo, AdapterSource, Descriptor, Resources, TurnWord, Workspace, WorkspaceList, frame};
+use wharf_host::core::{Ask, AskKind, EndReason, OutcomeKind, PauseReason, Status};
+use wharf_host::{
+    AdapterInfo, AdapterSource, AgentUsage, Descriptor, ReportedContext, ReportedCost, Resources, TurnWord, Workspace,
+    WorkspaceList, frame,
+};
 
+/// Returns the session without its attention, which depends on the person that asks.
 pub(crate) fn to_session_info(known: &Descriptor) -> SessionInfo {
     let known = known.clone();
     SessionInfo {
@@ -35,7 +40,37 @@ pub(crate) fn to_session_info(known: &Descriptor) -> SessionInfo {
         depth: known.parent_session_id.as_ref().map(|_| known.depth),
         parent_session_id: known.parent_session_id,
         resources: known.resources.map(to_resource_use),
+        attention: None,
+        last_outcome: known.last_outcome.map(to_turn_outcome),
+        archived: known.archived,
+        usage: known.usage.as_ref().map(to_token_usage),
+        context: known.context.map(to_context_use),
     }
+}
+
+const fn to_turn_outcome(outcome: OutcomeKind) -> TurnOutcome {
+    match outcome {
+        OutcomeKind::Done => TurnOutcome::Done,
+        OutcomeKind::Stopped => TurnOutcome::Stopped,
+        OutcomeKind::Refused => TurnOutcome::Refused,
+        OutcomeKind::Cancelled => TurnOutcome::Cancelled,
+        OutcomeKind::Failed => TurnOutcome::Failed,
+        OutcomeKind::CutOff => TurnOutcome::CutOff,
+    }
+}
+
+pub(super) fn to_token_usage(usage: &AgentUsage) -> TokenUsage {
+    let AgentUsage { tokens, cost, .. } = usage;
+    let cost = cost.as_ref().and_then(to_usage_cost);
+    TokenUsage { input: tokens.input, output: tokens.output, cached: tokens.cached_read, total: tokens.total, cost }
+}
+
+fn to_usage_cost(cost: &ReportedCost) -> Option<UsageCost> {
+    Some(UsageCost { amount: cost.amount.parse().ok()?, currency: cost.currency.clone() })
+}
+
+pub(super) const fn to_context_use(context: ReportedContext) -> ContextUse {
+    ContextUse { used: context.used, size: context.size }
 }
 
 pub(crate) const fn to_session_status(status: Status) -> SessionStatus {
@@ -48,7 +83,7 @@ pub(crate) const fn to_session_status(status: Status) -> SessionStatus {
     }
 }
 
-const fn to_turn_phase(turn: TurnWord) -> TurnPhase {
+pub(super) const fn to_turn_phase(turn: TurnWord) -> TurnPhase {
     match turn {
         TurnWord::Idle => TurnPhase::Idle,
         TurnWord::Running => TurnPhase::Running,

@@ -1,13 +1,15 @@
 //! The host itself: its description, its readiness, the processes of its sessions, and its shutdown.
 
 use axum::http::StatusCode;
-use wharf_api::{ErrorCode, HostInfo, ProcessList, SessionCount, SessionInfo, SessionProcesses, StopReceipt};
+use wharf_api::{
+    AttentionInfo, ErrorCode, HostInfo, ProcessList, SessionCount, SessionInfo, SessionProcesses, StopReceipt,
+};
 use wharf_host::StorageFault;
 use wharf_host::core::SessionId;
 use wharf_host::metrics::Insight;
 
 use super::Caller;
-use super::contract::to_session_info;
+use super::attention::AttentionView;
 use crate::App;
 use crate::fault::Fault;
 use crate::server_info::FILE_VERSION;
@@ -62,11 +64,14 @@ pub(crate) fn list_processes(app: &App, caller: &Caller) -> Result<ProcessList, 
     let mut known = app.visible_to(&caller.identity).descriptors();
     known.retain(|known| known.status.is_alive());
     known.sort_unstable_by(|a, b| b.id.cmp(&a.id));
+    let view = AttentionView::new(app, &caller.identity);
     let sessions = known.iter().map(|known| {
         let id = SessionId::new(known.id.as_str());
         let Insight { asks, readers, lag_events, log_bytes, idle_millis, .. } = app.host.insight(&id);
         // These members hold text of people or agents.
-        let silent = SessionInfo { title: None, label: None, name: None, message: None, ..to_session_info(known) };
+        let attention = Some(AttentionInfo { text: None, ..view.attention_of(known) });
+        let shown = view.session_info(known);
+        let silent = SessionInfo { title: None, label: None, name: None, message: None, attention, ..shown };
         let pids = app.host.processes_of(&id);
         SessionProcesses { session: silent, pids, asks, readers, lag_events, log_bytes, idle_millis }
     });

@@ -6,7 +6,7 @@ use wharf_api::{Forgotten, Interrupted, Killed, ResumeArgs, SessionInfo};
 use wharf_host::core::{CancelScope, EndReason, PromptId, Refusal, SessionId};
 use wharf_host::{AgentDelete, CallError, ReturnTerms, SessionHandle};
 
-use super::contract::to_session_info;
+use super::attention::{describe_session, note_act};
 use super::faults::{fault_from_failed_call, invalid_params, start_failed, unreadable_session};
 use super::{Caller, open_session};
 use crate::App;
@@ -55,8 +55,10 @@ const fn agent_delete_word(agent: AgentDelete) -> Option<&'static str> {
 pub(crate) async fn interrupt_turn(app: &App, caller: &Caller, id: &str) -> Result<Interrupted, Fault> {
     caller.may_work_in(app, id)?;
     let handle = open_session(app, caller, id).await?;
+    let before = handle.head();
     let done =
         handle.interrupt(caller.sender()).await.map_err(|error| fault_from_failed_call(app, handle.id(), &error))?;
+    note_act(app, caller, &handle, before);
     Ok(Interrupted { ok: true, id: id.to_owned(), was_busy: done.was_busy })
 }
 
@@ -69,10 +71,12 @@ pub(crate) async fn cancel_turn(
     scope: CancelScope,
 ) -> Result<bool, Fault> {
     caller.may_work_in(app, handle.id().as_str())?;
+    let before = handle.head();
     let done = handle
         .cancel(caller.sender(), scope)
         .await
         .map_err(|error| fault_from_failed_call(app, handle.id(), &error))?;
+    note_act(app, caller, handle, before);
     Ok(done.crossed)
 }
 
@@ -85,8 +89,11 @@ pub(crate) async fn cancel_prompt(
     reason: Option<Arc<str>>,
 ) -> Result<(), Fault> {
     caller.may_work_in(app, handle.id().as_str())?;
+    let before = handle.head();
     let done = handle.cancel_prompt_because(prompt, caller.sender(), reason).await;
-    done.map_err(|error| fault_from_failed_call(app, handle.id(), &error))
+    done.map_err(|error| fault_from_failed_call(app, handle.id(), &error))?;
+    note_act(app, caller, handle, before);
+    Ok(())
 }
 
 /// Brings an ended session back, also one that a user killed, and waits until it runs.
@@ -109,5 +116,5 @@ pub(crate) async fn resume_session(
         Err(error) => return Err(fault_from_failed_call(app, handle.id(), &error)),
     }
     handle.up().await.map_err(|failure| start_failed(&failure).with_session(id))?;
-    Ok(to_session_info(&handle.descriptor()))
+    Ok(describe_session(app, caller, &handle.descriptor()))
 }

@@ -3,8 +3,10 @@
 
 mod adapters;
 mod asks;
+mod attention;
 mod caller;
 mod contract;
+mod describe;
 mod events;
 mod faults;
 mod host;
@@ -16,6 +18,7 @@ mod rows;
 mod sessions;
 mod spawn;
 mod turns;
+mod usage;
 mod workspaces;
 
 use wharf_host::SessionHandle;
@@ -25,8 +28,10 @@ use crate::App;
 use crate::fault::Fault;
 pub(crate) use adapters::*;
 pub(crate) use asks::*;
+pub(crate) use attention::*;
 pub(crate) use caller::*;
 pub(crate) use contract::*;
+pub(crate) use describe::*;
 pub(crate) use events::*;
 pub(crate) use faults::*;
 pub(crate) use host::*;
@@ -38,6 +43,7 @@ pub(crate) use rows::*;
 pub(crate) use sessions::*;
 pub(crate) use spawn::*;
 pub(crate) use turns::*;
+pub(crate) use usage::*;
 pub(crate) use workspaces::*;
 
 /// Returns the session's handle, without waking its agent.

@@ -8,6 +8,7 @@ use wharf_host::core::{Overlap, PromptId, PromptReceipt, Raw, Submission};
 use wharf_host::{SessionHandle, frame, new_prompt_id};
 use wharf_json::Json;
 
+use super::attention::note_act;
 use super::faults::{fault_from_create_error, fault_from_failed_call, invalid_params};
 use super::{Caller, open_session};
 use crate::App;
@@ -120,7 +121,10 @@ pub(crate) async fn submit_prompt(
     caller.may_work_in(app, handle.id().as_str())?;
     let NewPrompt { id: prompt, frame, key, overlap, to_agent } = new;
     let submission = Submission { prompt, sender: caller.sender(), frame, key, overlap, to_agent };
-    handle.prompt(submission).await.map_err(|error| fault_from_failed_call(app, handle.id(), &error))
+    let before = handle.head();
+    let receipt = handle.prompt(submission).await.map_err(|error| fault_from_failed_call(app, handle.id(), &error))?;
+    note_act(app, caller, handle, before);
+    Ok(receipt)
 }
 
 /// Hands the prompt of a caller that speaks no ACP to the session.

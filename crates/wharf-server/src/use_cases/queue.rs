@@ -5,6 +5,7 @@ use wharf_host::core::{PromptId, QueuedPrompt, Raw};
 use wharf_host::format_timestamp;
 use wharf_json::Json;
 
+use super::attention::note_act;
 use super::faults::{fault_from_failed_call, invalid_params};
 use super::prompt::PromptBlocks;
 use super::{Caller, open_session};
@@ -79,8 +80,10 @@ pub(crate) async fn change_queued(
         replace_queued(app, caller, id, prompt, PromptBlocks::from_content(&content)?.to_request(id)?).await?;
     }
     if let Some(position) = change.position {
+        let before = handle.head();
         let done = handle.move_prompt(PromptId::new(prompt), caller.sender(), position).await;
         done.map_err(|error| fault_from_failed_call(app, handle.id(), &error))?;
+        note_act(app, caller, &handle, before);
     }
     Ok(QueueChanged { ok: true, prompt_id: prompt.to_owned() })
 }
@@ -95,15 +98,20 @@ pub(crate) async fn replace_queued(
 ) -> Result<(), Fault> {
     caller.may_change()?;
     let handle = open_session(app, caller, id).await?;
+    let before = handle.head();
     let done = handle.update_prompt(PromptId::new(prompt), caller.sender(), frame).await;
-    done.map_err(|error| fault_from_failed_call(app, handle.id(), &error))
+    done.map_err(|error| fault_from_failed_call(app, handle.id(), &error))?;
+    note_act(app, caller, &handle, before);
+    Ok(())
 }
 
 /// Takes a waiting prompt out of the queue.
 pub(crate) async fn remove_queued(app: &App, caller: &Caller, id: &str, prompt: &str) -> Result<QueueChanged, Fault> {
     caller.may_change()?;
     let handle = open_session(app, caller, id).await?;
+    let before = handle.head();
     let done = handle.remove_prompt(PromptId::new(prompt), caller.sender()).await;
     done.map_err(|error| fault_from_failed_call(app, handle.id(), &error))?;
+    note_act(app, caller, &handle, before);
     Ok(QueueChanged { ok: true, prompt_id: prompt.to_owned() })
 }

@@ -12,11 +12,18 @@ use wharf_host::{
 };
 
 use super::Caller;
-use super::contract::to_session_info;
+use super::attention::describe_session;
 use super::faults::{fault_from_create_error, start_failed};
 use super::prompt::{IDEMPOTENCY_KEY_HEADER, PromptBlocks, check_idempotency_key, submit_blocks};
 use crate::App;
 use crate::fault::Fault;
+
+/// Refuses a label that is too long.
+pub(super) fn check_label(label: Option<&str>) -> Result<(), Fault> {
+    let Some(label) = label.filter(|label| label.len() > MAX_LABEL_BYTES) else { return Ok(()) };
+    let detail = format!("label: has {} bytes; {MAX_LABEL_BYTES} are allowed", label.len());
+    Err(Fault::new(ErrorCode::LABEL_TOO_LONG, detail))
+}
 
 /// The outcome of a spawn.
 #[derive(Debug)]
@@ -41,10 +48,7 @@ pub(crate) async fn spawn_session(
     let key = key.map(|key| check_idempotency_key(IDEMPOTENCY_KEY_HEADER, key)).transpose()?;
     let prompt = args.prompt.as_ref().map(PromptBlocks::from_content).transpose()?;
     let label = args.label.filter(|label| !label.is_empty());
-    if let Some(label) = label.as_ref().filter(|label| label.len() > MAX_LABEL_BYTES) {
-        let detail = format!("label: has {} bytes; {MAX_LABEL_BYTES} are allowed", label.len());
-        return Err(Fault::new(ErrorCode::LABEL_TOO_LONG, detail));
-    }
+    check_label(label.as_deref())?;
     let request = SpawnRequest {
         adapter: args.adapter,
         workspace: args.workspace_slug,
@@ -68,7 +72,7 @@ pub(crate) async fn spawn_session(
     if wait && needs_waiting(&handle) {
         handle.up().await.map_err(|failure| start_failed(&failure).with_session(handle.id().as_str()))?;
     }
-    let session = to_session_info(&handle.descriptor());
+    let session = describe_session(app, caller, &handle.descriptor());
     Ok(SpawnOutcome { answer: SpawnedSession { session, warnings: spawned.warnings, prompt_id }, duplicate })
 }
 

@@ -17,7 +17,7 @@ use super::{asks, children, faults, host_requests, own_files, resource_use};
 pub const COMMANDS_USAGE: &str = "\
   echo TEXT             one message chunk
   think TEXT, user TEXT   a thought; an echo of the user's message
-  plan, tool, title TEXT, usage, commands   the update of that name
+  plan, tool, title TEXT, usage [COST CURRENCY], commands   the update of that name
   tool-open ID, tool-done ID   a tool call that has begun; its completion
   mode [ID]             switches the mode by itself, then tells mode, model and cwd
   settings              tells mode, model and effort
@@ -233,7 +233,7 @@ fn plain_update(name: &str, rest: &str) -> Value {
         "tool" => json!({ "sessionUpdate": "tool_call", "toolCallId": "tool-1", "title": "a tool", "kind": "execute",
             "status": "completed", "content": [{ "type": "diff", "path": "/a.txt", "oldText": "a\n", "newText": "b\n" }] }),
         "title" => json!({ "sessionUpdate": "session_info_update", "title": rest }),
-        "usage" => json!({ "sessionUpdate": "usage_update", "used": 100, "size": 1000 }),
+        "usage" => usage_update(rest),
         "commands" => commands_update(),
         _ => json!({ "sessionUpdate": "from_the_future", "novel": { "deep": [1, 2.50, "x"] }, "_meta": { "k": null } }),
     }
@@ -242,4 +242,13 @@ fn plain_update(name: &str, rest: &str) -> Value {
 pub(super) fn commands_update() -> Value {
     let commands = ["echo", "ask"].map(|name| json!({ "name": name, "description": format!("the command {name}") }));
     json!({ "sessionUpdate": "available_commands_update", "availableCommands": commands })
+}
+
+/// Returns a usage update, with the cost and its currency if they are named.
+fn usage_update(rest: &str) -> Value {
+    let mut update = json!({ "sessionUpdate": "usage_update", "used": 100, "size": 1000 });
+    if let Some((amount, currency)) = rest.split_once(' ') {
+        update["cost"] = json!({ "amount": amount.parse::<f64>().unwrap_or_default(), "currency": currency });
+    }
+    update
 }

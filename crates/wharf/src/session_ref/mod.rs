@@ -73,7 +73,7 @@ fn current_dirs() -> Vec<PathBuf> {
 }
 
 /// The reason why an argument does not name exactly one session.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, PartialEq)]
 pub(crate) enum NoSingleMatch<'a> {
     None,
     Many(Vec<&'a SessionInfo>),

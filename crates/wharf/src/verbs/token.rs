@@ -49,6 +49,9 @@ struct Create {
     /// How long it lasts: 30m, 8h, 7d [default: until it is revoked].
     #[arg(long, value_name = "TIME")]
     ttl: Option<Duration>,
+    /// The person that it belongs to: owner, or the label or id of another token [default: a person of its own].
+    #[arg(long, value_name = "NAME")]
+    person: Option<String>,
     /// Print one JSON object: id, token, role, and what else it was made with.
     #[arg(long)]
     json: bool,
@@ -110,7 +113,13 @@ fn create_token(state_dir: &Path, tokens: &TokensFile, arguments: Create) -> any
     }
     let ttl = arguments.ttl.and_then(Duration::to_millis);
     let workspace = arguments.workspace.map(Into::into);
-    let terms = TokenTerms { label: arguments.label, workspace, ttl, ..TokenTerms::new(arguments.role) };
+    let terms = TokenTerms {
+        label: arguments.label,
+        workspace,
+        ttl,
+        person: arguments.person,
+        ..TokenTerms::new(arguments.role)
+    };
     let made = tokens.create(terms)?;
     let TokenEntry { id, access, .. } = &made.entry;
     if arguments.json {

@@ -454,3 +454,21 @@ async fn dead_parent_starts_no_child_over_a_connection_it_left_open() -> Result<
     assert_eq!(refused.status, 401);
     Ok(())
 }
+
+#[tokio::test]
+async fn ask_of_a_child_counts_for_its_parent() -> Result<()> {
+    let host = configure_delegation("")?.start_host()?;
+    let owner = RestClient::new(&host);
+    let parent = ParentSession::new(&host).await?;
+    let child = parent.start_child().await?;
+    owner.post(&format!("/sessions/{child}/prompt"), &json!({ "prompt": "ask" })).await?.expect(200)?;
+    let asks = |session: &Value| session["attention"]["state"] == "needs_answer";
+    let asking = wait_for_session(&owner, &child, "an ask", asks).await?;
+    let above = wait_for_session(&owner, parent.id(), "the ask of the child", asks).await?;
+    assert_eq!((&above["attention"]["via"], &above["attention"]["count"]), (&json!(child), &json!(1)));
+    assert_eq!(above["attention"]["row"], asking["attention"]["row"]);
+    assert_eq!(asking["attention"]["via"], Value::Null);
+    let refused = parent.http.send("PUT", &format!("/sessions/{child}/mute"), &[], "{}").await?;
+    assert_eq!(refused.status_and_code(), (403, "not_for_agents".to_owned()), "an agent is no person");
+    Ok(())
+}

@@ -9,6 +9,7 @@ mod agent_requests;
 mod agent_restarts;
 mod amux;
 mod attach;
+mod attention;
 mod auth;
 mod bridge;
 mod bridge_reconnect;

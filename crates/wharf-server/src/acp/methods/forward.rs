@@ -7,7 +7,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use wharf_host::core::{Refusal, SessionId};
 use wharf_host::frame::Envelope;
-use wharf_host::{CallError, Forward, PassedOn, SessionHandle, Taken};
+use wharf_host::{CallError, Forward, PassedOn, SessionHandle, Taken, is_setting_method};
 
 use super::controlled_session;
 use crate::acp::connection::Connection;
@@ -16,6 +16,7 @@ use crate::acp::inbound::{ClientRequest, Outcome};
 use crate::acp::message_order::MessageTurn;
 use crate::acp::pending_requests::ForwardedRequest;
 use crate::client_span::spawn_in_span;
+use crate::use_cases::note_act;
 
 /// Passes a request on to the session's agent; the answer comes by the lane.
 pub(super) async fn forward_request(
@@ -32,7 +33,11 @@ pub(super) async fn forward_request(
             Err(error) => return Err(from_call(&error, session.as_str())),
         }
     }
+    let before = handle.head();
     let taken = hand_over(connection, &handle, request).await?;
+    if is_setting_method(&request.envelope.method) {
+        note_act(&connection.app, &connection.client.caller(), &handle, before);
+    }
     let is_beside = turn.is_some_and(|turn| turn.is_beside);
     match taken {
         Taken::Later(passed_on) if !is_beside => {

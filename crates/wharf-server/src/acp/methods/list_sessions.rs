@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use serde::Deserialize;
 use serde_json::{Value, json};
+use wharf_api::SessionInfo;
 use wharf_host::{Descriptor, TurnWord, frame};
 use wharf_json::Json;
 
@@ -38,7 +39,8 @@ pub(super) fn list_sessions(connection: &Connection, request: ClientRequest<'_>)
     if !all {
         found.retain(|known| known.adapter_slug == **connection.agent.adapter());
     }
-    Ok(Some(request.respond(&list_page(found, params.cwd.as_deref(), params.cursor.as_deref()))))
+    let view = use_cases::AttentionView::new(&connection.app, &connection.client.caller().identity);
+    Ok(Some(request.respond(&list_page(found, &view, params.cwd.as_deref(), params.cursor.as_deref()))))
 }
 
 /// Tells whether the session is live (rules 5.1, 5.2).
@@ -65,7 +67,12 @@ pub(super) fn tell_status(connection: &Connection, request: ClientRequest<'_>) -
 }
 
 /// Returns one page of these sessions as `session/list` has it, the newest first.
-pub(in crate::acp) fn list_page(mut found: Vec<Arc<Descriptor>>, cwd: Option<&str>, cursor: Option<&str>) -> Value {
+pub(in crate::acp) fn list_page(
+    mut found: Vec<Arc<Descriptor>>,
+    view: &use_cases::AttentionView,
+    cwd: Option<&str>,
+    cursor: Option<&str>,
+) -> Value {
     found.retain(|known| cwd.is_none_or(|cwd| known.cwd == cwd));
     // Ids sort by age, so the last id of a page says where the next one begins, whatever comes or goes.
     found.sort_by(|a, b| b.id.cmp(&a.id));
@@ -73,7 +80,7 @@ pub(in crate::acp) fn list_page(mut found: Vec<Arc<Descriptor>>, cwd: Option<&st
         found.retain(|known| *known.id < *cursor);
     }
     let next = (found.len() > SESSIONS_PER_PAGE).then(|| found[SESSIONS_PER_PAGE - 1].id.clone());
-    let sessions: Vec<Value> = found.iter().take(SESSIONS_PER_PAGE).map(|known| list_entry(known)).collect();
+    let sessions: Vec<Value> = found.iter().take(SESSIONS_PER_PAGE).map(|known| list_entry(known, view)).collect();
     let mut answer = json!({ "sessions": sessions });
     if let Some(next) = next {
         answer["nextCursor"] = next.into();
@@ -81,7 +88,7 @@ pub(in crate::acp) fn list_page(mut found: Vec<Arc<Descriptor>>, cwd: Option<&st
     answer
 }
 
-fn list_entry(known: &Descriptor) -> Value {
+fn list_entry(known: &Descriptor, view: &use_cases::AttentionView) -> Value {
     let mut own = json!({
         "agent": known.adapter_slug, "status": known.status, "turn": turn_word(known.turn),
         "clients": known.clients, "queued": known.queued, "resumable": known.resumable, "label": known.label,
@@ -90,6 +97,7 @@ fn list_entry(known: &Descriptor) -> Value {
         own["endReason"] = json!(reason);
     }
     add_resources(&mut own, known);
+    add_attention(&mut own, view.session_info(known));
     if let Some(parent) = &known.parent_session_id {
         own["parentSessionId"] = parent.as_str().into();
         own["depth"] = known.depth.into();
@@ -101,6 +109,18 @@ fn list_entry(known: &Descriptor) -> Value {
         "updatedAt": known.last_output_at.as_ref().unwrap_or(&known.started_at),
         "_meta": { "wharf": own },
     })
+}
+
+/// Adds what the session wants of the client's person, how its last turn ended, and what its agent reported.
+fn add_attention(own: &mut Value, info: SessionInfo) {
+    let SessionInfo { attention, last_outcome, archived, usage, context, .. } = info;
+    own["attention"] = json!(attention);
+    own["archived"] = archived.into();
+    for (name, value) in [("lastOutcome", json!(last_outcome)), ("usage", json!(usage)), ("context", json!(context))] {
+        if !value.is_null() {
+            own[name] = value;
+        }
+    }
 }
 
 /// Adds what the session's processes use, where that is known.

@@ -2,6 +2,7 @@
 
 mod answer;
 mod attach;
+mod describe;
 mod end_session;
 mod enter;
 mod forward;
@@ -87,6 +88,8 @@ impl Methods for AcpMethods {
             AcpMethod::Delete => end_session::delete_session(connection, request).await,
             AcpMethod::Detach => attach::detach_session(connection, request).await,
             AcpMethod::Prompt => prompt::prompt(connection, request).await,
+            AcpMethod::SetTitle => describe::set_title(connection, request).await,
+            AcpMethod::Archive => describe::archive_session(connection, request).await,
         }
     }
 

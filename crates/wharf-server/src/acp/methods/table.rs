@@ -18,6 +18,8 @@ pub enum AcpMethod {
     Attach,
     Detach,
     Prompt,
+    SetTitle,
+    Archive,
 }
 
 /// The treatment of a method.
@@ -33,7 +35,7 @@ pub enum MethodTrait {
     ChangesMembership,
 }
 
-const TABLE: [(AcpMethod, &str, &[MethodTrait]); 13] = [
+const TABLE: [(AcpMethod, &str, &[MethodTrait]); 15] = [
     (AcpMethod::Initialize, "initialize", &[MayWait, Repeatable]),
     (AcpMethod::Authenticate, "authenticate", &[MayWait, Repeatable]),
     (AcpMethod::Logout, "logout", &[MayWait, Repeatable]),
@@ -47,6 +49,8 @@ const TABLE: [(AcpMethod, &str, &[MethodTrait]); 13] = [
     (AcpMethod::Attach, "session/attach", &[Ordered, MayWait, Repeatable, ChangesMembership]),
     (AcpMethod::Detach, "session/detach", &[Ordered, Repeatable, ChangesMembership]),
     (AcpMethod::Prompt, "session/prompt", &[Ordered, Repeatable]),
+    (AcpMethod::SetTitle, "session/set_title", &[Ordered, Repeatable]),
+    (AcpMethod::Archive, "session/archive", &[Ordered, Repeatable]),
 ];
 
 impl AcpMethod {

@@ -3,6 +3,9 @@
 use std::fs::{File, Metadata};
 use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt;
+use std::sync::Arc;
+
+use wharf_host::OWNER;
 
 use super::super::terms::{ID_PREFIX, TokenEntry};
 use super::super::tokens_file::{TokensFile, TokensFileError};
@@ -99,6 +102,22 @@ impl KnownTokens {
         };
         // A login ends with the token that asked for it.
         over(held) || !self.entries.iter().any(|other| &*other.entry.id == asker && !over(other))
+    }
+
+    /// Returns the person that a token belongs to (rule 14.6). A login belongs to the person that asked for it.
+    pub(super) fn person_of_token(&self, id: &str) -> Arc<str> {
+        let mut id = id;
+        // A login has no logins of its own; the bound is against a file that says so.
+        for _ in 0..2 {
+            let Some(held) = self.entries.iter().find(|held| &*held.entry.id == id) else { break };
+            match (&held.entry.person, &held.entry.login_of) {
+                (Some(person), _) => return Arc::clone(person),
+                (None, Some(asker)) if asker.starts_with(ID_PREFIX) => id = asker,
+                (None, Some(_)) => return OWNER.into(),
+                (None, None) => break,
+            }
+        }
+        id.into()
     }
 
     fn mark_unreadable(&mut self) {

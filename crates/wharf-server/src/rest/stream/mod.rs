@@ -135,7 +135,7 @@ pub(super) async fn watch_sessions(
     headers: HeaderMap,
 ) -> Result<Response, Fault> {
     let permit = app.limits.open_stream(&caller.identity)?;
-    let list = SessionListStream::new(app.visible_to(&caller.identity));
+    let list = SessionListStream::new(&app, &caller.identity);
     let Some(id) = query.rows.filter(|id| !id.is_empty()) else { return Ok(stream_response(list, permit)) };
     let after = read_position(&headers, query.after);
     let rows = RowStream::open(&app, &caller, &id, after.as_deref()).await?;

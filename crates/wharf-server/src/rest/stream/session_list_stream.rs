@@ -7,11 +7,13 @@ use std::time::Duration;
 use bytes::Bytes;
 use tokio::sync::watch;
 use tokio::time::{Instant, Interval};
-use wharf_api::{ForgottenSession, SessionSnapshot, SessionStreamEvent};
+use wharf_api::{AttentionInfo, ForgottenSession, SessionSnapshot, SessionStreamEvent};
 use wharf_host::Descriptor;
 
 use super::{COMMENT_INTERVAL, ChunkSource, format_event};
-use crate::use_cases::to_session_info;
+use crate::App;
+use crate::auth::Identity;
+use crate::use_cases::AttentionView;
 use crate::visible_sessions::VisibleSessions;
 
 /// Changes that come faster are sent together: no person sees more than ten a second.
@@ -19,18 +21,20 @@ const MIN_UPDATE_INTERVAL: Duration = Duration::from_millis(100);
 
 pub(super) struct SessionListStream {
     visible: VisibleSessions,
+    view: AttentionView,
     changes: watch::Receiver<u64>,
     /// The sessions as the reader knows them; `None` before its snapshot.
-    known: Option<HashMap<String, Arc<Descriptor>>>,
+    known: Option<HashMap<String, (Arc<Descriptor>, AttentionInfo)>>,
     told_at: Instant,
     comment: Interval,
 }
 
 impl SessionListStream {
-    pub(super) fn new(visible: VisibleSessions) -> Self {
+    pub(super) fn new(app: &App, identity: &Identity) -> Self {
+        let (visible, view) = (app.visible_to(identity), AttentionView::new(app, identity));
         let mut comment = tokio::time::interval(COMMENT_INTERVAL);
         comment.reset();
-        Self { changes: visible.changes(), visible, known: None, told_at: Instant::now(), comment }
+        Self { changes: visible.changes(), visible, view, known: None, told_at: Instant::now(), comment }
     }
 
     /// Returns the changes since the last call as events, or the snapshot at the first call.
@@ -38,16 +42,21 @@ impl SessionListStream {
         self.changes.borrow_and_update();
         let mut now = self.visible.descriptors();
         now.sort_unstable_by(|a, b| b.id.cmp(&a.id));
+        self.view.refresh(&now);
+        let view = &self.view;
         let mut text = String::new();
         match &mut self.known {
             None => {
-                let sessions = now.iter().map(|known| to_session_info(known)).collect();
+                let sessions = now.iter().map(|known| view.session_info(known)).collect();
                 text = format_list_event(&SessionStreamEvent::Snapshot(SessionSnapshot { sessions }));
             }
             Some(known) => {
                 for (id, session) in now.iter().map(|session| (&session.id, session)) {
-                    if !known.remove(id).is_some_and(|before| has_same_state(&before, session)) {
-                        text.push_str(&format_list_event(&SessionStreamEvent::Session(to_session_info(session))));
+                    let is_same = |(before, attention): (Arc<Descriptor>, AttentionInfo)| {
+                        has_same_state(&before, session) && attention == view.attention_of(session)
+                    };
+                    if !known.remove(id).is_some_and(is_same) {
+                        text.push_str(&format_list_event(&SessionStreamEvent::Session(view.session_info(session))));
                     }
                 }
                 for id in known.keys() {
@@ -56,7 +65,11 @@ impl SessionListStream {
                 }
             }
         }
-        self.known = Some(now.into_iter().map(|session| (session.id.clone(), session)).collect());
+        let told = now.into_iter().map(|session| {
+            let attention = view.attention_of(&session);
+            (session.id.clone(), (session, attention))
+        });
+        self.known = Some(told.collect());
         text
     }
 }

@@ -1,0 +1,44 @@
+//! `session/set_title` and `session/archive`: a session's description, as clients set it (rule 14.9).
+
+use serde_json::json;
+use wharf_api::SessionPatch;
+use wharf_json::Json;
+
+use crate::acp::connection::Connection;
+use crate::acp::errors::{RpcError, unreadable_params};
+use crate::acp::inbound::{ClientRequest, Outcome};
+use crate::use_cases;
+
+/// Gives the session a title, or with null takes the client's own away.
+pub(super) async fn set_title(connection: &Connection, request: ClientRequest<'_>) -> Outcome {
+    let params = read_params(&request)?;
+    let title = match params.last_member("title") {
+        Some(title) if title.raw() == "null" => None,
+        Some(title) => {
+            Some(title.text().ok_or_else(|| RpcError::params("title: is neither a text nor null"))?.into_owned())
+        }
+        None => return Err(RpcError::params("title: is missing; null takes it away")),
+    };
+    change(connection, request, SessionPatch { title: Some(title), ..SessionPatch::default() }).await
+}
+
+/// Puts the session into the archive, or with `archived: false` takes it out.
+pub(super) async fn archive_session(connection: &Connection, request: ClientRequest<'_>) -> Outcome {
+    let archived = read_params(&request)?.last_member("archived").map(Json::bool);
+    let archived = match archived {
+        None => true,
+        Some(archived) => archived.ok_or_else(|| RpcError::params("archived: is neither true nor false"))?,
+    };
+    change(connection, request, SessionPatch { archived: Some(archived), ..SessionPatch::default() }).await
+}
+
+fn read_params<'a>(request: &ClientRequest<'a>) -> Result<Json<'a>, RpcError> {
+    let params = Json::parse(request.frame).and_then(|frame| frame.at(&["params"])).map_err(unreadable_params)?;
+    params.ok_or_else(|| RpcError::params("params: are missing"))
+}
+
+async fn change(connection: &Connection, request: ClientRequest<'_>, patch: SessionPatch) -> Outcome {
+    let session = request.session()?;
+    use_cases::change_session(&connection.app, &connection.caller_in(&session), session.as_str(), patch).await?;
+    Ok(Some(request.respond(&json!({}))))
+}
