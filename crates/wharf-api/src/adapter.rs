@@ -6,6 +6,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::{IntoParams, ToSchema};
 
+use crate::AcceptedKind;
+
 #[derive(Clone, Debug, Default, Serialize, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub struct AdapterQuery {
@@ -64,6 +66,37 @@ pub struct AdapterDescription {
     pub capabilities: BTreeMap<String, bool>,
     /// True for the agent of clients that name none.
     pub default: bool,
+    /// The version that the agent gave when it was last started; absent if this version of it has not been started yet.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub agent_version: Option<String>,
+    /// The content that a prompt may have; absent if it is not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub accepts: Option<Vec<AcceptedKind>>,
+    /// Can the agent copy a session? Absent if it is not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub forks: Option<bool>,
+    /// Is the agent logged in?
+    #[serde(default = "unknown_login")]
+    #[schema(required = true)]
+    pub login: LoginState,
+}
+
+words! {
+    /// Whether an agent is logged in: `yes` if it needs no login or has opened a session, `no` if its last start failed for
+    /// want of a login, else `unknown`.
+    pub enum LoginState as "LoginState" {
+        Yes = "yes",
+        No = "no",
+        Unknown = "unknown",
+    }
+}
+
+/// An older host does not tell it.
+const fn unknown_login() -> LoginState {
+    LoginState::Unknown
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]

@@ -58,6 +58,8 @@ error_codes! {
     BEYOND_OWN_RIGHTS = "beyond_own_rights", 403, RPC_FORBIDDEN;
     /// Too many login codes wait to be used.
     TOO_MANY_CODES = "too_many_codes", 429, RPC_INTERNAL_ERROR;
+    /// There is no such login, or none that the caller may see.
+    UNKNOWN_LOGIN = "unknown_login", 404, RPC_INVALID_PARAMS;
     /// This is not for agents.
     NOT_FOR_AGENTS = "not_for_agents", 403, RPC_FORBIDDEN;
     /// The process belongs to an agent that has no session.
@@ -208,6 +210,12 @@ error_codes! {
     ALREADY_RUNNING = "already_running", 409, RPC_INVALID_PARAMS;
     /// Other clients use the session.
     IN_USE = "in_use", 409, RPC_INTERNAL_ERROR;
+    /// The agent does not have this setting, or does not offer this value for it.
+    SETTING_NOT_OFFERED = "setting_not_offered", 422, RPC_INVALID_PARAMS;
+    /// The agent refused a request that Wharf passed on.
+    AGENT_REFUSED = "agent_refused", 422, RPC_INTERNAL_ERROR;
+    /// The agent did not answer in time.
+    AGENT_TIMEOUT = "agent_timeout", 504, RPC_INTERNAL_ERROR;
     /// The log does not hold this event.
     UNKNOWN_EVENT = "unknown_event", 409, RPC_INVALID_PARAMS;
     /// The transcript has no such row.
@@ -230,10 +238,18 @@ error_codes! {
     QUEUE_FULL = "queue_full", 429, RPC_INTERNAL_ERROR;
     /// No such prompt waits.
     UNKNOWN_PROMPT = "unknown_prompt", 404, RPC_INVALID_PARAMS;
+    /// The agent takes no content of this kind.
+    CONTENT_NOT_ACCEPTED = "content_not_accepted", 422, RPC_INVALID_PARAMS;
+    /// The session has no such upload.
+    UNKNOWN_UPLOAD = "unknown_upload", 422, RPC_INVALID_PARAMS;
+    /// The session has as many uploads as it may have.
+    TOO_MANY_UPLOADS = "too_many_uploads", 429, RPC_INVALID_PARAMS;
     /// The prompt's id is taken.
     PROMPT_ID_TAKEN = "prompt_id_taken", 409, RPC_INVALID_PARAMS;
     /// The prompt's turn has started.
     ALREADY_STARTED = "already_started", 409, RPC_INVALID_PARAMS;
+    /// The agent takes no prompt while it works on another one.
+    CANNOT_STEER = "cannot_steer", 409, RPC_INVALID_PARAMS;
     /// The prompt was taken out of the queue.
     REMOVED = "removed", 409, RPC_INTERNAL_ERROR;
     /// The agent went away before it finished the prompt.

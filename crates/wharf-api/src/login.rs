@@ -53,6 +53,50 @@ pub struct LoggedIn {
     pub expires_at: String,
 }
 
+/// The signed-in devices that the caller may see, the newest first.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+pub struct LoginList {
+    pub logins: Vec<LoginInfo>,
+}
+
+/// A signed-in device: a web page that is logged in.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = Login)]
+pub struct LoginInfo {
+    pub id: String,
+    /// The name that a person gave it.
+    pub name: String,
+    pub role: String,
+    /// The one workspace that it covers.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub workspace: Option<String>,
+    /// ISO 8601.
+    pub created_at: String,
+    /// ISO 8601.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub expires_at: Option<String>,
+    /// True for the login that this request came with.
+    pub current: bool,
+}
+
+/// A change of a login.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+pub struct LoginChange {
+    /// 1 to 200 characters on one line.
+    #[schema(min_length = 1, max_length = 200)]
+    pub name: String,
+}
+
+/// The login is ended, and with it everything that it opened.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+pub struct LoginEnded {
+    pub ok: bool,
+    pub id: String,
+}
+
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 pub struct LoggedOut {
     /// Was it a login?

@@ -48,6 +48,15 @@ pub struct Prompted {
     pub turn: Option<TurnDetail>,
 }
 
+/// How the running turn is ended.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct InterruptArgs {
+    /// True: the turn ends at once, and with it the agent, which is started again if it can come back.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub force: Option<bool>,
+}
+
 /// The running turn was asked to end.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]

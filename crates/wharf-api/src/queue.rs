@@ -44,6 +44,25 @@ pub struct QueueChange {
     pub position: Option<usize>,
 }
 
+/// How a waiting prompt is sent at once.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct QueueSendArgs {
+    /// True: the running turn goes on, and the agent gets the prompt in it. Only some agents can do that.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub steer: Option<bool>,
+}
+
+/// The prompt runs, or does when the running turn has ended.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct QueueSent {
+    pub ok: bool,
+    pub prompt_id: String,
+    /// True if a turn was interrupted for it.
+    pub interrupted: bool,
+}
+
 /// Done.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]

@@ -112,6 +112,8 @@ pub enum Refusal {
     /// The same sender used this idempotency key for this prompt, whose content differs.
     KeyReused(PromptId),
     AlreadyStarted(PromptId),
+    /// The agent takes no prompt while it works on another one.
+    CannotSteer,
     UnknownAsk(AskId),
     AlreadyAnswered(AskId),
     /// The option is not one of those offered.

@@ -13,6 +13,7 @@ mod agent_usage;
 mod attention;
 mod config;
 mod descriptor;
+mod file_search;
 pub mod frame;
 #[cfg(any(test, fuzzing))]
 pub mod fuzz;
@@ -31,8 +32,8 @@ mod usage;
 mod workspaces;
 
 pub use adapters::{
-    AdapterError, AdapterInfo, AdapterSource, Adapters, ImportError, ImportReport, Launchable, ManifestError, ModeInfo,
-    OptionInfo, import_registry, is_always_passed,
+    AdapterError, AdapterInfo, AdapterSource, Adapters, ImportError, ImportReport, KnownAgent, Launchable,
+    ManifestError, ModeInfo, OptionInfo, import_registry, is_always_passed,
 };
 pub use agent::agent_token::{AgentToken, SESSION_VARIABLE, TOKEN_VARIABLE};
 pub use agent::initialize::{InitializeResponse, StartFailure};
@@ -46,9 +47,10 @@ pub use config::{
     TlsSettings,
 };
 pub use descriptor::{Descriptor, Resources, TurnWord};
+pub use file_search::{FoundFile, FoundFiles};
 pub use host::{
     CreateError, Created, DelegationError, Host, NewSessionRequest, OpenError, PrestartedAgent, RemovedWorkspace,
-    Renewal, SpawnRequest, Spawned, StartError, StorageFault,
+    Renewal, SpawnRequest, Spawned, StartError, StorageFault, Upload, UploadError,
 };
 pub use ids::{Now, is_session_id, new_client_id, new_prompt_id, new_session_id, random_text};
 pub use limits::{
@@ -58,13 +60,17 @@ pub use limits::{
 pub use people::{OWNER, SessionMarks};
 pub use sandbox::SandboxError;
 pub use session::AgentDelete;
+pub use session::agent_calls::AgentAnswer;
+pub use session::attached::{AttachedClient, Transport};
 pub use session::close_signal::{CloseReason, CloseSignal};
 pub use session::cursor::{Batch, Cursor, Entry, ReadError};
 pub use session::handle::{
     Abilities, AgentReport, Attendance, CallError, Cancelled, Direct, Forward, Lane, LaneMessage, PassedOn, Serves,
     SessionHandle, Taken,
 };
-pub use settings::{ReturnTerms, SettingSources, current_settings, is_setting_method};
+pub use settings::{
+    ChosenSetting, NotOffered, ReturnTerms, SettingSources, current_settings, is_setting_method, setting_request,
+};
 pub use transcript::{
     MAX_PAGE_ROWS, PageAnchor, PageRequest, RowBlob, RowSlice, RowTextSlice, RowUpdate, RowUpdates, SessionTranscript,
     TranscriptFailure, TurnRows, TurnSlice, TurnText, UnknownAnchor,

@@ -76,6 +76,22 @@ pub struct AgentTraits {
     pub queues: bool,
     /// True if the agent wants `session/ready`.
     pub ready: bool,
+    /// True if the agent can copy a session, with its conversation so far, into a new one.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub fork: bool,
+    /// The kinds of content that a prompt may have. `None` in logs of old versions, which did not note them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub accepts: Option<AcceptedContent>,
+}
+
+/// The kinds of content besides text and links that an agent takes in a prompt.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct AcceptedContent {
+    pub image: bool,
+    pub audio: bool,
+    /// Resources whose content is part of the prompt.
+    pub embedded: bool,
 }
 
 impl AgentTraits {

@@ -9,7 +9,8 @@ mod storage;
 use std::sync::Arc;
 
 pub use agent::{
-    AgentEvent, AgentSetting, AgentTraits, Fault, SettingSpelling, StartKind, ToolCall, ToolCallState, UpdateKind,
+    AcceptedContent, AgentEvent, AgentSetting, AgentTraits, Fault, SettingSpelling, StartKind, ToolCall, ToolCallState,
+    UpdateKind,
 };
 pub use ask::{Ask, AskEvent, AskKind, AskOutcome};
 pub use prompt::{PromptEnd, PromptEvent, PromptStep, TurnLimit};

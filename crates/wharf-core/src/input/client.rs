@@ -20,6 +20,8 @@ pub enum ClientInput {
     /// Ends the running turn, whoever sent its prompt. Queued prompts stay.
     Interrupt {
         by: Sender,
+        /// True to end the agent too if it does not end its turn: it is not waited for (rule 17.4).
+        force: bool,
     },
     /// A client gave a valid answer: `option` for a permission. `frame` is its response.
     Answer {
@@ -54,6 +56,13 @@ pub enum ClientInput {
         prompt: PromptId,
         by: Sender,
         position: usize,
+    },
+    /// Runs a queued prompt next and interrupts the running turn for it, or hands it to the agent (rule 17.3).
+    SendNow {
+        prompt: PromptId,
+        by: Sender,
+        /// True to leave the running turn alone and give the prompt to an agent that queues by itself.
+        steer: bool,
     },
     /// Sets the session's title, label or archive mark.
     Describe(Description),

@@ -31,6 +31,7 @@ impl Input {
                     | ClientInput::UpdatePrompt { .. }
                     | ClientInput::MovePrompt { .. }
                     | ClientInput::Describe(_)
+                    | ClientInput::SendNow { .. }
             ),
             Self::Lifecycle(input) => matches!(input, LifecycleInput::Kill { .. }),
             Self::Agent(_) | Self::Storage(_) | Self::TimePassed => false,

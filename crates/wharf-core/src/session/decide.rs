@@ -30,6 +30,7 @@ impl Session {
         match input {
             ClientInput::UpdatePrompt { prompt, by, frame } => self.propose_update(prompt, by, frame),
             ClientInput::MovePrompt { prompt, by, position } => self.propose_move(prompt, by, *position),
+            ClientInput::SendNow { prompt, by, steer } => self.propose_send_now(prompt, by, *steer),
             ClientInput::Attach(attachment) if self.attaching_wakes(attachment) => {
                 self.propose_start(self.state.way_back())
             }
@@ -119,7 +120,7 @@ impl Session {
             }
             ClientInput::Prompt(submission) => self.take_prompt(submission, draft),
             ClientInput::Cancel { by, scope } => self.cancel(by, scope, draft),
-            ClientInput::Interrupt { by } => self.interrupt(by, draft),
+            ClientInput::Interrupt { by, force } => self.interrupt(by, force, draft),
             ClientInput::Answer { ask, by, option, frame } => self.answer(ask, by, option, frame, draft),
             ClientInput::Decline { ask, by, frame } => self.decline(ask, by, frame, draft),
             ClientInput::CancelPrompt { prompt, by, reason } => self.cancel_prompt(prompt, by, reason, draft),
@@ -127,6 +128,7 @@ impl Session {
             ClientInput::UpdatePrompt { prompt, by, frame } => self.update_prompt(prompt, by, frame, draft),
             ClientInput::MovePrompt { prompt, by, position } => self.move_prompt(prompt, by, position, draft),
             ClientInput::Describe(description) => self.describe(&description, draft),
+            ClientInput::SendNow { prompt, by, steer } => self.send_now(prompt, by, steer, draft),
         }
     }
 

@@ -14,7 +14,9 @@ impl Session {
         let Attachment { sender, role, elicits, .. } = attachment;
         let (client, is_here) = (sender.clone(), self.live.has_other_connection(&sender));
         let member = Member { sender, role };
-        let attached = Attached { member: member.clone(), elicits };
+        let known = self.live.attached.values().filter(|attached| attached.member.sender.is_same_client(&client));
+        let since = known.map(|attached| attached.since).min().unwrap_or(draft.now);
+        let attached = Attached { member: member.clone(), elicits, since };
         let replaced = self.live.attached.insert(client.client.clone(), attached);
         // A further connection of an attached client is not announced.
         let is_news = replaced.as_ref().map_or(!is_here, |replaced| replaced.member != member);

@@ -315,15 +315,28 @@ impl Session {
         }
         self.try_start_again(draft);
         if self.live.cancel_deadlines.values().any(|deadline| *deadline <= draft.now) {
-            self.lose_patience(draft);
+            self.end_unresponsive("the agent did not end a cancelled turn in time", draft);
         }
         // This comes last: an agent that is being stopped gets no further messages.
         self.end_overlong_turns(draft);
         self.expire_asks(draft);
     }
 
-    /// Kills an agent that did not settle cancelled turns in time and brings it back at once (rule 7.4).
-    fn lose_patience(&mut self, draft: &mut Draft) {
+    /// Ends the cancelled turns with their agent, without waiting for it (rule 17.4). While the log cannot be written, that
+    /// waits until it can be: the agent could not be brought back before.
+    pub(super) fn end_turns_by_force(&mut self, draft: &mut Draft) {
+        if self.state.paused.is_none() {
+            // An agent that is stopped gets no further messages.
+            draft.effects.clear();
+            return self.end_unresponsive("a client ended the turn by force", draft);
+        }
+        for turn in &self.state.turns {
+            self.live.cancel_deadlines.insert(turn.prompt.clone(), draft.now);
+        }
+    }
+
+    /// Kills an agent that did not settle cancelled turns and brings it back at once (rule 7.4).
+    fn end_unresponsive(&mut self, why: &str, draft: &mut Draft) {
         let start = self.state.start;
         let cancelled = self.state.turns.iter().filter(|turn| turn.cancel);
         let cancelled: Vec<_> = cancelled.map(|turn| turn.prompt.clone()).collect();
@@ -333,7 +346,7 @@ impl Session {
             self.record(PromptEvent::Ended { prompt, end: PromptEnd::Cancelled }, draft);
         }
         let (status, reason) = (Status::Killed, EndReason::Unresponsive);
-        let message = Some("the agent did not end a cancelled turn in time".into());
+        let message = Some(why.into());
         self.end_by_death(Ending { status, reason, exit_code: None, message, needs_login: false }, draft);
         draft.act(Effect::StopAgent { start });
         self.go_on_with_queue(draft);

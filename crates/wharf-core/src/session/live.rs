@@ -32,6 +32,8 @@ pub(super) struct Live {
 pub(super) struct Attached {
     pub(super) member: Member,
     pub(super) elicits: bool,
+    /// The time at which the client came.
+    pub(super) since: Millis,
 }
 
 /// The clients that declined an ask, and the frame of the last decline.

@@ -16,6 +16,7 @@ mod live;
 mod notice;
 mod pause;
 mod reported_usage;
+mod send_now;
 mod state;
 mod turns;
 
@@ -135,6 +136,11 @@ impl Session {
     /// Returns the attached clients, one member per connection.
     pub fn members(&self) -> impl Iterator<Item = &Member> {
         self.live.members()
+    }
+
+    /// Returns the attached clients, one member per connection, each with the time at which its client came.
+    pub fn attached(&self) -> impl Iterator<Item = (&Member, Millis)> {
+        self.live.attached.values().map(|attached| (&attached.member, attached.since))
     }
 
     /// Returns true if this caller only observes the session.

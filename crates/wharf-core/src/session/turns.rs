@@ -91,10 +91,14 @@ impl Session {
         let state = &self.state;
         submission.to_agent
             && submission.overlap == Overlap::Queue
-            && state.traits.queues
-            && state.status == Status::Running
             && !state.turns.is_empty()
-            && !state.turns.iter().any(|turn| turn.cancel)
+            && self.takes_prompt_while_busy()
+    }
+
+    /// Returns true if the agent queues prompts by itself and no running turn is cancelled.
+    pub(super) fn takes_prompt_while_busy(&self) -> bool {
+        let state = &self.state;
+        state.traits.queues && state.status == Status::Running && !state.turns.iter().any(|turn| turn.cancel)
     }
 
     fn why_not(&self, submission: &Submission, hands_over: bool) -> Option<Refusal> {
@@ -128,7 +132,7 @@ impl Session {
         }
     }
 
-    fn start_turn(&mut self, prompt: &PromptId, draft: &mut Draft) {
+    pub(super) fn start_turn(&mut self, prompt: &PromptId, draft: &mut Draft) {
         let Some(queued) = self.state.queue.iter().find(|queued| queued.prompt == *prompt) else { return };
         self.record(PromptEvent::TurnStarted { prompt: prompt.clone(), content: queued.content }, draft);
         if let Some(turn) = self.state.running(prompt) {
@@ -185,15 +189,24 @@ impl Session {
         Reply::Cancelled { was_busy, crossed }
     }
 
-    /// Ends the running turn, whoever sent its prompt.
-    pub(super) fn interrupt(&mut self, by: Sender, draft: &mut Draft) -> Reply {
+    /// Ends the running turn, whoever sent its prompt. With `force` the agent is not waited for.
+    pub(super) fn interrupt(&mut self, by: Sender, force: bool, draft: &mut Draft) -> Reply {
         if self.live.observes(&by) {
             return Reply::Refused(Refusal::Observer);
         }
+        let was_busy = self.cancel_all_turns(&by, draft);
+        if force && was_busy {
+            self.end_turns_by_force(draft);
+        }
+        Reply::Cancelled { was_busy, crossed: false }
+    }
+
+    /// Asks the agent to end all running turns. Returns true if there are any.
+    pub(super) fn cancel_all_turns(&mut self, by: &Sender, draft: &mut Draft) -> bool {
         let running: Vec<_> = self.state.turns.iter().map(|turn| turn.prompt.clone()).collect();
         let was_busy = !running.is_empty();
-        self.cancel_turns(running, CancelCause::by(&by), self.settings.cancel_timeout, draft);
-        Reply::Cancelled { was_busy, crossed: false }
+        self.cancel_turns(running, CancelCause::by(by), self.settings.cancel_timeout, draft);
+        was_busy
     }
 
     /// Asks the agent to end these turns, for a client or because of a limit. A turn that is already cancelled is not
@@ -297,7 +310,7 @@ impl Session {
         moves.then(|| Event::Prompt(PromptEvent::Moved { prompt: prompt.clone(), by: by.clone(), position }))
     }
 
-    fn not_waiting(&self, prompt: &PromptId, by: &Sender) -> Option<Refusal> {
+    pub(super) fn not_waiting(&self, prompt: &PromptId, by: &Sender) -> Option<Refusal> {
         if self.live.observes(by) {
             Some(Refusal::Observer)
         } else if self.state.position(prompt).is_some() {

@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use wharf_core::{
-    AgentEvent, AgentSetting, AgentTraits, Ask, AskEvent, AskId, AskKind, AskOutcome, CodecError, EndReason, Ending,
-    Event, Fault, Millis, Origin, PauseReason, PromptEnd, PromptEvent, PromptId, Raw, Sender, Seq, Session,
-    SessionEvent, SessionId, SettingSpelling, Settings, SpawnKey, StartKind, StartNo, Status, StorageEvent, ToolCall,
-    ToolCallState, TurnLimit, UpdateKind, decode, encode,
+    AcceptedContent, AgentEvent, AgentSetting, AgentTraits, Ask, AskEvent, AskId, AskKind, AskOutcome, CodecError,
+    EndReason, Ending, Event, Fault, Millis, Origin, PauseReason, PromptEnd, PromptEvent, PromptId, Raw, Sender, Seq,
+    Session, SessionEvent, SessionId, SettingSpelling, Settings, SpawnKey, StartKind, StartNo, Status, StorageEvent,
+    ToolCall, ToolCallState, TurnLimit, UpdateKind, decode, encode,
 };
 
 use crate::stage::*;
@@ -129,7 +129,15 @@ fn lives() -> Vec<Event> {
     for how in [StartKind::New, StartKind::Load, StartKind::Resume] {
         events.push(Event::Agent(AgentEvent::Starting { start: StartNo(u64::MAX), how }));
     }
-    let traits = AgentTraits { load: true, resume: true, close: true, delete: true, queues: true, ready: true };
+    let traits = AgentTraits {
+        load: true,
+        resume: true,
+        close: true,
+        delete: true,
+        queues: true,
+        ready: true,
+        ..AgentTraits::default()
+    };
     let agent_session: Arc<str> = "7f-\u{1f980}".into();
     for traits in [traits, AgentTraits::default()] {
         let (start, agent_session) = (StartNo(1), agent_session.clone());
@@ -451,4 +459,13 @@ fn payloads_are_refused_unless_they_are_one_line_of_text() {
     assert_eq!(Raw::new("{\r}"), None);
     assert_eq!(Raw::new(vec![0xff_u8]), None);
     assert_eq!(raw(ODD).detached(), raw(ODD));
+}
+
+#[test]
+fn capabilities_that_were_added_later_are_kept() {
+    let accepts = Some(AcceptedContent { image: true, audio: false, embedded: true });
+    let traits = AgentTraits { fork: true, accepts, ..AgentTraits::default() };
+    let event =
+        Event::Agent(AgentEvent::Started { start: StartNo(1), agent_session: "a".into(), traits, answer: raw("{}") });
+    assert_eq!(decode(&encoded(&event)).unwrap(), (AT, event));
 }

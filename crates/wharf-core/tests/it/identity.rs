@@ -141,12 +141,12 @@ fn interrupt_ends_the_running_turn_and_keeps_the_callers_queue() {
     let mut stage = Stage::running();
     stage.prompt("p1", "ann");
     stage.prompt("p2", "bob");
-    let step = stage.give(Input::Client(ClientInput::Interrupt { by: sender("bob") }));
+    let step = stage.give(Input::Client(ClientInput::Interrupt { by: sender("bob"), force: false }));
     assert_eq!(cancelled(&step), ["p1"]);
     assert_eq!(stage.queue(), ["p2"]);
     stage.give(attach("eve", Role::Observer, false));
     assert_refused(
-        &stage.give(Input::Client(ClientInput::Interrupt { by: sender("eve") })),
+        &stage.give(Input::Client(ClientInput::Interrupt { by: sender("eve"), force: false })),
         &wharf_core::Refusal::Observer,
     );
 }

@@ -17,6 +17,7 @@ mod limits;
 mod pause;
 mod races;
 mod restart;
+mod send_now;
 mod snapshots;
 mod stage;
 mod turns;

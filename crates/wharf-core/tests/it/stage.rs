@@ -14,10 +14,26 @@ pub(crate) struct Stage {
     pub(crate) first: Step,
 }
 
-pub(crate) const RESUMES: AgentTraits =
-    AgentTraits { load: false, resume: true, close: false, delete: false, queues: false, ready: false };
-pub(crate) const QUEUES: AgentTraits =
-    AgentTraits { load: false, resume: false, close: false, delete: false, queues: true, ready: false };
+pub(crate) const RESUMES: AgentTraits = AgentTraits {
+    load: false,
+    resume: true,
+    close: false,
+    delete: false,
+    queues: false,
+    ready: false,
+    fork: false,
+    accepts: None,
+};
+pub(crate) const QUEUES: AgentTraits = AgentTraits {
+    load: false,
+    resume: false,
+    close: false,
+    delete: false,
+    queues: true,
+    ready: false,
+    fork: false,
+    accepts: None,
+};
 
 impl Stage {
     /// Creates a session whose agent is starting.

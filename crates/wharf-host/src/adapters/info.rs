@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use serde::Serialize;
 use serde_json::Value;
+use wharf_core::AcceptedContent;
 
 /// Where an adapter comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -58,6 +59,23 @@ pub struct AdapterInfo {
     pub capabilities: BTreeMap<String, bool>,
     /// Whether it is the agent of clients that name none.
     pub default: bool,
+    /// The agent's last answer to `initialize`, in short. `None` if this version of it has not been started yet.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub known: Option<KnownAgent>,
+}
+
+/// An agent by its last answer to `initialize`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct KnownAgent {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub version: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub accepts: Option<AcceptedContent>,
+    /// It can copy a session.
+    pub fork: bool,
+    /// It offers ways to log in.
+    pub has_login: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]

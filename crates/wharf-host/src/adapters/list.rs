@@ -48,6 +48,7 @@ impl Adapters<'_> {
             options: Vec::new(),
             capabilities: BTreeMap::new(),
             default,
+            known: None,
         };
         match entry {
             AdapterEntry::Command(agent) => {

@@ -30,7 +30,7 @@ pub use environment::is_always_passed;
 pub(crate) use environment::is_variable_name;
 pub use error::{AdapterError, ManifestError};
 pub use import::{ImportError, ImportReport, import_registry};
-pub use info::{AdapterInfo, AdapterSource, ModeInfo, OptionInfo};
+pub use info::{AdapterInfo, AdapterSource, KnownAgent, ModeInfo, OptionInfo};
 #[cfg(any(test, fuzzing))]
 pub(crate) use manifest::Manifest as AnyManifest;
 pub(crate) use version::VersionCheck;

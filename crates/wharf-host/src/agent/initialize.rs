@@ -6,7 +6,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use tokio::process::ChildStdout;
 use tokio::time::Instant;
-use wharf_core::{AgentTraits, FailureText, Fault, Raw, StartFault, UpdateKind};
+use wharf_core::{AcceptedContent, AgentTraits, FailureText, Fault, Raw, StartFault, UpdateKind};
 use wharf_json::rpc::{self, Salvaged, code, salvage, salvage_head};
 use wharf_json::{Json, ReadError};
 
@@ -418,14 +418,21 @@ fn read_traits(answer: &[u8]) -> Result<AgentTraits, ReadError> {
     let has = |path: &[&str]| answer.seek(path).map(|value| value.is_some_and(|value| value.bool() != Some(false)));
     let is_true = |path: &[&str]| answer.seek(path).map(|value| value.and_then(Json::bool) == Some(true));
     let session = |name| ["result", "agentCapabilities", "sessionCapabilities", name];
+    let prompt = |name| ["result", "agentCapabilities", "promptCapabilities", name];
     Ok(AgentTraits {
         load: is_true(&["result", "agentCapabilities", "loadSession"])?,
         resume: has(&session("resume"))?,
         close: has(&session("close"))?,
         delete: has(&session("delete"))?,
+        fork: has(&session("fork"))?,
         queues: has(&session("promptQueueing"))?
             || is_true(&["result", "agentCapabilities", "_meta", "claudeCode", "promptQueueing"])?,
         ready: has(&session("ready"))? || is_true(&["result", "capabilities", "session", "ready"])?,
+        accepts: Some(AcceptedContent {
+            image: is_true(&prompt("image"))?,
+            audio: is_true(&prompt("audio"))?,
+            embedded: is_true(&prompt("embeddedContext"))?,
+        }),
     })
 }
 
@@ -438,10 +445,10 @@ mod tests {
         let deep = format!("{}{}", "[".repeat(100_000), "]".repeat(100_000));
         for odd in ["1e400", r#""\ud83d""#, &deep] {
             let answer = format!(
-                r#"{{"id":0,"x":{odd},"result":{{"x":{odd},"agentCapabilities":{{"loadSession":true,"x":{odd},"sessionCapabilities":{{"resume":{{"x":{odd}}},"close":{odd},"promptQueueing":null,"ready":false}}}}}}}}"#
+                r#"{{"id":0,"x":{odd},"result":{{"x":{odd},"agentCapabilities":{{"loadSession":true,"x":{odd},"promptCapabilities":{{"image":true,"audio":{odd}}},"sessionCapabilities":{{"resume":{{"x":{odd}}},"close":{odd},"promptQueueing":null,"ready":false}}}}}}}}"#
             );
-            let expected =
-                AgentTraits { load: true, resume: true, close: true, delete: false, queues: false, ready: false };
+            let accepts = Some(AcceptedContent { image: true, audio: false, embedded: false });
+            let expected = AgentTraits { load: true, resume: true, close: true, accepts, ..AgentTraits::default() };
             assert_eq!(read_traits(answer.as_bytes()), Ok(expected), "{}", &odd[..odd.len().min(10)]);
         }
     }

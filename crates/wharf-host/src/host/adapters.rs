@@ -7,10 +7,12 @@ use std::time::Duration;
 use tokio::io::AsyncReadExt;
 use tokio::net::unix::pipe;
 use tokio::task::JoinSet;
+use wharf_json::Json;
 
 use super::{Host, Inner};
-use crate::adapters::{AdapterInfo, Launchable, VersionCheck};
+use crate::adapters::{AdapterInfo, KnownAgent, Launchable, VersionCheck};
 use crate::agent::Launch;
+use crate::agent::initialize::InitializeResponse;
 use crate::config::QueueBy;
 
 /// The longest wait for a version, whatever a manifest says.
@@ -22,7 +24,14 @@ impl Host {
     /// Every adapter, by slug. With `check`, the programs that are there are asked for their version.
     pub async fn adapters(&self, check: bool) -> Vec<AdapterInfo> {
         let inner = Arc::clone(&self.inner);
-        let listed = tokio::task::spawn_blocking(move || inner.config.adapters().list_with_checks()).await;
+        let listed = tokio::task::spawn_blocking(move || {
+            let mut listed = inner.config.adapters().list_with_checks();
+            for (info, _) in listed.iter_mut().filter(|(info, _)| info.installed) {
+                info.known = inner.introduced(&info.slug).map(|answer| to_known_agent(&answer));
+            }
+            listed
+        })
+        .await;
         let mut listed = listed.unwrap_or_default();
         if check {
             self.ask_versions(&mut listed).await;
@@ -45,6 +54,17 @@ impl Host {
             let Ok((at, check, answer)) = done else { continue };
             check.judge(answer, &mut listed[at].0);
         }
+    }
+}
+
+fn to_known_agent(answer: &InitializeResponse) -> KnownAgent {
+    let result = Json::parse(answer.frame.bytes()).and_then(|frame| frame.member("result")).ok().flatten();
+    let at = |path: &[&str]| result.and_then(|result| result.at(path).ok().flatten());
+    KnownAgent {
+        version: at(&["agentInfo", "version"]).and_then(Json::text).map(Into::into),
+        accepts: answer.traits.accepts,
+        fork: answer.traits.fork,
+        has_login: at(&["authMethods"]).is_some_and(|methods| methods.items().next().is_some()),
     }
 }
 

@@ -4,6 +4,7 @@ mod adapters;
 mod agents;
 mod create;
 mod delegate;
+mod files;
 mod forget;
 mod initialize_cache;
 mod modes;
@@ -15,6 +16,7 @@ mod start_file;
 mod start_limits;
 mod startup;
 mod storage;
+mod uploads;
 mod workspaces;
 
 use std::collections::BTreeMap;
@@ -37,6 +39,7 @@ pub(crate) use start_limits::StartPriority;
 pub use startup::StartError;
 use storage::Storage;
 pub use storage::StorageFault;
+pub use uploads::{Upload, UploadError};
 pub use workspaces::RemovedWorkspace;
 
 use crate::adapters::{AdapterError, Launchable};
@@ -254,7 +257,7 @@ impl Host {
 }
 
 impl Inner {
-    fn introduced(&self, adapter: &str) -> Option<InitializeResponse> {
+    pub(super) fn introduced(&self, adapter: &str) -> Option<InitializeResponse> {
         let agent = self.agent(adapter, None, &BTreeMap::new()).ok()?;
         let cache = self.agents.initialize_cache();
         cache.find_any(&cache.key(&agent, &BTreeMap::new(), "", None)?)

@@ -143,7 +143,7 @@ impl Inner {
         Ok(())
     }
 
-    fn directories_of(frame: &Raw) -> Vec<PathBuf> {
+    pub(crate) fn directories_of(frame: &Raw) -> Vec<PathBuf> {
         StartInputs::directories(frame.bytes()).unwrap_or_default()
     }
 

@@ -28,7 +28,7 @@ impl Admission {
         }
         if matches!(
             input,
-            Input::Client(ClientInput::Prompt(_))
+            Input::Client(ClientInput::Prompt(_) | ClientInput::SendNow { .. })
                 | Input::Lifecycle(LifecycleInput::Resume | LifecycleInput::Wake { .. })
         ) {
             self.take_permit()?;

@@ -8,6 +8,7 @@ use bytes::Bytes;
 use wharf_core::{ClientId, Member, Raw, Sender, Seq, Session};
 
 use super::agent_connection::{AgentRequest, Whom};
+use super::attached::Transport;
 use super::close_signal::CloseReason;
 use super::command::Command;
 use super::context::TaskContext;
@@ -67,6 +68,11 @@ impl Clients {
     /// Returns what an attached client can do; `None` if it is not attached.
     pub(super) fn abilities_of(&self, client: &ClientId) -> Option<Abilities> {
         self.lanes.get(client).map(|attendance| attendance.abilities)
+    }
+
+    /// Returns how a client's connection came; `None` if it is not attached.
+    pub(super) fn transport_of(&self, client: &ClientId) -> Option<Transport> {
+        self.lanes.get(client).map(|attendance| attendance.transport)
     }
 
     /// Notes a client's lane, and what it can do.

@@ -6,7 +6,9 @@ use bytes::Bytes;
 use tokio::sync::oneshot;
 use wharf_core::{Ask, ClientId, Input, QueuedPrompt, Raw, Reply, Sender, Seq, StartNo, Turn};
 
+use super::agent_calls::AgentAnswer;
 use super::agent_connection::AgentDelete;
+use super::attached::AttachedClient;
 use super::handle::{AgentReport, Attendance, CallError, Forward, Taken};
 use crate::agent::initialize::StartFailure;
 use crate::agent::{AgentExit, OpenedAgent};
@@ -31,6 +33,11 @@ pub(crate) enum Command {
         /// Told that it was taken; dropped if the client is not there any more.
         taken: Option<oneshot::Sender<Taken>>,
     },
+    /// Asks the agent something for a caller that is no client of the session. Dropped if there is no agent.
+    CallAgent {
+        frame: Bytes,
+        answer: oneshot::Sender<AgentAnswer>,
+    },
     CancelForward {
         client: ClientId,
         request: Bytes,
@@ -45,6 +52,10 @@ pub(crate) enum Command {
         relay: u64,
     },
     Served(ServedAnswer),
+    /// Returns the attached clients.
+    Clients {
+        reply: oneshot::Sender<Vec<AttachedClient>>,
+    },
     Queue {
         reply: oneshot::Sender<Vec<QueuedPrompt>>,
     },

@@ -5,12 +5,13 @@ use std::sync::Arc;
 use bytes::Bytes;
 use tokio::sync::{mpsc, oneshot};
 use wharf_core::{
-    AgentSetting, Ask, AskId, Attachment, CancelScope, ClientId, ClientInput, Description, EndReason, EventId, Input,
-    Joined, Latest, LifecycleInput, Member, PromptId, PromptReceipt, QueuedPrompt, Raw, Refusal, Reply, Sender, Seq,
-    SessionId, State, Submission, Turn, WakeCause,
+    AgentSetting, AgentTraits, Ask, AskId, Attachment, CancelScope, ClientId, ClientInput, Description, EndReason,
+    EventId, Input, Joined, Latest, LifecycleInput, Member, PromptId, PromptReceipt, QueuedPrompt, Raw, Refusal, Reply,
+    Sender, Seq, SessionId, State, Submission, Turn, WakeCause,
 };
 
 use super::agent_connection::AgentDelete;
+use super::attached::Transport;
 use super::close_signal::CloseSignal;
 use super::command::Command;
 use super::cursor::{Cursor, ReadError};
@@ -112,6 +113,7 @@ pub struct Attendance {
     pub close: Arc<CloseSignal>,
     pub serves: Serves,
     pub abilities: Abilities,
+    pub transport: Transport,
 }
 
 /// Does a client serve files and terminals from now on?
@@ -182,12 +184,13 @@ pub struct AgentReport {
     pub answer_at: Seq,
     pub settings: Option<Vec<AgentSetting>>,
     pub latest: Latest,
+    pub traits: AgentTraits,
 }
 
 impl AgentReport {
     pub(super) fn of(state: &State) -> Self {
         let (answer, answer_at) = (state.answer.clone(), state.answer_at);
-        Self { answer, answer_at, settings: state.settings.clone(), latest: state.latest.clone() }
+        Self { answer, answer_at, settings: state.settings.clone(), latest: state.latest.clone(), traits: state.traits }
     }
 }
 
@@ -278,9 +281,15 @@ impl SessionHandle {
         self.cancelled(Input::Client(ClientInput::Cancel { by, scope })).await
     }
 
-    /// Ends the running turn, whoever sent its prompt.
-    pub async fn interrupt(&self, by: Sender) -> Result<Cancelled, CallError> {
-        self.cancelled(Input::Client(ClientInput::Interrupt { by })).await
+    /// Ends the running turn, whoever sent its prompt. With `force` the agent is ended too and, if it can come back,
+    /// started again.
+    pub async fn interrupt(&self, by: Sender, force: bool) -> Result<Cancelled, CallError> {
+        self.cancelled(Input::Client(ClientInput::Interrupt { by, force })).await
+    }
+
+    /// Runs a queued prompt next and interrupts the running turn for it; with `steer` the agent gets it in that turn.
+    pub async fn send_now(&self, prompt: PromptId, by: Sender, steer: bool) -> Result<Cancelled, CallError> {
+        self.cancelled(Input::Client(ClientInput::SendNow { prompt, by, steer })).await
     }
 
     async fn cancelled(&self, input: Input) -> Result<Cancelled, CallError> {
@@ -484,7 +493,7 @@ impl SessionHandle {
         wait.await.ok()
     }
 
-    async fn call(&self, input: Input) -> Result<Reply, CallError> {
+    pub(super) async fn call(&self, input: Input) -> Result<Reply, CallError> {
         let (reply, wait) = oneshot::channel();
         self.send(Command::Input { input: Box::new(input), reply }).await?;
         match wait.await.map_err(|_| CallError::Gone)?? {
@@ -493,7 +502,7 @@ impl SessionHandle {
         }
     }
 
-    async fn send(&self, command: Command) -> Result<(), CallError> {
+    pub(super) async fn send(&self, command: Command) -> Result<(), CallError> {
         self.commands.send(command).await.map_err(|_| CallError::Gone)
     }
 }

@@ -1,8 +1,10 @@
 //! One session at work: the task that owns it, the handle that callers hold, the cursor that readers hold.
 
 mod admission;
+pub(crate) mod agent_calls;
 mod agent_connection;
 mod agent_services;
+pub(crate) mod attached;
 mod clients;
 mod clock;
 pub(crate) mod close_signal;

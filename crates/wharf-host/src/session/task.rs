@@ -249,6 +249,7 @@ impl SessionTask {
             }
             Command::Attend { client, attendance } => self.attend(client, attendance),
             Command::Forward { forward, taken } => agent.forward(forward, taken, journal, clients),
+            Command::CallAgent { frame, answer } => agent.call(&frame, answer, journal),
             Command::CancelForward { client, request } => agent.cancel_forward(&client, &request, journal, clients),
             Command::RelayAnswer { client, relay, frame } => agent.answer_relay(&client, relay, &frame, clients),
             Command::RelayLate { relay } => {
@@ -258,6 +259,7 @@ impl SessionTask {
             Command::Turns { reply } => drop(reply.send(journal.state().turns.clone())),
             Command::IsObserver { caller, reply } => drop(reply.send(journal.session().is_observed_by(&caller))),
             Command::AgentReport { reply } => drop(reply.send(AgentReport::of(journal.state()))),
+            Command::Clients { reply } => drop(reply.send(clients.list(journal.session()))),
             Command::Queue { reply } => drop(reply.send(journal.state().queue.iter().cloned().collect())),
             Command::Asks { reply } => drop(reply.send(journal.state().asks.values().cloned().collect())),
             Command::WaitUp { reply } => agent.wait_up(reply, journal),

@@ -4,6 +4,7 @@
 //! two of them. In force is the newest value that was set or reported, per spelling; two spellings of one setting change
 //! together if the new value is offered in both (rule 12.12).
 
+mod choose;
 mod offers;
 mod present;
 mod request;
@@ -14,6 +15,9 @@ mod tests;
 use wharf_core::{AgentSetting, Joined, Latest, Raw, Seq, SettingSpelling, State, UpdateKind};
 use wharf_json::{Json, ReadError};
 
+use crate::session::handle::AgentReport;
+
+pub use choose::{ChosenSetting, NotOffered, setting_request};
 use offers::Offers;
 pub use present::current_settings;
 pub(crate) use present::{ReportedSettings, newest_list, patched_options};
@@ -33,6 +37,13 @@ pub struct SettingSources<'a> {
 impl<'a> From<&'a State> for SettingSources<'a> {
     fn from(state: &'a State) -> Self {
         let State { answer, answer_at, latest, settings, .. } = state;
+        Self { answer: answer.as_ref(), answer_at: *answer_at, latest, settings: settings.as_deref() }
+    }
+}
+
+impl<'a> From<&'a AgentReport> for SettingSources<'a> {
+    fn from(report: &'a AgentReport) -> Self {
+        let AgentReport { answer, answer_at, latest, settings, .. } = report;
         Self { answer: answer.as_ref(), answer_at: *answer_at, latest, settings: settings.as_deref() }
     }
 }

@@ -25,8 +25,8 @@ impl Offers {
         self.options.iter().flatten().find(|offer| super::is_same_value(&offer.id, id))
     }
 
-    /// Tells whether the value is offered in the spelling of this setting.
-    pub(super) fn offers_value(&self, setting: &AgentSetting, value: &str) -> bool {
+    /// Returns the values that are offered in the spelling of this setting.
+    pub(super) fn values_of(&self, setting: &AgentSetting) -> &[String] {
         let values = match setting.of {
             SettingSpelling::Mode => self.modes.as_ref(),
             SettingSpelling::Model => self.models.as_ref(),
@@ -34,7 +34,12 @@ impl Offers {
                 setting.id.as_ref().and_then(|id| self.find_option(id)).map(|offer| &offer.values)
             }
         };
-        values.into_iter().flatten().any(|offered| offered == value)
+        values.map_or(&[], Vec::as_slice)
+    }
+
+    /// Tells whether the value is offered in the spelling of this setting.
+    pub(super) fn offers_value(&self, setting: &AgentSetting, value: &str) -> bool {
+        self.values_of(setting).iter().any(|offered| offered == value)
     }
 
     /// Tells whether the agent reports this spelling at all.

@@ -11,7 +11,7 @@ use tokio::sync::watch;
 use wharf_api::ErrorCode;
 use wharf_host::core::{Ask, Attachment, Joined, Peer, Role, Sender, Seq, SessionId};
 use wharf_host::frame::Envelope;
-use wharf_host::{Attendance, CallError, Cursor, Serves, SessionHandle};
+use wharf_host::{Attendance, CallError, Cursor, Serves, SessionHandle, Transport};
 
 use super::attachments::{AttachedSession, Attachments};
 use super::client_profile::ClientProfile;
@@ -66,6 +66,7 @@ pub(super) struct ConnectionOptions {
     /// The close code and reason that follow an answer which says that an agent could not be started.
     pub(super) close_on_failed_start: Option<(u16, &'static str)>,
     pub(super) extension: Option<Arc<dyn SessionExtension>>,
+    pub(super) transport: Transport,
 }
 
 /// Adds frames of another protocol to those of ACP, for the sessions that it extends.
@@ -147,7 +148,7 @@ impl Connection {
     /// Returns how the client is present in a session; `serves` if it takes over files and terminals.
     pub(super) fn attendance(&self, serves: bool) -> Attendance {
         let serves = if serves && self.client.role() == Role::Controller { Serves::Yes } else { Serves::No };
-        self.outbox.attendance(serves, self.client.info().abilities())
+        self.outbox.attendance(serves, self.client.info().abilities(), self.options.transport)
     }
 
     /// Returns a view of the session as it was when the client came.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use tokio::sync::mpsc;
 use wharf_host::core::{ClientId, Seq, SessionId};
-use wharf_host::{Abilities, Attendance, ByteBudget, CloseSignal, Direct, Lane, LaneMessage, Serves};
+use wharf_host::{Abilities, Attendance, ByteBudget, CloseSignal, Direct, Lane, LaneMessage, Serves, Transport};
 
 use super::out_frame::OutFrame;
 use super::outbound::Out;
@@ -93,8 +93,8 @@ impl ClientOutbox {
     }
 
     /// Returns how a session reaches this connection.
-    pub(super) fn attendance(&self, serves: Serves, abilities: Abilities) -> Attendance {
-        Attendance { lane: self.lane.clone(), close: Arc::clone(&self.close), serves, abilities }
+    pub(super) fn attendance(&self, serves: Serves, abilities: Abilities, transport: Transport) -> Attendance {
+        Attendance { lane: self.lane.clone(), close: Arc::clone(&self.close), serves, abilities, transport }
     }
 
     /// Returns a sender for other connections, which does not keep the writer waiting.

@@ -136,6 +136,6 @@ impl TokenEntry {
     }
 }
 
-fn is_label(label: &str) -> bool {
+pub(super) fn is_label(label: &str) -> bool {
     !label.trim().is_empty() && label.chars().count() <= MAX_LABEL_CHARS && !label.chars().any(char::is_control)
 }

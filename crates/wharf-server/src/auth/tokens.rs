@@ -18,7 +18,7 @@ use super::digest::Digest;
 use super::identity::{Access, Identity};
 use super::own_token::{OwnToken, TokenError};
 use super::scope::Scope;
-use super::terms::{ID_PREFIX, TokenTerms};
+use super::terms::{ID_PREFIX, TokenEntry, TokenTerms};
 use super::tokens_file::{NewToken, TokensFile, TokensFileError};
 use known::KnownTokens;
 use lifetime::now;
@@ -183,6 +183,19 @@ impl Tokens {
     /// Returns true if the token is a login of the web page.
     pub(crate) fn is_login(&self, id: &str) -> bool {
         self.read_known().entries.iter().any(|held| &*held.entry.id == id && held.entry.login_of.is_some())
+    }
+
+    /// Returns the logins of web pages that are valid.
+    pub(crate) fn logins(&self) -> Vec<TokenEntry> {
+        let known = self.read_known();
+        let now = now();
+        let good = known.entries.iter().filter(|held| !known.is_over(held, now)).map(|held| &held.entry);
+        good.filter(|entry| entry.login_of.is_some()).cloned().collect()
+    }
+
+    /// Gives a token another label.
+    pub(crate) fn relabel(&self, id: &str, label: &str) -> Result<TokenEntry, TokensFileError> {
+        self.file.relabel(id, label)
     }
 
     /// Returns the ids of the valid tokens of one workspace.

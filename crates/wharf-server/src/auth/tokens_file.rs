@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::terms::{ID_PREFIX, MAX_LABEL_CHARS, TokenEntry, TokenTerms};
+use super::terms::{ID_PREFIX, MAX_LABEL_CHARS, TokenEntry, TokenTerms, is_label};
 
 /// The version with persons, which older versions refuse.
 const FILE_VERSION: u32 = 3;
@@ -156,6 +156,24 @@ impl TokensFile {
         let revoked = tokens.remove(place);
         self.replace_file(tokens)?;
         Ok(revoked)
+    }
+
+    /// Changes the label of a token.
+    pub(super) fn relabel(&self, id: &str, label: &str) -> Result<TokenEntry, TokensFileError> {
+        let unknown = || TokensFileError::Unknown { id: id.to_owned() };
+        if !is_label(label) {
+            return Err(TokensFileError::Label);
+        }
+        if self.open()?.is_none() {
+            return Err(unknown());
+        }
+        let _lock = self.lock()?;
+        let mut tokens = self.list()?;
+        let entry = tokens.iter_mut().find(|entry| &*entry.id == id).ok_or_else(unknown)?;
+        entry.label = Some(label.to_owned());
+        let changed = entry.clone();
+        self.replace_file(tokens)?;
+        Ok(changed)
     }
 
     pub(super) fn open(&self) -> Result<Option<File>, TokensFileError> {

@@ -3,18 +3,24 @@
 mod adapters;
 mod asks;
 mod attention;
+mod clients;
 mod extract;
+mod files;
 mod health;
 mod host;
 mod log;
 mod login;
+mod logins;
 mod metrics;
 mod openapi;
+mod places;
 mod query_names;
 mod queue;
 mod rows;
 mod sessions;
+mod settings;
 mod stream;
+mod uploads;
 mod workspaces;
 
 use axum::Router;
@@ -69,7 +75,13 @@ fn guarded_routes() -> OpenApiRouter<App> {
         .merge(rows::routes())
         .merge(asks::routes())
         .merge(attention::routes())
+        .merge(clients::routes())
+        .merge(files::routes())
+        .merge(logins::routes())
+        .merge(places::routes())
         .merge(queue::routes())
+        .merge(settings::routes())
+        .merge(uploads::routes())
         .merge(workspaces::routes())
         .merge(adapters::routes())
         .merge(host::routes())

@@ -4,15 +4,18 @@ use axum::Json;
 use axum::extract::State;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
-use wharf_api::{QueueChange, QueueChanged, QueueList};
+use wharf_api::{QueueChange, QueueChanged, QueueList, QueueSendArgs, QueueSent};
 
-use super::extract::{JsonBody, PathParams};
+use super::extract::{JsonBody, OptionalJsonBody, PathParams};
 use crate::App;
 use crate::fault::Fault;
 use crate::use_cases::{self, Caller};
 
 pub(super) fn routes() -> OpenApiRouter<App> {
-    OpenApiRouter::new().routes(routes!(list_queue)).routes(routes!(change_queued, remove_queued))
+    OpenApiRouter::new()
+        .routes(routes!(list_queue))
+        .routes(routes!(change_queued, remove_queued))
+        .routes(routes!(send_queued))
 }
 
 /// The prompts that wait.
@@ -45,6 +48,27 @@ pub(super) async fn change_queued(
     JsonBody(change): JsonBody<QueueChange>,
 ) -> Result<Json<QueueChanged>, Fault> {
     use_cases::change_queued(&app, &caller, &id, &prompt, change).await.map(Json)
+}
+
+/// Sends a waiting prompt now: it runs next, and the running turn is interrupted for it. With `steer` the turn goes on and
+/// the agent gets the prompt in it, where it can do that.
+#[utoipa::path(
+    post, path = "/sessions/{id}/queue/{promptId}/send", tag = "queue", operation_id = "send_queued",
+    params(("id" = String, Path), ("promptId" = String, Path)),
+    request_body(content = Option<QueueSendArgs>, description = "May be left out"),
+    responses(
+        (status = 200, description = "It runs, or does when the interrupted turn has ended", body = QueueSent),
+        (status = 404, description = "`unknown_prompt`"),
+        (status = 409, description = "`already_started`, `cannot_steer`"),
+    )
+)]
+pub(super) async fn send_queued(
+    State(app): State<App>,
+    caller: Caller,
+    PathParams((id, prompt)): PathParams<(String, String)>,
+    OptionalJsonBody(args): OptionalJsonBody<QueueSendArgs>,
+) -> Result<Json<QueueSent>, Fault> {
+    use_cases::send_queued(&app, &caller, &id, &prompt, args.unwrap_or_default()).await.map(Json)
 }
 
 /// Takes a waiting prompt out of the queue.

@@ -7,8 +7,8 @@ use axum::response::{IntoResponse, Response};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 use wharf_api::{
-    Forgotten, Interrupted, Killed, PromptArgs, PromptQuery, Prompted, ResumeArgs, SessionInfo, SessionPage,
-    SessionPatch, SessionQuery, SpawnArgs, SpawnedSession, UsagePage,
+    Forgotten, InterruptArgs, Interrupted, Killed, PromptArgs, PromptQuery, Prompted, ResumeArgs, SessionInfo,
+    SessionPage, SessionPatch, SessionQuery, SpawnArgs, SpawnedSession, UsagePage,
 };
 
 use super::extract::{IdempotencyKey, JsonBody, OptionalJsonBody, PathParams, QueryParams, has_preference};
@@ -179,17 +179,20 @@ pub(super) async fn send_prompt(
     Ok(Json(prompted))
 }
 
-/// Ends the running turn, whoever began it. What waits in the queue stays.
+/// Ends the running turn, whoever began it. What waits in the queue stays. With `force` the turn ends at once, and with it an
+/// agent that may not react any more; the agent is started again if it can come back.
 #[utoipa::path(
     post, path = "/sessions/{id}/interrupt", tag = "sessions", operation_id = "interrupt", params(("id" = String, Path)),
+    request_body(content = Option<InterruptArgs>, description = "May be left out"),
     responses((status = 200, description = "The agent was told to end its turn, if it had one", body = Interrupted))
 )]
 pub(super) async fn interrupt_turn(
     State(app): State<App>,
     caller: Caller,
     PathParams(id): PathParams<String>,
+    OptionalJsonBody(args): OptionalJsonBody<InterruptArgs>,
 ) -> Result<Json<Interrupted>, Fault> {
-    use_cases::interrupt_turn(&app, &caller, &id).await.map(Json)
+    use_cases::interrupt_turn(&app, &caller, &id, args.unwrap_or_default()).await.map(Json)
 }
 
 /// Ends the session. Its history stays. One that is dead already is left so.

@@ -1,10 +1,11 @@
 //! Conversions from the host's types to the types of the contract (`wharf-api`). Each match is exhaustive, so that a new
 //! variant of the host needs a word here.
 
+use super::to_accepted_kinds;
 use wharf_api::{
-    AdapterDescription, AdapterMode, AdapterOption, AskOption, AskType, ContextUse, EndCause, OpenAsk, ResourceUse,
-    SessionInfo, SessionStatus, StoragePause, TokenUsage, TurnOutcome, TurnPhase, UsageCost, WorkspaceInfo,
-    WorkspaceRegistry,
+    AdapterDescription, AdapterMode, AdapterOption, AskOption, AskType, ContextUse, EndCause, LoginState, OpenAsk,
+    ResourceUse, SessionInfo, SessionStatus, StoragePause, TokenUsage, TurnOutcome, TurnPhase, UsageCost,
+    WorkspaceInfo, WorkspaceRegistry,
 };
 use wharf_host::core::{Ask, AskKind, EndReason, OutcomeKind, PauseReason, Status};
 use wharf_host::{
@@ -175,6 +176,13 @@ pub(super) fn to_adapter_description(info: AdapterInfo) -> AdapterDescription {
         options: options.collect(),
         capabilities: info.capabilities,
         default: info.default,
+        agent_version: info.known.as_ref().and_then(|known| known.version.clone()),
+        accepts: info.known.as_ref().and_then(|known| known.accepts).map(to_accepted_kinds),
+        forks: info.known.as_ref().map(|known| known.fork),
+        login: match &info.known {
+            Some(known) if !known.has_login => LoginState::Yes,
+            Some(_) | None => LoginState::Unknown,
+        },
     }
 }
 

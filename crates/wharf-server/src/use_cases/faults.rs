@@ -189,6 +189,10 @@ pub(crate) fn fault_from_refusal(refusal: &Refusal, id: &str) -> Fault {
         Refusal::AlreadyStarted(prompt) => {
             Fault::new(ErrorCode::ALREADY_STARTED, format!("prompt {prompt} has started; interrupt the turn instead"))
         }
+        Refusal::CannotSteer => Fault::new(
+            ErrorCode::CANNOT_STEER,
+            "the agent takes no prompt while it works on another one; send without `steer` to interrupt its turn",
+        ),
         Refusal::UnknownAsk(ask) => Fault::new(
             ErrorCode::UNKNOWN_ASK,
             format!("no ask {ask}; GET /sessions/{id}/asks and `wharf asks` list the open ones"),

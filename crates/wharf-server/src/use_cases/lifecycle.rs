@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use wharf_api::{Forgotten, Interrupted, Killed, ResumeArgs, SessionInfo};
+use wharf_api::{Forgotten, InterruptArgs, Interrupted, Killed, ResumeArgs, SessionInfo};
 use wharf_host::core::{CancelScope, EndReason, PromptId, Refusal, SessionId};
 use wharf_host::{AgentDelete, CallError, ReturnTerms, SessionHandle};
 
@@ -51,13 +51,19 @@ const fn agent_delete_word(agent: AgentDelete) -> Option<&'static str> {
     }
 }
 
-/// Ends the running turn, regardless of which client began it. Waiting prompts stay in the queue.
-pub(crate) async fn interrupt_turn(app: &App, caller: &Caller, id: &str) -> Result<Interrupted, Fault> {
+/// Ends the running turn, regardless of which client began it. Waiting prompts stay in the queue. A forced interrupt does
+/// not wait for the agent.
+pub(crate) async fn interrupt_turn(
+    app: &App,
+    caller: &Caller,
+    id: &str,
+    args: InterruptArgs,
+) -> Result<Interrupted, Fault> {
     caller.may_work_in(app, id)?;
     let handle = open_session(app, caller, id).await?;
     let before = handle.head();
-    let done =
-        handle.interrupt(caller.sender()).await.map_err(|error| fault_from_failed_call(app, handle.id(), &error))?;
+    let done = handle.interrupt(caller.sender(), args.force.unwrap_or(false)).await;
+    let done = done.map_err(|error| fault_from_failed_call(app, handle.id(), &error))?;
     note_act(app, caller, &handle, before);
     Ok(Interrupted { ok: true, id: id.to_owned(), was_busy: done.was_busy })
 }

@@ -10,6 +10,7 @@ use wharf_json::Json;
 
 use super::attention::note_act;
 use super::faults::{fault_from_create_error, fault_from_failed_call, invalid_params};
+use super::uploads::expand_uploads;
 use super::{Caller, open_session};
 use crate::App;
 use crate::fault::Fault;
@@ -57,6 +58,11 @@ impl PromptBlocks {
         &self.0
     }
 
+    /// Returns the blocks with the content of the uploads that they name.
+    pub(super) async fn with_uploads(self, app: &App, handle: &SessionHandle) -> Result<Self, Fault> {
+        Ok(expand_uploads(app, handle, &self.0).await?.map_or(self, Self))
+    }
+
     /// Returns the request as the agent is to get it; the ids are replaced on the way.
     pub(super) fn to_request(&self, session: &str) -> Result<Raw, Fault> {
         let frame = Raw::new(frame::prompt_request(session, &self.0));
@@ -86,6 +92,7 @@ pub(crate) async fn send_prompt(
         // A child session that is resumed counts against the agent's quota of running children.
         app.host.wake_child(agent, &handle).await.map_err(|error| fault_from_create_error(&error))?;
     }
+    let blocks = blocks.with_uploads(app, &handle).await?;
     submit_blocks(app, caller, &handle, &blocks, overlap, key).await
 }
 

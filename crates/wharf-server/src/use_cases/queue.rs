@@ -1,6 +1,6 @@
 //! The prompts that wait (rule 7.3).
 
-use wharf_api::{QueueChange, QueueChanged, QueueEntry, QueueList};
+use wharf_api::{QueueChange, QueueChanged, QueueEntry, QueueList, QueueSendArgs, QueueSent};
 use wharf_host::core::{PromptId, QueuedPrompt, Raw};
 use wharf_host::format_timestamp;
 use wharf_json::Json;
@@ -77,7 +77,8 @@ pub(crate) async fn change_queued(
     }
     let handle = open_session(app, caller, id).await?;
     if let Some(content) = change.prompt {
-        replace_queued(app, caller, id, prompt, PromptBlocks::from_content(&content)?.to_request(id)?).await?;
+        let blocks = PromptBlocks::from_content(&content)?.with_uploads(app, &handle).await?;
+        replace_queued(app, caller, id, prompt, blocks.to_request(id)?).await?;
     }
     if let Some(position) = change.position {
         let before = handle.head();
@@ -103,6 +104,21 @@ pub(crate) async fn replace_queued(
     done.map_err(|error| fault_from_failed_call(app, handle.id(), &error))?;
     note_act(app, caller, &handle, before);
     Ok(())
+}
+
+/// Runs a waiting prompt next and interrupts the running turn for it, or gives it to the agent in that turn.
+pub(crate) async fn send_queued(
+    app: &App,
+    caller: &Caller,
+    id: &str,
+    prompt: &str,
+    args: QueueSendArgs,
+) -> Result<QueueSent, Fault> {
+    caller.may_change()?;
+    let handle = open_session(app, caller, id).await?;
+    let done = handle.send_now(PromptId::new(prompt), caller.sender(), args.steer.unwrap_or(false)).await;
+    let done = done.map_err(|error| fault_from_failed_call(app, handle.id(), &error))?;
+    Ok(QueueSent { ok: true, prompt_id: prompt.to_owned(), interrupted: done.was_busy })
 }
 
 /// Takes a waiting prompt out of the queue.

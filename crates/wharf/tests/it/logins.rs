@@ -230,3 +230,62 @@ async fn request_without_a_token_uses_no_body_budget() -> Result<()> {
     );
     Ok(())
 }
+
+/// Returns the listed logins by their name.
+async fn list_names(page: &LoginPage) -> Result<Vec<String>> {
+    let listed = page.send("GET", "/logins", &[], "").await?.expect(200)?;
+    let logins = listed["logins"].as_array().context("no list")?;
+    Ok(logins.iter().filter_map(|login| login["name"].as_str().map(str::to_owned)).collect())
+}
+
+#[tokio::test]
+async fn devices_are_listed_named_and_signed_out_at_once() -> Result<()> {
+    let host = scripted_host(&[])?.start_host()?;
+    let (phone, laptop) = (
+        LoginPage::open(&host, &create_login_code(&host, &[])?).await?,
+        LoginPage::open(&host, &create_login_code(&host, &["--role", "controller"])?).await?,
+    );
+    let listed = phone.send("GET", "/logins", &[], "").await?.expect(200)?;
+    let logins = listed["logins"].as_array().context("no list")?;
+    assert_eq!(logins.len(), 2, "{listed}");
+    let (own, other): (Vec<_>, Vec<_>) = logins.iter().partition(|login| login["current"] == true);
+    let id = |logins: &[&Value]| logins[0]["id"].as_str().unwrap_or_default().to_owned();
+    let (own, other) = (id(&own), id(&other));
+    let origin = [("origin", phone.origin.as_str())];
+    for (id, name) in [(&own, "phone"), (&other, "laptop")] {
+        let named =
+            phone.send("PATCH", &format!("/logins/{id}"), &origin, &json!({ "name": name }).to_string()).await?;
+        assert_eq!(named.expect(200)?["name"], name);
+    }
+    assert_eq!(list_names(&laptop).await?, ["laptop"], "a controller does not see the login of an admin");
+    let wrong = laptop.send("DELETE", &format!("/logins/{own}"), &origin, "").await?;
+    assert_eq!(wrong.status_and_code(), (404, "unknown_login".to_owned()));
+    for name in ["", "two\nlines", &"x".repeat(201)] {
+        let body = json!({ "name": name }).to_string();
+        assert_eq!(phone.send("PATCH", &format!("/logins/{own}"), &origin, &body).await?.status, 422, "{name:?}");
+    }
+    let socket = TestClient::connect_with(&host.ws_url(), &laptop.web_socket(Some(host.url()))).await?;
+    socket.initialize().await?;
+    let ended = phone.send("DELETE", &format!("/logins/{other}"), &origin, "").await?.expect(200)?;
+    assert_eq!(ended, json!({ "ok": true, "id": other }));
+    socket.wait_closed().await;
+    assert_eq!(laptop.send("GET", "/logins", &[], "").await?.status, 401);
+    assert_eq!(list_names(&phone).await?, ["phone"]);
+    Ok(())
+}
+
+#[tokio::test]
+async fn token_sees_only_the_logins_that_were_made_with_it() -> Result<()> {
+    let host = scripted_host(&[])?.start_host()?;
+    let owner = LoginPage::open(&host, &create_login_code(&host, &[])?).await?;
+    let (_, text) = create_token(&host, &["--role", "controller"])?;
+    let token = RestClient::with_token(&host, &text);
+    let none = token.get("/logins").await?.expect(200)?;
+    assert_eq!(none, json!({ "logins": [] }));
+    let code = token.post("/login/codes", &json!({})).await?.expect(201)?["code"].take();
+    let page = LoginPage::open(&host, code.as_str().context("no code")?).await?;
+    assert_eq!(token.get("/logins").await?.expect(200)?["logins"].as_array().map(Vec::len), Some(1));
+    assert_eq!(list_names(&page).await?.len(), 1);
+    assert_eq!(list_names(&owner).await?.len(), 2, "an admin sees all");
+    Ok(())
+}

@@ -33,6 +33,7 @@ struct OtherWorkspace {
     prompt: String,
     ask: String,
     cwd: String,
+    login: String,
 }
 
 impl OtherWorkspace {
@@ -52,13 +53,17 @@ impl OtherWorkspace {
         let queued = json!({ "prompt": "echo bilby", "queue": true });
         let queued = http.post(&format!("/sessions/{busy}/prompt"), &queued).await?.expect(200)?;
         http.post_empty(&format!("/sessions/{cold}/kill")).await?.expect(200)?;
+        let code = http.post("/login/codes", &json!({ "workspace": "quokka" })).await?.expect(201)?;
+        http.post("/login", &json!({ "code": code["code"] })).await?.expect(200)?;
+        let logins = http.get("/logins").await?.expect(200)?;
+        let login = logins["logins"][0]["id"].as_str().context("no login")?.to_owned();
         let (prompt, ask) = (queued["promptId"].as_str().context("no id")?.to_owned(), &asks["asks"][0]["askId"]);
-        Ok(Self { busy, cold, prompt, ask: ask.to_string(), cwd: cwd.display().to_string() })
+        Ok(Self { busy, cold, prompt, ask: ask.to_string(), cwd: cwd.display().to_string(), login })
     }
 
     /// Returns strings that no answer may contain, unless its request did.
-    fn secret_words(&self) -> [&str; 8] {
-        ["quokka", "wombat", "numbat", "bilby", &self.busy, &self.cold, &self.prompt, &self.cwd]
+    fn secret_words(&self) -> [&str; 9] {
+        ["quokka", "wombat", "numbat", "bilby", &self.busy, &self.cold, &self.prompt, &self.cwd, &self.login]
     }
 
     fn check(&self, request: &str, answer: &str) -> Result<()> {
@@ -97,6 +102,7 @@ fn operation_path(operation: &Operation<'_>, others: &OtherWorkspace, session: &
         ("slug", "quokka"),
         ("row", "1-2"),
         ("blob", "b3_0"),
+        ("loginId", &others.login),
     ];
     let path =
         names.iter().fold(operation.path.to_owned(), |path, (name, value)| path.replace(&format!("{{{name}}}"), value));
@@ -152,7 +158,10 @@ async fn no_route_reads_or_changes_another_workspace() -> Result<()> {
                 ensure!(!about_others || is_refused(&operation, &answer), "{asked}: {} {}", answer.status, answer.body);
                 if about_others && answer.status == 404 {
                     let code = answer.status_and_code().1;
-                    ensure!(["unknown_session", "unknown_workspace"].contains(&code.as_str()), "{asked}: {code}");
+                    ensure!(
+                        ["unknown_session", "unknown_workspace", "unknown_login"].contains(&code.as_str()),
+                        "{asked}: {code}"
+                    );
                 }
                 ensure!(
                     answer.status < 500 || answer.status == 501 || answer.status == 502,

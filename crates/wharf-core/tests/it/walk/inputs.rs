@@ -195,7 +195,7 @@ impl Walk {
         let settled = Seq(if self.dice.one_in(2) { self.dice.below(seen + 1) } else { seen });
         let (seen, clear_queue, by) = (Seq(seen), self.dice.one_in(5), self.client());
         if self.dice.one_in(8) {
-            return Input::Client(ClientInput::Interrupt { by });
+            return Input::Client(ClientInput::Interrupt { by, force: self.dice.one_in(3) });
         }
         Input::Client(ClientInput::Cancel { by, scope: CancelScope { seen, settled, clear_queue } })
     }
@@ -224,7 +224,8 @@ impl Walk {
         let prompt = if self.dice.one_in(6) { None } else { self.dice.pick(&queued).cloned() };
         let prompt = prompt.unwrap_or_else(|| self.some_prompt());
         let by = self.client();
-        match self.dice.below(3) {
+        match self.dice.below(4) {
+            3 => Input::Client(ClientInput::SendNow { prompt, by, steer: self.dice.one_in(3) }),
             0 => Input::Client(ClientInput::RemovePrompt { prompt, by }),
             1 => Input::Client(ClientInput::UpdatePrompt { prompt, by, frame: self.frame() }),
             _ => Input::Client(ClientInput::MovePrompt { prompt, by, position: self.dice.below(5) as usize }),

@@ -94,6 +94,8 @@ impl Ledger {
         }
         if let Input::Client(ClientInput::Prompt(submission)) = input {
             self.may_overlap = submission.to_agent && state.traits.queues;
+        } else if let Input::Client(ClientInput::SendNow { steer, .. }) = input {
+            self.may_overlap = *steer && state.traits.queues;
         } else if let Input::Agent(AgentInput::Asked { agent_request, .. }) = input
             && self.status == Some(Status::Running)
         {

@@ -129,10 +129,8 @@ impl Walk {
         let traits = AgentTraits {
             load: dice.one_in(2),
             resume: dice.one_in(2),
-            close: false,
-            delete: false,
             queues: dice.one_in(3),
-            ready: false,
+            ..AgentTraits::default()
         };
         // The last two are further connections of the first client; one of them sends its id.
         let clients = ["ann", "bob", "cat", "dan", "ann2", "ann3"].map(sender);

@@ -10,9 +10,10 @@ use wharf_json::Json;
 use wharf_json::rpc::{Salvaged, code, salvage, salvage_head};
 
 use super::link::AgentDelete;
-use super::writer::{AgentWriter, Forwarded, PendingRequest, error};
+use super::writer::{AgentCall, AgentWriter, Forwarded, PendingRequest, error};
 use crate::agent::initialize::classify_fault;
 use crate::frame::{self, Envelope, FrameKind, FrameLine, Span};
+use crate::session::agent_calls::AgentAnswer;
 
 /// The buffer that the frames of a stream are cut from: one allocation serves some hundred of them.
 const ARENA_BYTES: usize = 64 * 1024;
@@ -37,6 +38,11 @@ pub(super) enum AgentMessage {
         to: Forwarded,
         frame: Bytes,
         ok: bool,
+    },
+    /// The answer to the request of a caller that waits for it.
+    Called {
+        call: AgentCall,
+        answer: AgentAnswer,
     },
     /// A request that one client is to answer, or Wharf itself.
     Request(AgentRequest),
@@ -321,6 +327,7 @@ fn answered(frame: &[u8], envelope: &Envelope<'_>, writer: &mut AgentWriter) -> 
             let frame = frame::scan(&copy).map(|envelope| frame::with_id(&copy, &envelope, &to.request));
             frame.map_or(AgentMessage::Nothing, |frame| AgentMessage::Answer { to, frame, ok })
         }
+        PendingRequest::Call(call) => AgentMessage::Called { call, answer: AgentAnswer { frame: copy, is_result: ok } },
         PendingRequest::Prompt(prompt) => {
             let stop_reason = ok.then(|| stop_reason(frame));
             let frame = Raw::new(copy);
@@ -367,6 +374,10 @@ fn fail_owed(id: u64, message: &str, writer: &mut AgentWriter) -> Option<AgentMe
         PendingRequest::Forward(to) => {
             let frame = error(&to.request, code::INTERNAL_ERROR, message);
             AgentMessage::Answer { to, frame, ok: false }
+        }
+        PendingRequest::Call(call) => {
+            let frame = error(id, code::INTERNAL_ERROR, message);
+            AgentMessage::Called { call, answer: AgentAnswer { frame, is_result: false } }
         }
         PendingRequest::Prompt(prompt) => {
             let frame = Raw::new(error(id, code::INTERNAL_ERROR, message))?;

@@ -10,7 +10,7 @@ use super::frame_parser::{AgentMessage, AgentRequest};
 use super::link::log_fault;
 use super::writer::ForwardKind;
 use crate::session::clients::Clients;
-use crate::session::journal::Journal;
+use crate::session::journal::{Act, Journal};
 use crate::session::terminal_transcript::terminal_of;
 
 impl AgentConnection {
@@ -65,6 +65,14 @@ impl AgentConnection {
                     self.settings.take_agreement(request, *was_reported, &frame, journal);
                 }
                 self.send_answer(&to, frame, journal, clients);
+            }
+            AgentMessage::Called { call, answer } => {
+                if answer.is_result
+                    && let ForwardKind::Set { request, was_reported } = &call.kind
+                {
+                    self.settings.take_agreement(request, *was_reported, &answer.frame, journal);
+                }
+                journal.act_later(Act::AnswerCall(call.answer, answer));
             }
             AgentMessage::Request(request) => self.take_request(request, journal, clients),
             AgentMessage::Withdrawn { agent_request } => match clients.withdraw_request(&agent_request, journal.head())

@@ -263,7 +263,8 @@ impl AgentConnection {
     /// Returns what was done.
     pub(super) fn obey_unwritten(&mut self, input: &Input) -> Option<&'static str> {
         let link = self.link.as_mut()?;
-        if matches!(input, Input::Lifecycle(LifecycleInput::Kill { .. })) {
+        let is_forced = matches!(input, Input::Client(ClientInput::Interrupt { force: true, .. }));
+        if is_forced || matches!(input, Input::Lifecycle(LifecycleInput::Kill { .. })) {
             link.process().request_end();
             return Some("the agent was ended");
         }

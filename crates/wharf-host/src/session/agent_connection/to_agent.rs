@@ -3,15 +3,16 @@
 use bytes::Bytes;
 use tokio::sync::oneshot;
 use wharf_core::{AskReply, ClientId, PromptId, Raw, Status};
-use wharf_json::rpc::code;
+use wharf_json::rpc::{self, code};
 
 use super::AgentConnection;
 use super::link::{AgentDelete, AgentLink};
-use super::writer::{AgentWriter, ForwardKind, Forwarded, StdinStalled, error};
+use super::writer::{AgentCall, AgentWriter, ForwardKind, Forwarded, StdinStalled, error};
+use crate::session::agent_calls::AgentAnswer;
 use crate::session::clients::Clients;
 use crate::session::command::ServedAnswer;
 use crate::session::handle::{Direct, Forward, Taken};
-use crate::session::journal::Journal;
+use crate::session::journal::{Act, Journal};
 
 impl AgentConnection {
     /// Says something to the agent, if there is one.
@@ -91,20 +92,28 @@ impl AgentConnection {
             let to = Forwarded { client, request, kind: ForwardKind::Other };
             return self.tell_gone(&to, journal, clients);
         };
-        let kind = if link.writer().owes_too_much() {
-            Err((
-                code::INTERNAL_ERROR,
-                "the agent has too many requests to answer; wait for some of its answers".to_owned(),
-            ))
-        } else {
-            // The agent might understand it otherwise than the log would tell.
-            ForwardKind::of(&frame).map_err(|why| (code::INVALID_PARAMS, why.to_string()))
-        };
-        match kind {
+        match forward_kind(link, &frame) {
             Ok(kind) => self.speak(|writer| writer.forward(&frame, Forwarded { client, request, kind })),
             Err((code, message)) => {
                 let frame = error(&request, code, &message);
                 clients.send(&client, Direct::Frame(frame), journal.head());
+            }
+        }
+    }
+
+    /// Asks the agent something for a caller that waits for the answer.
+    pub(in crate::session) fn call(
+        &mut self,
+        frame: &Bytes,
+        answer: oneshot::Sender<AgentAnswer>,
+        journal: &mut Journal,
+    ) {
+        let Some(link) = &self.link else { return };
+        match forward_kind(link, frame) {
+            Ok(kind) => self.speak(|writer| writer.call(frame, AgentCall { kind, answer })),
+            Err((code, message)) => {
+                let frame = error(rpc::PLACEHOLDER_ID, code, &message);
+                journal.act_later(Act::AnswerCall(answer, AgentAnswer { frame, is_result: false }));
             }
         }
     }
@@ -171,4 +180,14 @@ impl AgentConnection {
         }
         self.speak(|writer| writer.say_served(served.frame, served.permit));
     }
+}
+
+/// Returns the kind of a request that may be passed on to the agent, else the code and the message of its refusal.
+fn forward_kind(link: &AgentLink, frame: &[u8]) -> Result<ForwardKind, (i32, String)> {
+    if link.writer().owes_too_much() {
+        let message = "the agent has too many requests to answer; wait for some of its answers";
+        return Err((code::INTERNAL_ERROR, message.to_owned()));
+    }
+    // The agent might understand it otherwise than the log would tell.
+    ForwardKind::of(frame).map_err(|why| (code::INVALID_PARAMS, why.to_string()))
 }

@@ -13,6 +13,7 @@ use super::link::AgentDelete;
 use crate::agent::Outbox;
 use crate::frame::{self, Envelope};
 use crate::limits::CountPermit;
+use crate::session::agent_calls::AgentAnswer;
 use crate::settings::{AgentSettings, SettingRequest};
 
 /// Requests that the agent may leave unanswered before no more are passed on.
@@ -23,8 +24,18 @@ const MAX_OWED_ANSWERS: usize = 1_024;
 pub(super) enum PendingRequest {
     Prompt(PromptId),
     Forward(Forwarded),
+    /// The request of a caller that is no client of the session; the caller waits for the answer.
+    Call(AgentCall),
     /// The host's own request to delete a session; told whether the agent did.
     Delete(oneshot::Sender<AgentDelete>),
+}
+
+/// A request to the agent whose answer goes to one waiting caller.
+#[derive(Debug)]
+pub(super) struct AgentCall {
+    pub(super) kind: ForwardKind,
+    /// Dropped if the agent goes away before it has answered.
+    pub(super) answer: oneshot::Sender<AgentAnswer>,
 }
 
 /// A client's request that was passed on.
@@ -113,6 +124,11 @@ impl AgentWriter {
         self.request(frame, PendingRequest::Forward(to))
     }
 
+    /// Sends the request of a caller that waits for its answer.
+    pub(super) fn call(&mut self, frame: &Bytes, call: AgentCall) -> Result<(), StdinStalled> {
+        self.request(frame, PendingRequest::Call(call))
+    }
+
     fn request(&mut self, frame: &Bytes, owed: PendingRequest) -> Result<(), StdinStalled> {
         let Ok(envelope) = frame::scan(frame) else { return Ok(()) };
         let id = self.take_id();
@@ -137,7 +153,7 @@ impl AgentWriter {
     pub(super) fn cancel_forward(&self, client: &ClientId, request: &[u8]) -> Result<(), StdinStalled> {
         let found = self.owed.iter().find(|(_, owed)| match owed {
             PendingRequest::Forward(to) => to.client == *client && to.request == request,
-            PendingRequest::Prompt(_) | PendingRequest::Delete(_) => false,
+            PendingRequest::Prompt(_) | PendingRequest::Call(_) | PendingRequest::Delete(_) => false,
         });
         let Some((id, _)) = found else { return Ok(()) };
         self.say(rpc::cancel_request(*id))
@@ -185,14 +201,18 @@ impl AgentWriter {
     pub(super) fn forwarded(&self, id: u64) -> Option<&Forwarded> {
         match self.owed.get(&id) {
             Some(PendingRequest::Forward(to)) => Some(to),
-            Some(PendingRequest::Prompt(_) | PendingRequest::Delete(_)) | None => None,
+            Some(PendingRequest::Prompt(_) | PendingRequest::Call(_) | PendingRequest::Delete(_)) | None => None,
         }
     }
 
     /// Notes on the requests for settings which of their values the agent reports.
     pub(super) fn note_reported(&mut self, settings: &AgentSettings) {
         for owed in self.owed.values_mut() {
-            if let PendingRequest::Forward(Forwarded { kind: ForwardKind::Set { request, was_reported }, .. }) = owed {
+            let (PendingRequest::Forward(Forwarded { kind, .. }) | PendingRequest::Call(AgentCall { kind, .. })) = owed
+            else {
+                continue;
+            };
+            if let ForwardKind::Set { request, was_reported } = kind {
                 *was_reported |= settings.is_in_force(request);
             }
         }
@@ -207,7 +227,7 @@ impl AgentWriter {
     pub(super) fn into_unanswered(self) -> Vec<Forwarded> {
         let forwards = self.owed.into_values().filter_map(|owed| match owed {
             PendingRequest::Forward(to) => Some(to),
-            PendingRequest::Prompt(_) | PendingRequest::Delete(_) => None,
+            PendingRequest::Prompt(_) | PendingRequest::Call(_) | PendingRequest::Delete(_) => None,
         });
         forwards.collect()
     }

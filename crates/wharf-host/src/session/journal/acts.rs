@@ -3,11 +3,12 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use tokio::sync::watch;
+use tokio::sync::{oneshot, watch};
 use wharf_core::{Effect, Reply, Seq};
 use wharf_store::OnSynced;
 
 use crate::agent::initialize::StartFailure;
+use crate::session::agent_calls::AgentAnswer;
 use crate::session::command::{ReplyTo, Started, StartedTo, UpTo};
 use crate::session::handle::CallError;
 
@@ -18,6 +19,8 @@ pub(in crate::session) enum Act {
     Reply(ReplyTo, Reply),
     Started(StartedTo, Box<Result<Started, StartFailure>>),
     Up(UpTo, Box<Result<(), StartFailure>>),
+    /// Hands the agent's answer to the caller that waits for it.
+    AnswerCall(oneshot::Sender<AgentAnswer>, AgentAnswer),
     /// Passes on the messages that waited for the agent's start.
     PassOnPending,
 }
@@ -96,7 +99,7 @@ impl ActQueue {
                 Act::Reply(to, _) => drop(to.send(Err(error.clone()))),
                 Act::Started(to, _) => drop(to.send(Err(StartFailure::new(error.to_string())))),
                 Act::Up(to, _) => drop(to.send(Err(StartFailure::new(error.to_string())))),
-                Act::Effect(_) | Act::PassOnPending => {}
+                Act::Effect(_) | Act::AnswerCall(..) | Act::PassOnPending => {}
             }
         }
     }

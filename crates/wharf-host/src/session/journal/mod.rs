@@ -247,6 +247,7 @@ impl Journal {
                 }
                 Act::Started(to, outcome) => drop(to.send(*outcome)),
                 Act::Up(to, outcome) => drop(to.send(*outcome)),
+                Act::AnswerCall(to, answer) => drop(to.send(answer)),
             }
         }
     }

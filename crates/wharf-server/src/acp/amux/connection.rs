@@ -7,7 +7,7 @@ use serde_json::json;
 use wharf_api::ErrorCode;
 use wharf_host::core::{Overlap, Peer, Role, Seq, SessionId};
 use wharf_host::frame::Envelope;
-use wharf_host::{ReplayTurns, SessionHandle, new_client_id};
+use wharf_host::{ReplayTurns, SessionHandle, Transport, new_client_id};
 use wharf_json::{Json, rpc};
 
 use super::METHOD_PREFIX;
@@ -81,6 +81,7 @@ pub(in crate::acp) async fn connect(
         request_ids_after: LAST_ASK_NUMBER,
         close_on_failed_start: Some((AGENT_FAILED, "the agent could not be started")),
         extension: Some(Arc::clone(&binding) as Arc<dyn SessionExtension>),
+        transport: Transport::Amux,
     };
     let (connection, outlet) = Connection::new(app, identity, agent, options);
     seat.listen(connection.outbox.weak_sender());

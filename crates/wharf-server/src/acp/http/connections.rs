@@ -19,7 +19,7 @@ use crate::auth::Identity;
 use crate::client_span::client_span;
 use crate::limits::TokenPermit;
 use crate::revocation::wait_for_end;
-use wharf_host::random_text;
+use wharf_host::{Transport, random_text};
 
 /// A client that reads no stream and sends nothing for so long is gone.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(5 * 60);
@@ -69,7 +69,8 @@ impl Connections {
     /// Makes a connection of this client.
     pub(super) fn start(app: &App, identity: Identity, agent: Arc<str>) -> Result<Arc<HttpConnection>, Fault> {
         let permit = app.limits.open_http_connection(&identity)?;
-        let (connection, outlet) = Connection::new(app.clone(), identity, agent, ConnectionOptions::default());
+        let options = ConnectionOptions { transport: Transport::Http, ..ConnectionOptions::default() };
+        let (connection, outlet) = Connection::new(app.clone(), identity, agent, options);
         let streams = Streams::new(app.host.buffers(), Arc::clone(connection.outbox.close_signal()));
         let http = Arc::new(HttpConnection {
             id: new_connection_id(),

@@ -57,7 +57,7 @@ pub(in crate::acp) async fn enter_session(
         // The agent's statement about itself now that it is up. The client is shown all that happened since it came.
         let report = arrival.handle.agent_report().await;
         let report = report.map_err(|error| from_call(&error, arrival.handle.id().as_str()))?;
-        let AgentReport { answer, answer_at, settings, latest } = report;
+        let AgentReport { answer, answer_at, settings, latest, .. } = report;
         arrival.joined = Joined { answer, answer_at, settings, latest, ..arrival.joined };
     }
     Ok(arrival)
