@@ -3,7 +3,7 @@
 use similar::{ChangeTag, TextDiff};
 use wharf_api::{DiffHunk, FileChange, FileDiff, RowCut};
 
-use crate::limits::{DIFF_CONTEXT_LINES, MAX_DIFF_LINE_BYTES, MAX_DIFFED_BYTES};
+use crate::limits::{DIFF_CONTEXT_LINES, MAX_DIFF_LINE_BYTES, MAX_DIFFED_BYTES, MAX_DIFFED_LINES};
 use crate::redact::redact;
 use crate::strip_control_characters;
 
@@ -28,14 +28,23 @@ pub(crate) fn compute_diff(texts: &FileTexts<'_>, room: usize) -> FileDiff {
     let numbered = change == FileChange::Create;
     let mut diff =
         FileDiff { path: texts.path.clone(), change, added: 0, removed: 0, numbered, hunks: Vec::new(), cut: None };
-    if old.len() + texts.new.len() > MAX_DIFFED_BYTES {
-        diff.removed = old.lines().count() as u64;
-        diff.added = texts.new.lines().count() as u64;
+    let (removed, added) = count_differing_lines(old, texts.new);
+    if old.len() + texts.new.len() > MAX_DIFFED_BYTES || removed + added > MAX_DIFFED_LINES {
+        (diff.removed, diff.added) = (removed as u64, added as u64);
         diff.cut = Some(RowCut { bytes: (old.len() + texts.new.len()) as u64, missing_lines: None, whole: None });
         return diff;
     }
     fill_hunks(&mut diff, &TextDiff::from_lines(old, texts.new), room);
     diff
+}
+
+/// Counts the lines between the common beginning and the common end of two texts.
+fn count_differing_lines(old: &str, new: &str) -> (usize, usize) {
+    let same_start = old.lines().zip(new.lines()).take_while(|(old, new)| old == new).count();
+    let (removed, added) = (old.lines().count() - same_start, new.lines().count() - same_start);
+    let same_end = old.lines().rev().zip(new.lines().rev()).take_while(|(old, new)| old == new).count();
+    let same_end = same_end.min(removed).min(added);
+    (removed - same_end, added - same_end)
 }
 
 fn fill_hunks(diff: &mut FileDiff, changes: &TextDiff<'_, '_, str>, room: usize) {

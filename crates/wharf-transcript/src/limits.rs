@@ -19,8 +19,10 @@ pub(crate) const MAX_INPUT_BYTES: usize = 4 * 1024;
 pub(crate) const MAX_DIFF_BYTES: usize = 8 * 1024;
 /// A longer line of a diff is cut.
 pub(crate) const MAX_DIFF_LINE_BYTES: usize = 1024;
-/// Texts that are longer than this are not compared line by line: the diff only counts.
+/// Texts that are longer than this, or have more differing lines, are not compared line by line, since the time grows with
+/// their square: the diff only counts.
 pub(crate) const MAX_DIFFED_BYTES: usize = 512 * 1024;
+pub(crate) const MAX_DIFFED_LINES: usize = 4_000;
 /// The unchanged lines around a change.
 pub(crate) const DIFF_CONTEXT_LINES: usize = 3;
 pub(crate) const MAX_DIFFS: usize = 20;

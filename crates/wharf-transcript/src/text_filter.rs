@@ -19,7 +19,9 @@ const KEY_BEGIN: &str = "-----BEGIN ";
 /// The filter of one text.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct TextFilter {
-    /// Text without a verdict.
+    /// The beginning of an escape sequence whose end has not come.
+    escape: String,
+    /// Text without control characters that has no verdict.
     held: String,
     /// The pattern of a secret that is being left out.
     secret: Option<usize>,
@@ -41,6 +43,27 @@ enum PositionVerdict {
 impl TextFilter {
     /// Takes the next piece and appends the text that can be shown to `out`.
     pub(crate) fn push(&mut self, piece: &str, out: &mut String) {
+        if self.escape.is_empty() && !piece.bytes().any(may_begin_control) {
+            self.push_clean(piece, out);
+        } else {
+            let mut text = std::mem::take(&mut self.escape);
+            text.push_str(piece);
+            let clean = self.strip_control(&text, false);
+            self.push_clean(&clean, out);
+        }
+    }
+
+    /// Ends the text and appends the rest of it to `out`.
+    pub(crate) fn finish(&mut self, out: &mut String) {
+        let escape = std::mem::take(&mut self.escape);
+        let mut text = std::mem::take(&mut self.held);
+        text.push_str(&self.strip_control(&escape, true));
+        self.scan(&text, true, out);
+        *self = Self::default();
+    }
+
+    /// Takes text without control characters. They go first: a secret with an escape sequence in it is a secret.
+    fn push_clean(&mut self, piece: &str, out: &mut String) {
         if self.held.is_empty() {
             let done = self.scan(piece, false, out);
             self.held.push_str(&piece[done..]);
@@ -52,11 +75,28 @@ impl TextFilter {
         }
     }
 
-    /// Ends the text and appends the rest of it to `out`.
-    pub(crate) fn finish(&mut self, out: &mut String) {
-        let text = std::mem::take(&mut self.held);
-        self.scan(&text, true, out);
-        *self = Self::default();
+    /// Returns the text without control characters and escape sequences, and keeps a sequence whose end has not come.
+    fn strip_control(&mut self, text: &str, is_end: bool) -> String {
+        let mut clean = String::with_capacity(text.len());
+        let (mut at, mut copied) = (0, 0);
+        while let Some(next) = text.as_bytes()[at..].iter().position(|byte| may_begin_control(*byte)) {
+            at += next;
+            let rest = &text[at..];
+            let length = match escape_length(rest) {
+                None if !is_end && rest.len() < MAX_HELD_BYTES => {
+                    rest.clone_into(&mut self.escape);
+                    clean.push_str(&text[copied..at]);
+                    return clean;
+                }
+                length => length.unwrap_or_else(|| forced_escape_length(rest)),
+            };
+            clean.push_str(&text[copied..at]);
+            copied = at + length;
+            // A character that is no control character stays.
+            at += if length > 0 { length } else { rest.chars().next().map_or(1, char::len_utf8) };
+        }
+        clean.push_str(&text[copied..]);
+        clean
     }
 
     /// Judges a text and returns how far the verdicts go.
@@ -124,16 +164,7 @@ impl TextFilter {
                 SecretVerdict::Undecided | SecretVerdict::NoSecret => PositionVerdict::Show,
             };
         }
-        if first == b'-' {
-            return self.judge_key_begin(text, may_wait, out);
-        }
-        match escape_length(text) {
-            None if may_wait => PositionVerdict::Wait,
-            length => match length.unwrap_or_else(|| forced_escape_length(text)) {
-                0 => PositionVerdict::Show,
-                length => PositionVerdict::Skip(length),
-            },
-        }
+        self.judge_key_begin(text, may_wait, out)
     }
 
     /// Judges text that begins with a dash: does a private key begin here?
@@ -193,9 +224,14 @@ impl TextFilter {
     }
 }
 
-/// Returns true for bytes that need no verdict. `0xc2` begins the control characters above U+007F.
+/// Returns true for bytes that need no verdict.
 const fn is_plain(byte: u8) -> bool {
-    !can_begin_secret(byte) && !matches!(byte, 0..=8 | 11..=31 | 127 | b'-' | 0xc2)
+    !can_begin_secret(byte) && byte != b'-'
+}
+
+/// Returns true for control characters but the tab and the line break. `0xc2` begins those above U+007F.
+const fn may_begin_control(byte: u8) -> bool {
+    matches!(byte, 0..=8 | 11..=31 | 127 | 0xc2)
 }
 
 /// Returns a whole text as it can be shown.

@@ -4,7 +4,8 @@ use super::*;
 use crate::redact::redact;
 use crate::strip_control_characters;
 
-const TEXTS: [&str; 12] = [
+const TEXTS: [&str; 13] = [
+    "sk-\u{1b}[31mant-api03-AbCdEfGhIjKlMnOp1234 end",
     "plain text with sky, gold, Amber, boats and a task-sk- prefix",
     "key sk-ant-api03-AbCdEfGhIjKlMnOp1234 end",
     "Authorization: Bearer abc.def-123_4567890\nghp_0123456789abcdefghijABCDEFGHIJ012345",

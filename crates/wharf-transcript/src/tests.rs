@@ -1,1 +1,0 @@
-//! Scenarios of the fold: logs and the rows that people read.
