@@ -88,7 +88,10 @@ pub(crate) fn ask_for_edit(talk: &mut TurnWriter) -> Result<(), TurnStop> {
     });
     let title = "Edit hello.txt";
     talk.send_text("I would like to change one line of `hello.txt`.")?;
-    let more = json!({ "locations": [{ "path": path, "line": 1 }], "rawInput": { "path": path } });
+    // The diff comes before the question: a person should see what they allow.
+    let diff = json!({ "type": "diff", "path": path, "oldText": "Hello!\n", "newText": "Hello, harbour!\n" });
+    let locations = json!([{ "path": path, "line": 1 }]);
+    let more = json!({ "locations": locations, "rawInput": { "path": path }, "content": [diff] });
     let call = talk.open_tool_call(title, "edit", more)?;
     let verdict = if asks { talk.ask_permission(&call, title, "edit")? } else { PermissionResult::Once };
     match &verdict {
@@ -100,8 +103,7 @@ pub(crate) fn ask_for_edit(talk: &mut TurnWriter) -> Result<(), TurnStop> {
         PermissionResult::Always => talk.with_session(|session| session.always = true),
     }
     talk.update_tool_call(&call, "in_progress", None)?;
-    let diff = json!({ "type": "diff", "path": path, "oldText": "Hello!\n", "newText": "Hello, harbour!\n" });
-    talk.update_tool_call(&call, "completed", Some(diff))?;
+    talk.update_tool_call(&call, "completed", None)?;
     let why = match (asks, verdict) {
         (false, _) => "I did not need to ask",
         (true, PermissionResult::Always) => "you allowed it for the rest of this session",

@@ -5,18 +5,22 @@ use serde_json::{Value, json};
 
 use crate::{Demo, joined_text};
 
-/// Starts a prompt, answers its first permission, and returns the text that followed.
+/// Starts a prompt, answers its first permission, and returns the text that followed. The diff must come before the question.
 fn run_edit(demo: &mut Demo, result: Value) -> Result<String> {
+    let before = demo.agent.received.len();
     let id = demo.start_prompt("edit")?;
     let ask = demo.agent.expect("permission", |message| message["method"] == "session/request_permission")?;
     let from = demo.agent.received.len();
     demo.agent.send_result(&ask["id"], result)?;
     assert_eq!(demo.agent.wait_response(id)?["result"]["stopReason"], "end_turn");
-    let after: Vec<Value> =
-        demo.agent.received[from..].iter().filter_map(|line| serde_json::from_slice(line).ok()).collect();
-    let updates: Vec<Value> = after.iter().map(|message| message["params"]["update"].clone()).collect();
-    let diffs = updates.iter().filter(|update| update["content"][0]["type"] == "diff").count();
-    Ok(format!("{diffs} {}", joined_text(&updates)))
+    let parse_updates = |lines: &[Vec<u8>]| -> Vec<Value> {
+        let messages = lines.iter().filter_map(|line| serde_json::from_slice::<Value>(line).ok());
+        messages.map(|message| message["params"]["update"].clone()).collect()
+    };
+    let shown = parse_updates(&demo.agent.received[before..from]);
+    let diffs = shown.iter().filter(|update| update["content"][0]["type"] == "diff").count();
+    assert_eq!(diffs, 1, "the question comes without its diff: {shown:?}");
+    Ok(joined_text(&parse_updates(&demo.agent.received[from..])))
 }
 
 fn selected_option(option: &str) -> Value {
@@ -24,18 +28,18 @@ fn selected_option(option: &str) -> Value {
 }
 
 #[test]
-fn an_allowed_edit_shows_its_diff() -> Result<()> {
+fn an_edit_shows_its_diff_before_it_asks() -> Result<()> {
     let text = run_edit(&mut Demo::start()?, selected_option("allow_once"))?;
-    assert!(text.starts_with("1 Done: you allowed it."), "{text}");
+    assert!(text.starts_with("Done: you allowed it."), "{text}");
     Ok(())
 }
 
 #[test]
-fn a_rejected_or_undecided_edit_shows_none() -> Result<()> {
+fn a_rejected_or_undecided_edit_changes_nothing() -> Result<()> {
     let mut demo = Demo::start()?;
-    assert_eq!(run_edit(&mut demo, selected_option("reject_once"))?, "0 I left it as it was: you rejected it.");
+    assert_eq!(run_edit(&mut demo, selected_option("reject_once"))?, "I left it as it was: you rejected it.");
     let cancelled = json!({ "outcome": { "outcome": "cancelled" } });
-    assert_eq!(run_edit(&mut demo, cancelled)?, "0 I left it as it was: the question was cancelled.");
+    assert_eq!(run_edit(&mut demo, cancelled)?, "I left it as it was: the question was cancelled.");
     Ok(())
 }
 
