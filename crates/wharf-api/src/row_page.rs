@@ -55,6 +55,29 @@ pub struct RowQuery {
     pub kinds: Option<String>,
 }
 
+words! {
+    /// The format of an export.
+    pub enum ExportType as "ExportFormat" {
+        Markdown = "md",
+        Json = "json",
+        Html = "html",
+    }
+}
+
+/// Selects the format of an export.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ExportQuery {
+    /// `md` if it is left out.
+    #[serde(deserialize_with = "known_format")]
+    pub format: Option<ExportType>,
+}
+
+fn known_format<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<ExportType>, D::Error> {
+    crate::word::read_known_word(deserializer, ExportType::WORDS)
+}
+
 /// A page of rows, the oldest first.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]

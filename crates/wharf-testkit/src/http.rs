@@ -48,6 +48,9 @@ impl RestAnswer {
     async fn read_body(mut self, mut stream: BufReader<TcpStream>) -> Result<Self> {
         let read = stream.read_to_string(&mut self.body);
         tokio::time::timeout(WAIT_LIMIT, read).await.context("the response does not end")??;
+        if self.header("transfer-encoding") == Some("chunked") {
+            self.body = join_chunks(&self.body).context("the chunks of the body are malformed")?;
+        }
         Ok(self)
     }
 
@@ -60,6 +63,20 @@ impl RestAnswer {
     pub fn expect(self, status: u16) -> Result<Value> {
         ensure!(self.status == status, "{} instead of {status}: {}", self.status, self.body);
         Ok(self.json())
+    }
+}
+
+/// Returns the body that was sent in chunks.
+fn join_chunks(mut rest: &str) -> Option<String> {
+    let mut body = String::new();
+    loop {
+        let (size, after) = rest.split_once("\r\n")?;
+        let size = usize::from_str_radix(size, 16).ok()?;
+        if size == 0 {
+            return Some(body);
+        }
+        body.push_str(after.get(..size)?);
+        rest = after.get(size..)?.strip_prefix("\r\n")?;
     }
 }
 

@@ -9,6 +9,7 @@
 mod asks;
 mod content;
 mod diff;
+mod export;
 mod fold;
 mod limits;
 mod memory_rows;
@@ -27,6 +28,7 @@ mod tools;
 mod turns;
 mod usage;
 
+pub use export::{ExportFormat, ExportHead};
 pub use fold::{Fold, RowChange};
 pub use limits::MAX_ROW_BYTES;
 pub use memory_rows::MemoryRows;

@@ -22,6 +22,8 @@ const MAX_HEAD_PROMPTS: usize = 16;
 pub enum PageAnchor {
     /// The newest rows.
     End,
+    /// The oldest rows.
+    Start,
     /// The rows before the one with this id.
     Before(String),
     /// The rows after the one with this id.
@@ -80,6 +82,7 @@ impl LiveState {
         let found = |number: Option<u64>| number.ok_or(UnknownAnchor::Row);
         let window = match &request.anchor {
             PageAnchor::End => self.window_before(count + 1, request)?,
+            PageAnchor::Start => self.window_after(0, request.limit, request)?,
             PageAnchor::Before(id) => match found(self.rows.find_id(id)?) {
                 Ok(number) => self.window_before(number, request)?,
                 Err(unknown) => return Ok(Err(unknown)),

@@ -1,16 +1,22 @@
 //! `/sessions/{id}/rows` and `/sessions/{id}/turns`: the transcript, a page at a time.
 
+use std::io;
+
+use axum::body::{Body, Bytes};
 use axum::extract::State;
 use axum::http::{HeaderName, HeaderValue, header};
 use axum::response::{IntoResponse, Response};
+use futures_util::stream;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
-use wharf_api::{RowPage, RowQuery, RowTextPage, RowTextQuery, TranscriptRow, TurnDetail, TurnPage, TurnQuery};
+use wharf_api::{
+    ExportQuery, RowPage, RowQuery, RowTextPage, RowTextQuery, TranscriptRow, TurnDetail, TurnPage, TurnQuery,
+};
 
 use super::extract::{PathParams, QueryParams};
 use crate::App;
 use crate::fault::Fault;
-use crate::use_cases::{self, Caller};
+use crate::use_cases::{self, Caller, SessionExport};
 
 pub(super) fn routes() -> OpenApiRouter<App> {
     OpenApiRouter::new()
@@ -18,6 +24,7 @@ pub(super) fn routes() -> OpenApiRouter<App> {
         .routes(routes!(get_row))
         .routes(routes!(read_row_text))
         .routes(routes!(get_blob))
+        .routes(routes!(export_session))
         .routes(routes!(list_turns))
         .routes(routes!(get_turn))
 }
@@ -159,4 +166,33 @@ pub(super) async fn get_turn(
     PathParams((id, prompt)): PathParams<(String, String)>,
 ) -> Result<Response, Fault> {
     app.large_responses.respond(|| use_cases::get_turn(&app, &caller, &id, &prompt)).await
+}
+
+/// The whole transcript as a document, redacted. It is sent while it is made.
+#[utoipa::path(
+    get, path = "/sessions/{id}/export", tag = "transcript", operation_id = "export",
+    params(("id" = String, Path), ExportQuery),
+    responses((status = 200, description = "Markdown, JSON or HTML", content(
+        (String = "text/markdown"), (String = "text/html"), (Object = "application/json")
+    )))
+)]
+pub(super) async fn export_session(
+    State(app): State<App>,
+    caller: Caller,
+    PathParams(id): PathParams<String>,
+    QueryParams(query): QueryParams<ExportQuery>,
+) -> Result<Response, Fault> {
+    let export = SessionExport::open(&app, &caller, &id, &query).await?;
+    let content_type = export.format().content_type();
+    let pieces = stream::try_unfold(export, |mut export| async move {
+        let piece = export.next_piece().await.map_err(|_| io::Error::other("the transcript cannot be read"))?;
+        Ok::<_, io::Error>(piece.map(|piece| (Bytes::from(piece), export)))
+    });
+    let headers = [
+        (header::CONTENT_TYPE, HeaderValue::from_static(content_type)),
+        (header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff")),
+        // A browser that is sent here must not show an agent's text as a page of the host.
+        (header::CONTENT_DISPOSITION, HeaderValue::from_static("attachment")),
+    ];
+    Ok((headers, Body::from_stream(pieces)).into_response())
 }

@@ -26,6 +26,7 @@ mod detach;
 mod disabled_shim;
 mod doctor;
 mod event_ids;
+mod export;
 mod faults;
 mod file_and_terminal_fallback;
 mod foreign_sessions;

@@ -1,0 +1,117 @@
+//! Exports: rows as documents that people keep, piece by piece, so that a long transcript is never in memory as a whole.
+
+mod html;
+mod json;
+mod markdown;
+
+use wharf_api::{AskAnswer, RowActor, RowAsk, RowPart, RowTurnEnd, TranscriptRow};
+
+/// The format of an export.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ExportFormat {
+    Markdown,
+    Json,
+    /// One file without scripts, which loads nothing.
+    Html,
+}
+
+/// The facts about the session that stand at the top of an export.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ExportHead {
+    pub session: String,
+    pub title: String,
+    pub agent: String,
+    pub directory: String,
+    pub started_at: String,
+}
+
+impl ExportFormat {
+    /// Returns the beginning of the document.
+    pub fn begin(self, head: &ExportHead) -> String {
+        match self {
+            Self::Markdown => markdown::begin(head),
+            Self::Json => json::begin(head),
+            Self::Html => html::begin(head),
+        }
+    }
+
+    /// Returns one row; `is_first` tells that no row stands before it.
+    pub fn row(self, row: &TranscriptRow, is_first: bool) -> String {
+        match self {
+            Self::Markdown => markdown::row(row),
+            Self::Json => json::row(row, is_first),
+            Self::Html => html::row(row),
+        }
+    }
+
+    /// Returns the end of the document.
+    pub const fn end(self) -> &'static str {
+        match self {
+            Self::Markdown => "",
+            Self::Json => "\n]}\n",
+            Self::Html => "</main></body></html>\n",
+        }
+    }
+
+    pub const fn content_type(self) -> &'static str {
+        match self {
+            Self::Markdown => "text/markdown; charset=utf-8",
+            Self::Json => "application/json",
+            Self::Html => "text/html; charset=utf-8",
+        }
+    }
+}
+
+/// Returns the name of a client.
+fn actor_name(actor: &RowActor) -> &str {
+    match (&actor.name, &actor.client) {
+        (Some(name), _) => name,
+        (None, Some(client)) => client,
+        (None, None) if actor.agent => "agent",
+        (None, None) => "unknown",
+    }
+}
+
+/// Returns a part as text; bytes and files are named.
+fn part_text(part: &RowPart) -> String {
+    match part {
+        RowPart::Text(text) => match &text.cut {
+            Some(cut) => format!("{}\n[… {} bytes in all …]", text.text, cut.bytes),
+            None => text.text.clone(),
+        },
+        RowPart::Blob(blob) => format!("[{}, {}, {} bytes]", blob.media, blob.mime, blob.bytes),
+        RowPart::File(file) => format!("[file {}]", file.name.as_deref().unwrap_or(&file.uri)),
+        RowPart::Unknown => String::new(),
+    }
+}
+
+fn parts_text(parts: &[RowPart]) -> String {
+    parts.iter().map(part_text).collect::<Vec<_>>().join("\n")
+}
+
+/// Returns how an ask was settled.
+fn describe_answer(ask: &RowAsk) -> String {
+    match &ask.answer {
+        None => ask.state.to_string(),
+        Some(AskAnswer { name, by, .. }) => {
+            let name = name.as_deref().unwrap_or(ask.state.as_str());
+            let by = by.as_ref().map(|by| format!(" by {}", actor_name(by))).unwrap_or_default();
+            format!("{name}{by}")
+        }
+    }
+}
+
+/// Returns the reason and the usage of a turn's end.
+fn describe_end(end: &RowTurnEnd) -> String {
+    let mut words = Vec::new();
+    if let Some(usage) = &end.usage {
+        let count = |name: &str, count: Option<u64>| count.map(|count| format!("{count} {name} tokens"));
+        words.extend([count("input", usage.input), count("output", usage.output)].into_iter().flatten());
+        words.extend(usage.cost.as_ref().map(|cost| format!("{} {}", cost.amount, cost.currency)));
+    }
+    words.extend(end.files.iter().map(|file| format!("{} +{} −{}", file.path, file.added, file.removed)));
+    words.join(" · ")
+}
+
+#[cfg(test)]
+mod tests;

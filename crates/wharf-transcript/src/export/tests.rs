@@ -1,0 +1,59 @@
+//! Exports of one transcript in every format.
+
+use serde_json::{Value, json};
+
+use super::*;
+use crate::tests::Transcript;
+
+fn transcript() -> Transcript {
+    let mut log = Transcript::started();
+    log.prompt("prm_1", "Say <script>alert(1)</script>");
+    log.think("A thought");
+    log.update(json!({ "sessionUpdate": "tool_call", "toolCallId": "c1", "title": "Edit a.txt", "kind": "edit",
+        "status": "completed",
+        "content": [{ "type": "diff", "path": "/w/blog/a.txt", "oldText": null, "newText": "```\n</pre>\n" },
+            { "type": "content", "content": { "type": "text", "text": "```\ncode\n```" } }] }));
+    let ask = log.ask(&json!({ "toolCallId": "c1" }));
+    log.answer(ask);
+    log.say("Bidi \u{202e}txt.exe, done <b>");
+    log.end("prm_1", json!({ "stopReason": "end_turn", "usage": { "inputTokens": 3 } }));
+    log
+}
+
+fn export(format: ExportFormat) -> String {
+    let log = transcript();
+    let head = ExportHead { session: "sess_1".into(), agent: "demo".into(), ..ExportHead::default() };
+    let rows = log.rows().iter().enumerate().map(|(index, row)| format.row(row, index == 0));
+    format!("{}{}{}", format.begin(&head), rows.collect::<String>(), format.end())
+}
+
+#[test]
+fn json_export_holds_all_rows() {
+    let value: Value = serde_json::from_str(&export(ExportFormat::Json)).unwrap();
+    let kinds: Vec<_> = value["rows"].as_array().unwrap().iter().map(|row| row["kind"].as_str().unwrap()).collect();
+    assert_eq!(kinds, ["prompt", "thought", "tool", "ask", "message", "turn_end"]);
+    assert_eq!((&value["fold"], &value["session"]), (&json!(crate::FOLD_NUMBER), &json!("sess_1")));
+}
+
+#[test]
+fn html_export_is_inert() {
+    let html = export(ExportFormat::Html);
+    assert!(!html.contains("<script") && !html.contains("</pre>\n</pre>"), "{html}");
+    assert!(html.contains("&lt;script&gt;alert(1)&lt;/script&gt;") && html.contains("[U+202E]txt.exe"), "{html}");
+    assert!(html.contains("default-src 'none'"));
+}
+
+#[test]
+fn markdown_export_fences_code_that_holds_fences() {
+    let text = export(ExportFormat::Markdown);
+    assert!(
+        text.contains(
+            "```diff\n--- a.txt\n+++ a.txt\n@@ -0,0 +1,2 @@\n+```\n+</pre>\n```\n\n````\n```\ncode\n```\n````"
+        ),
+        "{text}"
+    );
+    assert!(
+        text.contains("> Say <script>") && text.contains("Allow by phone") && text.contains("3 input tokens"),
+        "{text}"
+    );
+}
