@@ -7,7 +7,7 @@ use wharf_core::{AskId, PromptEnd, PromptEvent};
 use super::{Transcript, prompt_id};
 use crate::{Fold, MAX_ROW_BYTES, MemoryRows, RowChange, RowStore};
 
-/// A small generator of random numbers: tests have no clock to seed one, and the seed stands in the failure.
+/// A small generator of random numbers.
 struct Dice(u64);
 
 impl Dice {
@@ -63,10 +63,10 @@ fn follow(seen: &mut Vec<TranscriptRow>, changes: &[RowChange], now: &mut Memory
         let current = now.row_mut(change.number()).unwrap().clone();
         match change {
             RowChange::Append { from, part, text, .. } if seen[index].rev == *from => {
-                let parts = match &mut seen[index].body {
-                    RowBody::Message(body) | RowBody::Thought(body) => &mut body.parts,
-                    other => panic!("{other:?} cannot grow"),
+                let (RowBody::Message(body) | RowBody::Thought(body)) = &mut seen[index].body else {
+                    panic!("only messages and thoughts grow");
                 };
+                let parts = &mut body.parts;
                 let RowPart::Text(shown) = &mut parts[*part] else { panic!("no text grows") };
                 shown.text.push_str(text);
                 (seen[index].rev, seen[index].changed_at) = (at, current.changed_at);
