@@ -257,7 +257,7 @@ fn the_reason_of_a_failure_belongs_to_the_turn_end() {
     log.add(PromptEvent::Ended { prompt: prompt_id("prm_1"), end: PromptEnd::AgentExited });
     let message = Some("the agent exited with code 1\nstderr: no key".into());
     let (status, reason) = (Status::Error, EndReason::AgentExited);
-    log.add(SessionEvent::Ended(Ending { status, reason, exit_code: Some(1), message }));
+    log.add(SessionEvent::Ended(Ending { status, reason, exit_code: Some(1), message, needs_login: false }));
     let end = log.json(1);
     assert_eq!((&end["message"], &end["stderr"]), (&json!("the agent exited with code 1"), &json!("no key")));
     assert_eq!(log.outline()[2], ("notice", "The agent exited (exit code 1)"));
