@@ -116,8 +116,10 @@ pub(crate) async fn send_queued(
 ) -> Result<QueueSent, Fault> {
     caller.may_change()?;
     let handle = open_session(app, caller, id).await?;
+    let before = handle.head();
     let done = handle.send_now(PromptId::new(prompt), caller.sender(), args.steer.unwrap_or(false)).await;
     let done = done.map_err(|error| fault_from_failed_call(app, handle.id(), &error))?;
+    note_act(app, caller, &handle, before);
     Ok(QueueSent { ok: true, prompt_id: prompt.to_owned(), interrupted: done.was_busy })
 }
 

@@ -12,6 +12,7 @@ use wharf_host::core::{AcceptedContent, Refusal};
 use wharf_host::{AgentReport, CallError, ChosenSetting, NotOffered, SessionHandle, current_settings, setting_request};
 use wharf_json::Json;
 
+use super::attention::note_act;
 use super::faults::{fault_from_failed_call, invalid_params, start_failed};
 use super::{Caller, open_session};
 use crate::App;
@@ -42,6 +43,7 @@ pub(crate) async fn change_settings(
     caller.may_change_as_attached(app, id).await?;
     let chosen = list_chosen(change)?;
     let handle = open_session(app, caller, id).await?;
+    let before = handle.head();
     wake_agent(app, &handle).await?;
     let mut done = Vec::new();
     for chosen in &chosen {
@@ -55,6 +57,7 @@ pub(crate) async fn change_settings(
         set.map_err(|fault| with_done(fault, &done).with_session(id))?;
         done.push(describe_setting(chosen));
     }
+    note_act(app, caller, &handle, before);
     Ok(to_session_settings(id, &report_of(app, &handle).await?))
 }
 

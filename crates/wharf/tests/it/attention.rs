@@ -6,6 +6,7 @@ use wharf_testkit::http::{RestAnswer, RestClient};
 use wharf_testkit::{WAIT_LIMIT, polling};
 
 use crate::rest::{send_prompt, spawn_session, wait_for_session};
+use crate::rest_settings::patch;
 use crate::tokens::{create_token, run_token};
 use crate::{connect_client, cwd, scripted_host};
 
@@ -77,6 +78,18 @@ async fn finished_turn_is_unread_for_each_person_until_that_person_has_seen_it()
     mark_seen(&owner, &id, &failed["row"]).await?.expect(200)?;
     let seen = owner.get(&format!("/sessions/{id}")).await?.expect(200)?;
     assert_eq!((&seen["attention"]["state"], &seen["lastOutcome"]), (&json!("quiet"), &json!("failed")));
+    Ok(())
+}
+
+#[tokio::test]
+async fn change_of_settings_over_rest_counts_as_seen() -> Result<()> {
+    let host = scripted_host(&[])?.start_host()?;
+    let owner = RestClient::new(&host);
+    let id = spawn_session(&owner, &host).await?;
+    send_prompt(&owner, &id, "echo hello").await?;
+    wait_for_attention(&owner, &id, "finished").await?;
+    patch(&owner, &format!("/sessions/{id}/settings"), &json!({ "mode": "auto" })).await?.expect(200)?;
+    assert_eq!(attention(&owner, &id).await?["state"], "quiet");
     Ok(())
 }
 
