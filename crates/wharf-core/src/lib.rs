@@ -37,4 +37,4 @@ pub use session::{
     AttentionFacts, FirstAsk, LastOutcome, Latest, OutcomeCause, OutcomeKind, Paused, QueuedPrompt, Raised, RaisedWhy,
     ReportedTokens, Session, SessionTokens, State, Turn, TurnState, Work, WorkKind,
 };
-pub use settings::{NewSession, OnRestart, Settings};
+pub use settings::{FormAnswerers, NewSession, OnRestart, Settings};

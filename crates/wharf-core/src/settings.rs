@@ -7,6 +7,7 @@ use crate::{Millis, Origin};
 pub struct Settings {
     pub cancel_timeout: Option<Millis>,
     pub ask_timeout: Option<Millis>,
+    pub forms: FormAnswerers,
     pub idle_ttl: Option<Millis>,
     /// The longest duration of a turn, and the longest silence of the agent in one (rule 2.8).
     pub turn_deadline: Option<Millis>,
@@ -25,6 +26,7 @@ impl Default for Settings {
         Self {
             cancel_timeout: Some(Millis(30_000)),
             ask_timeout: None,
+            forms: FormAnswerers::Clients,
             idle_ttl: None,
             turn_deadline: None,
             no_progress: None,
@@ -35,6 +37,15 @@ impl Default for Settings {
             snapshot_every: 10_000,
         }
     }
+}
+
+/// The callers that a form may wait for (rule 3.11).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FormAnswerers {
+    /// Attached clients that can show forms. Without one the form is cancelled.
+    Clients,
+    /// Any caller, also one that is not attached: the form waits as a permission does.
+    Anyone,
 }
 
 /// The treatment of a turn that a death of the host or the agent interrupted (rules 2.7, 12.5).

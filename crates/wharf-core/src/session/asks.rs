@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use super::{Draft, Session};
 use crate::{
-    AgentEvent, Ask, AskEvent, AskId, AskKind, AskOutcome, AskReply, Effect, Fault, Raw, Refusal, Reply, Sender, Status,
+    AgentEvent, Ask, AskEvent, AskId, AskKind, AskOutcome, AskReply, Effect, Fault, FormAnswerers, Raw, Refusal, Reply,
+    Sender, Status,
 };
 
 /// An ask without an id.
@@ -106,11 +107,13 @@ impl Session {
     }
 
     /// Settles asks after a change of the attached clients: all have declined, or no client is left that could answer.
-    /// A permission waits for future clients; an elicitation is only for the attached ones (rule 3.11).
+    /// A permission waits for future clients; an elicitation is only for the attached ones, unless the settings let anyone
+    /// answer it (rule 3.11).
     pub(super) fn review_asks(&mut self, draft: &mut Draft) {
         let open: Vec<_> = self.state.asks.values().map(|ask| (ask.id, ask.kind)).collect();
         for (ask, kind) in open {
-            if kind == AskKind::Elicitation && self.live.answerers(kind).next().is_none() {
+            let needs_client = kind == AskKind::Elicitation && self.settings.forms == FormAnswerers::Clients;
+            if needs_client && self.live.answerers(kind).next().is_none() {
                 self.settle_ask(ask, AskOutcome::Cancelled, AskReply::Cancelled, None, draft);
             } else if self.live.all_declined(ask, kind)
                 && let Some(declines) = self.live.declines.remove(&ask)

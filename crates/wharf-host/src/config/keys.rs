@@ -22,6 +22,7 @@ const KNOWN_KEYS: &[&str] = &[
     "start_retries",
     "cancel_timeout",
     "ask_timeout",
+    "forms",
     "on_restart",
     "resume_on_start",
     "ready_timeout",

@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
-use wharf_core::{OnRestart, Settings};
+use wharf_core::{FormAnswerers, OnRestart, Settings};
 
 pub use amux::{AmuxSettings, ReplayTurns};
 pub use delegation::{AllowedAdapters, Children, Delegation};
@@ -61,6 +61,8 @@ pub struct Config {
     pub start_timeout: Duration,
     pub cancel_timeout: Duration,
     pub ask_timeout: Duration,
+    /// The callers that a form may wait for.
+    pub forms: FormAnswerersWord,
     pub on_restart: OnRestartWord,
     pub resume_on_start: ResumeOnStart,
     /// After which times a start that failed is tried again while prompts wait for it.
@@ -140,6 +142,15 @@ pub enum ResumeOnStart {
     #[default]
     Queued,
     All,
+}
+
+/// The value of `forms`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum FormAnswerersWord {
+    #[default]
+    Clients,
+    Anyone,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
@@ -297,6 +308,7 @@ impl Default for Config {
             start_timeout: Duration::from_millis(60_000),
             cancel_timeout: Duration::from_millis(30_000),
             ask_timeout: Duration::NEVER,
+            forms: FormAnswerersWord::Clients,
             on_restart: OnRestartWord::Mark,
             resume_on_start: ResumeOnStart::Queued,
             start_retries: [1_000, 4_000, 15_000].map(Duration::from_millis).to_vec(),
@@ -383,6 +395,10 @@ impl Config {
         Settings {
             cancel_timeout: self.cancel_timeout.to_millis(),
             ask_timeout: self.ask_timeout.to_millis(),
+            forms: match self.forms {
+                FormAnswerersWord::Clients => FormAnswerers::Clients,
+                FormAnswerersWord::Anyone => FormAnswerers::Anyone,
+            },
             idle_ttl: self.session.idle_ttl.to_millis(),
             turn_deadline: self.turn.deadline.to_millis(),
             no_progress: self.turn.no_progress.to_millis(),

@@ -9,7 +9,7 @@ use wharf_json::rpc;
 
 use super::create::{Begun, not_created};
 use super::{CreateError, Host, NewSessionRequest};
-use crate::config::with_tools;
+use crate::config::{FormAnswerersWord, with_tools};
 use crate::session::handle::{Abilities, SessionHandle};
 use crate::workspaces::DirectoryScope;
 
@@ -106,7 +106,11 @@ impl Host {
         let params = json!({ "cwd": cwd, "mcpServers": request.mcp_servers, "additionalDirectories": more });
         let frame = rpc::request(rpc::PLACEHOLDER_ID, "session/new", params);
         let frame = Raw::new(frame).ok_or_else(|| CreateError::Cwd { path: place.cwd.clone() })?;
-        let capabilities = with_tools("{}", Abilities::default());
+        let told = match self.inner.config.forms {
+            FormAnswerersWord::Clients => "{}",
+            FormAnswerersWord::Anyone => r#"{"elicitation":{"form":{}}}"#,
+        };
+        let capabilities = with_tools(told, Abilities::default());
         let begun = self.begin_session(NewSessionRequest {
             adapter: request.adapter,
             cwd: place.cwd,

@@ -13,8 +13,8 @@ use std::hash::{BuildHasher, RandomState};
 
 use bytes::Bytes;
 use wharf_core::{
-    AgentTraits, EndReason, Event, Input, LifecycleInput, Millis, NewSession, OnRestart, Role, Seq, Session, Settings,
-    State, Step, decode, encode,
+    AgentTraits, EndReason, Event, FormAnswerers, Input, LifecycleInput, Millis, NewSession, OnRestart, Role, Seq,
+    Session, Settings, State, Step, decode, encode,
 };
 
 use self::cancels::Cancel;
@@ -240,6 +240,7 @@ impl Walk {
 fn settings(dice: &mut Dice) -> Settings {
     let mut limit = |limit| dice.one_in(2).then_some(Millis(limit));
     Settings {
+        forms: FormAnswerers::Clients,
         cancel_timeout: limit(60),
         ask_timeout: limit(90),
         idle_ttl: limit(120),
