@@ -48,6 +48,8 @@ pub struct OutputQuery {
     /// How many of the newest lines.
     #[param(minimum = 1, maximum = 10000, default = 200)]
     pub last_n: Option<usize>,
+    /// Lines besides those of AIP-46, separated by commas: `prompts`, `plans`.
+    pub include: Option<String>,
 }
 
 /// The agent's actions and words as lines of plain text.

@@ -27,6 +27,17 @@ pub struct PromptArgs {
     pub interrupt: Option<bool>,
 }
 
+/// Why a turn failed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct TurnFailure {
+    /// For a person.
+    pub message: String,
+    /// The end of what the agent wrote to stderr, and of what it wrote to stdout besides messages.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub stderr: Option<String>,
+}
+
 /// The prompt is in the log.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]

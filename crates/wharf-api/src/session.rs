@@ -34,6 +34,8 @@ words! {
         Unresponsive = "unresponsive",
         User = "user",
         Closed = "closed",
+        /// The caller that started it had no further work for it.
+        Finished = "finished",
         Idle = "idle",
         Memory = "memory",
         LogFull = "log_full",
@@ -255,6 +257,13 @@ pub struct RawSessionPage {
 /// The session is dead.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 pub struct Killed {
+    pub ok: bool,
+    pub id: String,
+}
+
+/// The session has ended, its work being done.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+pub struct Finished {
     pub ok: bool,
     pub id: String,
 }

@@ -6,7 +6,7 @@ use utoipa::ToSchema;
 
 use crate::{
     AskOption, AskType, EndCause, RowAppend, RowPage, SessionInfo, SessionStatus, StateChange, StoragePause,
-    StreamBeat, StreamGone, StreamReset, TranscriptRow,
+    StreamBeat, StreamGone, StreamReset, TranscriptRow, TurnFailure,
 };
 
 words! {
@@ -55,6 +55,10 @@ pub struct TurnChange {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub stop_reason: Option<String>,
+    /// Why it failed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub error: Option<TurnFailure>,
 }
 
 /// The agent asks something, or an ask is settled.

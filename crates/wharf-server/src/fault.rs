@@ -79,6 +79,7 @@ impl Fault {
         let mut data = json!({ "reason": code });
         let members = [
             ("sessionId", session_id.clone().map(Value::from)),
+            ("stderr", stderr.clone().filter(|stderr| !stderr.is_empty()).map(Value::from)),
             ("agentError", agent_error.clone()),
             ("install", install.clone().map(Value::from)),
             ("retryAfter", retry_after.map(Value::from)),

@@ -85,7 +85,7 @@ impl ColdSessions<'_> {
         }));
         let frame = raw_json(r#"{"jsonrpc":"2.0","id":2,"result":{"stopReason":"end_turn"}}"#);
         let end = PromptEnd::Answered { stop_reason: "end_turn".into(), frame };
-        events.push(Event::Prompt(PromptEvent::Ended { prompt: PromptId::new("first"), end }));
+        events.push(Event::Prompt(PromptEvent::Ended { prompt: PromptId::new("first"), end, failure: None }));
         if let Some(text) = self.waiting {
             events.extend(accepted_event("waiting", text));
         }

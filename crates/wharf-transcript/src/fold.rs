@@ -210,7 +210,7 @@ fn apply_prompt(step: &mut FoldStep<'_, impl RowStore>, event: &PromptEvent) {
         PromptEvent::CancelRequested { prompt, by, limit, .. } => {
             turns::note_cancel(step, prompt, by.as_ref(), *limit);
         }
-        PromptEvent::Ended { prompt, end } => turns::end_prompt(step, prompt, end),
+        PromptEvent::Ended { prompt, end, .. } => turns::end_prompt(step, prompt, end),
         PromptEvent::Requeued { prompt } => turns::requeue(step, prompt),
     }
 }

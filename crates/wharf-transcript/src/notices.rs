@@ -57,6 +57,7 @@ pub(crate) fn session_ended(step: &mut FoldStep<'_, impl RowStore>, ending: &End
     let (what, level, text) = match ending.reason {
         EndReason::Idle | EndReason::Memory => (NoticeTopic::Asleep, NoticeLevel::Info, "The agent sleeps".to_owned()),
         EndReason::User => (NoticeTopic::Killed, NoticeLevel::Info, "The session was killed".to_owned()),
+        EndReason::Finished => (NoticeTopic::Ended, NoticeLevel::Info, "The session was finished".to_owned()),
         EndReason::Closed => (NoticeTopic::Ended, NoticeLevel::Info, "The session was closed".to_owned()),
         EndReason::HostShutdown => (NoticeTopic::Asleep, NoticeLevel::Info, "The host was stopped".to_owned()),
         EndReason::HostRestarted => (NoticeTopic::Asleep, NoticeLevel::Info, "The host was restarted".to_owned()),

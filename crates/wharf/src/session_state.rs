@@ -25,9 +25,10 @@ pub(crate) fn state_word(session: &SessionInfo) -> (&str, TextStyle) {
     }
 }
 
-/// Returns true if the session has no agent now and the next prompt resumes it (rule 2.6).
+/// Returns true if the session has no agent now and the next prompt resumes it (rule 2.6). A session whose work is done is not
+/// asleep, though a prompt resumes it too.
 pub(crate) fn is_asleep(session: &SessionInfo) -> bool {
-    let stays_away = matches!(session.end_reason, Some(EndCause::User | EndCause::StartFailed));
+    let stays_away = matches!(session.end_reason, Some(EndCause::User | EndCause::Finished | EndCause::StartFailed));
     !session.status.is_alive() && session.resumable && !stays_away
 }
 

@@ -124,7 +124,9 @@ fn decode_prompt_event(body: &Bytes, kind: &str) -> Result<Option<PromptEvent>, 
                 reason: Option<Arc<str>>,
             }
         ),
-        "prompt_ended" => read!(body, kind, PromptEvent::Ended { prompt: PromptId, end: PromptEnd }),
+        "prompt_ended" => {
+            read!(body, kind, PromptEvent::Ended { prompt: PromptId, end: PromptEnd, failure: Option<Arc<str>> })
+        }
         "prompt_requeued" => read!(body, kind, PromptEvent::Requeued { prompt: PromptId }),
         _ => return Ok(None),
     }))

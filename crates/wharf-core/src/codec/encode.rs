@@ -102,9 +102,12 @@ fn encode_prompt_event(event: &PromptEvent, at: Millis, out: &mut Vec<u8>) {
             o.optional("limit", limit.as_ref());
             o.optional("reason", reason.as_ref());
         }),
-        PromptEvent::Ended { prompt, end } => encode_as("prompt_ended", at, out, |o| {
+        PromptEvent::Ended { prompt, end, failure } => encode_as("prompt_ended", at, out, |o| {
             o.value("prompt", prompt);
             o.object("end", |o| end_members(end, o));
+            if let Some(failure) = failure {
+                o.value("failure", failure);
+            }
         }),
         PromptEvent::Requeued { prompt } => encode_as("prompt_requeued", at, out, |o| o.value("prompt", prompt)),
     }

@@ -66,6 +66,12 @@ impl Event {
         }
     }
 
+    /// Returns the failure that the end of a prompt tells.
+    pub fn prompt_failure(&self) -> Option<&Arc<str>> {
+        let Self::Prompt(PromptEvent::Ended { failure, .. }) = self else { return None };
+        failure.as_ref()
+    }
+
     /// Returns the frame or the other bytes that the event holds: almost all that it weighs.
     pub const fn frame(&self) -> Option<&Raw> {
         match self {

@@ -46,7 +46,13 @@ pub enum PromptEvent {
         reason: Option<Arc<str>>,
     },
     /// The single end of a prompt, whether its turn had begun or not.
-    Ended { prompt: PromptId, end: PromptEnd },
+    Ended {
+        prompt: PromptId,
+        end: PromptEnd,
+        /// The failure for a person: the reason and the end of the agent's stderr, as [`FailureText`](crate::FailureText) joins
+        /// them. The reason is empty if the agent answered with an error, which says it. `None` in older logs.
+        failure: Option<Arc<str>>,
+    },
     /// The host or the agent died during the turn: the prompt is queued again before all others. At most once per
     /// prompt.
     Requeued { prompt: PromptId },
@@ -70,7 +76,7 @@ impl PromptEvent {
             Self::Accepted { prompt, .. } => Some((prompt, PromptStep::Accepted)),
             Self::TurnStarted { prompt, content } => Some((prompt, PromptStep::TurnStarted { content: *content })),
             Self::Requeued { prompt } => Some((prompt, PromptStep::Requeued)),
-            Self::Ended { prompt, end } => Some((prompt, PromptStep::Ended(end))),
+            Self::Ended { prompt, end, .. } => Some((prompt, PromptStep::Ended(end))),
             Self::Updated { .. } | Self::Moved { .. } | Self::CancelRequested { .. } => None,
         }
     }

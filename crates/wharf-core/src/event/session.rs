@@ -97,6 +97,8 @@ pub enum EndReason {
     User,
     /// The last client closed the session.
     Closed,
+    /// The caller that started the session has no further work for it.
+    Finished,
     /// No client was attached for `session.idle_ttl`, or the session was idle for as long as the agent's manifest says.
     Idle,
     /// The idle session was put to sleep because too much memory was in use.

@@ -30,8 +30,9 @@ pub enum AgentInput {
     },
     /// Settings of the agent were set or reported.
     SettingsChanged { settings: Vec<AgentSetting> },
-    /// The agent answered the prompt. `stop_reason` is `None` for a JSON-RPC error.
-    Answered { prompt: PromptId, stop_reason: Option<Arc<str>>, frame: Raw },
+    /// The agent answered the prompt. `stop_reason` is `None` for a JSON-RPC error, which comes with the end of the agent's
+    /// stderr.
+    Answered { prompt: PromptId, stop_reason: Option<Arc<str>>, frame: Raw, stderr: Option<Arc<str>> },
     /// The agent sent a request that clients answer.
     Asked { kind: AskKind, agent_request: Raw, frame: Raw, options: Vec<Arc<str>>, tool_call: Option<Arc<str>> },
     /// The agent sent `$/cancel_request` for one of its asks.

@@ -204,7 +204,9 @@ impl State {
     }
 
     fn ended_by_person(&self) -> bool {
-        self.ending.as_ref().is_some_and(|ending| matches!(ending.reason, EndReason::User | EndReason::Closed))
+        self.ending
+            .as_ref()
+            .is_some_and(|ending| matches!(ending.reason, EndReason::User | EndReason::Closed | EndReason::Finished))
     }
 
     /// Notes the end of a prompt. `cancel` tells why its turn was to end, `None` if it had no turn.
@@ -251,13 +253,14 @@ impl State {
             EndReason::AgentExited | EndReason::Unresponsive if self.way_back().is_none() && self.queue.is_empty() => {
                 (OutcomeCause::AgentExited, false)
             }
-            EndReason::User | EndReason::Closed if before == Some(OutcomeCause::SessionEnded) => {
+            EndReason::User | EndReason::Closed | EndReason::Finished if before == Some(OutcomeCause::SessionEnded) => {
                 (OutcomeCause::Cancelled, true)
             }
             EndReason::AgentExited
             | EndReason::Unresponsive
             | EndReason::User
             | EndReason::Closed
+            | EndReason::Finished
             | EndReason::Idle
             | EndReason::Memory
             | EndReason::HostShutdown

@@ -100,8 +100,8 @@ impl Session {
                 self.start_failed(start, (cause, is_awaited), exit_code, message, draft);
             }
             AgentInput::Exited { start, exit_code, message } => self.agent_exited(start, exit_code, message, draft),
-            AgentInput::Answered { prompt, stop_reason, frame } => {
-                self.agent_answered(prompt, stop_reason, frame, draft);
+            AgentInput::Answered { prompt, stop_reason, frame, stderr } => {
+                self.agent_answered(prompt, stop_reason, frame, stderr.as_deref(), draft);
             }
             AgentInput::Asked { kind, agent_request, frame, options, tool_call } => {
                 self.agent_asked(asks::Question { kind, agent_request, frame, options, tool_call }, draft);

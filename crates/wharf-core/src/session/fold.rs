@@ -204,7 +204,7 @@ impl State {
                     (turn.cancel, turn.limit) = (true, *limit);
                 }
             }
-            PromptEvent::Ended { prompt, end } => self.apply_prompt_ended(seq, at, prompt, end),
+            PromptEvent::Ended { prompt, end, .. } => self.apply_prompt_ended(seq, at, prompt, end),
             PromptEvent::Requeued { prompt } => {
                 // The cut-off turn is no outcome: the prompt gets another one.
                 if let Some(Turn { prompt, sender, frame, content, key, accepted_at, .. }) = self.untrack(prompt) {

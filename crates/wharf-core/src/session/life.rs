@@ -42,7 +42,8 @@ impl Session {
     }
 
     fn was_closed(&self) -> bool {
-        self.state.ending.as_ref().is_some_and(|ending| ending.reason == EndReason::Closed)
+        let reason = self.state.ending.as_ref().map(|ending| ending.reason);
+        matches!(reason, Some(EndReason::Closed | EndReason::Finished))
     }
 
     pub(super) fn resume(&mut self, draft: &mut Draft) -> Reply {
@@ -121,8 +122,8 @@ impl Session {
             }
             return;
         }
-        self.end_queue(&PromptEnd::StartFailed, draft);
         let (status, reason, message) = (Status::Error, EndReason::StartFailed, worth_telling(message));
+        self.end_queue(&PromptEnd::StartFailed, message.as_deref(), draft);
         let needs_login = cause == StartFault::LoginNeeded;
         self.end(Ending { status, reason, exit_code, message, needs_login }, &PromptEnd::StartFailed, draft);
     }
@@ -185,14 +186,15 @@ impl Session {
         if self.settings.on_restart == OnRestart::Requeue && self.state.deaths + 1 < MAX_DEATHS {
             self.requeue_turns(draft);
         }
-        self.end_turns(&PromptEnd::AgentExited, draft);
+        self.end_turns(&PromptEnd::AgentExited, ending.message.as_ref(), draft);
         self.record(SessionEvent::Ended(ending), draft);
     }
 
     /// Starts the agent again for the queued prompts, or ends them after too many deaths.
     fn go_on_with_queue(&mut self, draft: &mut Draft) {
         if self.state.deaths >= MAX_DEATHS {
-            self.end_queue(&PromptEnd::AgentExited, draft);
+            let message = self.state.ending.as_ref().and_then(|ending| ending.message.clone());
+            self.end_queue(&PromptEnd::AgentExited, message.as_deref(), draft);
         } else if !self.state.queue.is_empty() {
             self.start_agent(self.way_on(), draft);
         }
@@ -202,7 +204,7 @@ impl Session {
     fn end(&mut self, ending: Ending, turns: &PromptEnd, draft: &mut Draft) {
         self.abandon_asks(draft);
         self.fail_open_tools(draft);
-        self.end_turns(turns, draft);
+        self.end_turns(turns, ending.message.as_ref(), draft);
         self.record(SessionEvent::Ended(ending), draft);
     }
 
@@ -212,6 +214,7 @@ impl Session {
             EndReason::HostRestarted => (PromptEnd::HostRestarted, self.state.way_back().is_some()),
             EndReason::User
             | EndReason::Closed
+            | EndReason::Finished
             | EndReason::Idle
             | EndReason::Memory
             | EndReason::LogFull
@@ -223,7 +226,7 @@ impl Session {
         // An ended session is killed or closed again only to keep it from coming back by itself.
         let is_new = match reason {
             EndReason::User => !self.state.killed_by_user(),
-            EndReason::Closed => !self.state.killed_by_user() && !self.was_closed(),
+            EndReason::Closed | EndReason::Finished => !self.state.killed_by_user() && !self.was_closed(),
             EndReason::Idle
             | EndReason::Memory
             | EndReason::LogFull
@@ -237,14 +240,17 @@ impl Session {
         if was_alive || again {
             self.abandon_asks(draft);
             self.fail_open_tools(draft);
-            self.end_turns(&end, draft);
+            self.end_turns(&end, None, draft);
         }
         if !spares_queue {
-            self.end_queue(&end, draft);
+            self.end_queue(&end, None, draft);
         }
         if was_alive || again {
-            let ending = Ending { status: Status::Killed, reason, exit_code: None, message: None, needs_login: false };
-            self.record(SessionEvent::Ended(ending), draft);
+            let status = if reason == EndReason::Finished { Status::Exited } else { Status::Killed };
+            self.record(
+                SessionEvent::Ended(Ending { status, reason, exit_code: None, message: None, needs_login: false }),
+                draft,
+            );
         }
         if was_alive {
             draft.act(Effect::StopAgent { start });
@@ -278,9 +284,9 @@ impl Session {
         if comes_back && self.settings.on_restart == OnRestart::Requeue {
             self.requeue_turns(draft);
         }
-        self.end_turns(&PromptEnd::HostRestarted, draft);
+        self.end_turns(&PromptEnd::HostRestarted, None, draft);
         if !comes_back {
-            self.end_queue(&PromptEnd::HostRestarted, draft);
+            self.end_queue(&PromptEnd::HostRestarted, None, draft);
         }
         if self.state.status.is_alive() {
             let (status, reason) = (Status::Killed, EndReason::HostRestarted);
@@ -298,7 +304,7 @@ impl Session {
         let running: Vec<_> = running.map(|turn| (turn.prompt.clone(), turn.cancel)).collect();
         for (prompt, cancel) in running.into_iter().rev() {
             let event = if cancel {
-                PromptEvent::Ended { prompt, end: PromptEnd::Cancelled }
+                PromptEvent::Ended { prompt, end: PromptEnd::Cancelled, failure: None }
             } else {
                 PromptEvent::Requeued { prompt }
             };
@@ -343,7 +349,7 @@ impl Session {
         self.abandon_asks(draft);
         self.fail_open_tools(draft);
         for prompt in cancelled {
-            self.record(PromptEvent::Ended { prompt, end: PromptEnd::Cancelled }, draft);
+            self.record(PromptEvent::Ended { prompt, end: PromptEnd::Cancelled, failure: None }, draft);
         }
         let (status, reason) = (Status::Killed, EndReason::Unresponsive);
         let message = Some(why.into());

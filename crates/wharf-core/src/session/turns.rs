@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use super::{Draft, Session};
 use crate::{
-    AskReply, CancelScope, Effect, Event, Millis, Overlap, PromptEnd, PromptEvent, PromptId, PromptReceipt, Raw,
-    Refusal, Reply, Sender, Status, Submission, TurnLimit,
+    AskReply, CancelScope, Effect, Event, FailureText, Millis, Overlap, PromptEnd, PromptEvent, PromptId,
+    PromptReceipt, Raw, Refusal, Reply, Sender, Status, Submission, TurnLimit,
 };
 
 /// The cause of a cancel: a client, with the reason that it gave, or a limit.
@@ -146,17 +146,22 @@ impl Session {
         prompt: PromptId,
         stop_reason: Option<Arc<str>>,
         frame: Raw,
+        stderr: Option<&str>,
         draft: &mut Draft,
     ) {
         if self.state.running(&prompt).is_none() {
             return;
         }
         self.cancel_asks_of(&prompt, None, draft);
-        let end = match stop_reason {
-            Some(stop_reason) => PromptEnd::Answered { stop_reason, frame },
-            None => PromptEnd::Failed { frame },
+        let (end, failure) = match stop_reason {
+            Some(stop_reason) => (PromptEnd::Answered { stop_reason, frame }, None),
+            None => {
+                let stderr = stderr.filter(|stderr| !stderr.is_empty());
+                let failure = stderr.map(|stderr| FailureText { reason: "", stderr }.to_string().into());
+                (PromptEnd::Failed { frame }, failure)
+            }
         };
-        self.record(PromptEvent::Ended { prompt, end }, draft);
+        self.record(PromptEvent::Ended { prompt, end, failure }, draft);
     }
 
     /// Handles `session/cancel` (rule 7.4): ends the caller's own prompts. If there are none, cancels another client's
@@ -182,7 +187,7 @@ impl Session {
         };
 
         for prompt in doomed {
-            self.record(PromptEvent::Ended { prompt, end: PromptEnd::Cancelled }, draft);
+            self.record(PromptEvent::Ended { prompt, end: PromptEnd::Cancelled, failure: None }, draft);
         }
         let was_busy = !meant.is_empty();
         self.cancel_turns(meant, CancelCause::by(&by), self.settings.cancel_timeout, draft);
@@ -264,7 +269,7 @@ impl Session {
         if let Some(refusal) = self.not_waiting(&prompt, &by) {
             return Reply::Refused(refusal);
         }
-        self.record(PromptEvent::Ended { prompt, end: PromptEnd::Removed { by: Some(by) } }, draft);
+        self.record(PromptEvent::Ended { prompt, end: PromptEnd::Removed { by: Some(by) }, failure: None }, draft);
         Reply::Done
     }
 
@@ -322,17 +327,19 @@ impl Session {
         }
     }
 
-    pub(super) fn end_turns(&mut self, end: &PromptEnd, draft: &mut Draft) {
+    pub(super) fn end_turns(&mut self, end: &PromptEnd, failure: Option<&Arc<str>>, draft: &mut Draft) {
         while let Some(turn) = self.state.turns.first() {
             let prompt = turn.prompt.clone();
-            self.record(PromptEvent::Ended { prompt, end: end.clone() }, draft);
+            self.record(PromptEvent::Ended { prompt, end: end.clone(), failure: failure.cloned() }, draft);
         }
     }
 
-    pub(super) fn end_queue(&mut self, end: &PromptEnd, draft: &mut Draft) {
+    /// Ends the queued prompts. Each is told the reason of the failure; the agent's stderr is told once, with the session's end.
+    pub(super) fn end_queue(&mut self, end: &PromptEnd, failure: Option<&str>, draft: &mut Draft) {
+        let reason: Option<Arc<str>> = failure.map(|failure| FailureText::parse(failure).reason.into());
         while let Some(queued) = self.state.queue.front() {
             let prompt = queued.prompt.clone();
-            self.record(PromptEvent::Ended { prompt, end: end.clone() }, draft);
+            self.record(PromptEvent::Ended { prompt, end: end.clone(), failure: reason.clone() }, draft);
         }
     }
 }

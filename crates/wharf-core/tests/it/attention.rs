@@ -30,6 +30,7 @@ fn ended(prompt: &str, stop_reason: Option<&str>, frame: &str) -> Input {
         prompt: id(prompt),
         stop_reason: stop_reason.map(Into::into),
         frame: raw(frame),
+        stderr: None,
     })
 }
 

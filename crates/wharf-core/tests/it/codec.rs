@@ -246,7 +246,8 @@ fn prompts() -> Vec<Event> {
         }),
         Event::Prompt(PromptEvent::Requeued { prompt: prompt() }),
     ];
-    events.extend(ends().into_iter().map(|end| Event::Prompt(PromptEvent::Ended { prompt: prompt(), end })));
+    let ended = |end| Event::Prompt(PromptEvent::Ended { prompt: prompt(), end, failure: None });
+    events.extend(ends().into_iter().map(ended));
     events
 }
 
@@ -291,6 +292,19 @@ fn every_event_comes_back_as_it_was() {
     for event in one_of_each().into_iter().chain(descriptions()) {
         let body = encoded(&event);
         assert_eq!(decode(&body), Ok((AT, event)), "{body:?}");
+    }
+}
+
+/// Events of later versions of the same format, which the recorded ones do not have.
+#[test]
+fn later_events_are_read_as_they_were_written() {
+    let failure = Some("out of memory\nstderr: \"killed\"".into());
+    let failed = PromptEvent::Ended { prompt: id("p1"), end: PromptEnd::AgentExited, failure };
+    let (status, reason) = (Status::Exited, EndReason::Finished);
+    let finished = SessionEvent::Ended(Ending { status, reason, exit_code: None, message: None, needs_login: false });
+    for event in [Event::Prompt(failed), Event::Session(finished)] {
+        let text = encoded(&event);
+        assert_eq!(decode(&text).unwrap().1, event, "{text:?}");
     }
 }
 

@@ -28,7 +28,7 @@ fn crossed(step: &Step) -> bool {
 fn cancelled(step: &Step) -> Vec<&str> {
     let ended = step.events.iter().filter_map(|event| {
         if let Event::Prompt(
-            PromptEvent::Ended { prompt, end: PromptEnd::Cancelled } | PromptEvent::CancelRequested { prompt, .. },
+            PromptEvent::Ended { prompt, end: PromptEnd::Cancelled, .. } | PromptEvent::CancelRequested { prompt, .. },
         ) = event
         {
             return Some(prompt.as_str());

@@ -21,7 +21,7 @@ pub(crate) fn stop(start: u64) -> Effect {
 }
 
 pub(crate) fn ended(prompt: &str, end: PromptEnd) -> Event {
-    Event::Prompt(PromptEvent::Ended { prompt: id(prompt), end })
+    Event::Prompt(PromptEvent::Ended { prompt: id(prompt), end, failure: None })
 }
 
 pub(crate) fn killed(reason: EndReason) -> Event {
@@ -32,6 +32,12 @@ pub(crate) fn killed(reason: EndReason) -> Event {
         message: None,
         needs_login: false,
     }))
+}
+
+/// The end of a prompt whose agent exited, with its last words.
+fn cut_off(prompt: &str) -> Event {
+    let (prompt, end) = (id(prompt), PromptEnd::AgentExited);
+    Event::Prompt(PromptEvent::Ended { prompt, end, failure: Some("bye".into()) })
 }
 
 fn exit(status: Status, reason: EndReason, exit_code: Option<i32>, message: &str) -> Event {
@@ -105,7 +111,7 @@ fn an_exit_ends_the_turn_and_closes_its_asks_without_an_answer() {
     let gone = Event::Ask(AskEvent::Resolved { ask, outcome: AskOutcome::AgentGone, by: None });
     let events = vec![
         gone,
-        ended("p1", PromptEnd::AgentExited),
+        cut_off("p1"),
         exit(Status::Exited, EndReason::AgentExited, Some(1), "bye"),
         starting(2, StartKind::New),
     ];
@@ -128,7 +134,7 @@ fn agent_that_finished_a_turn_is_brought_back_for_the_queue() {
     stage.prompt("p3", "ann");
     let step = stage.give(exited(1, Some(1)));
     let exit = exit(Status::Exited, EndReason::AgentExited, Some(1), "bye");
-    assert_eq!(step.events, [ended("p2", PromptEnd::AgentExited), exit, starting(2, StartKind::Resume)]);
+    assert_eq!(step.events, [cut_off("p2"), exit, starting(2, StartKind::Resume)]);
     assert_eq!(step.effects, [start(2, StartKind::Resume)]);
     assert!(matches!(stage.give(started(2, RESUMES)).effects.as_slice(), [Effect::SendPrompt { .. }]));
 }

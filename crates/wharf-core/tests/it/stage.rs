@@ -249,6 +249,7 @@ pub(crate) fn answered(prompt: &str) -> Input {
         prompt: id(prompt),
         stop_reason: Some("end_turn".into()),
         frame: answer_frame(),
+        stderr: None,
     })
 }
 

@@ -27,7 +27,7 @@ fn turn_started(prompt: &str, content: u64) -> Event {
 }
 
 fn ended(prompt: &str, end: PromptEnd) -> Event {
-    Event::Prompt(PromptEvent::Ended { prompt: id(prompt), end })
+    Event::Prompt(PromptEvent::Ended { prompt: id(prompt), end, failure: None })
 }
 
 fn answered_end() -> PromptEnd {
@@ -72,8 +72,12 @@ fn an_error_of_the_agent_ends_the_turn_too() {
     let mut stage = Stage::running();
     stage.prompt("p1", "ann");
     let frame = raw(r#"{"id":1,"error":{"code":-32603}}"#);
-    let step =
-        stage.give(Input::Agent(AgentInput::Answered { prompt: id("p1"), stop_reason: None, frame: frame.clone() }));
+    let step = stage.give(Input::Agent(AgentInput::Answered {
+        prompt: id("p1"),
+        stop_reason: None,
+        frame: frame.clone(),
+        stderr: None,
+    }));
     assert_eq!(step.events, [ended("p1", PromptEnd::Failed { frame })]);
 }
 

@@ -195,7 +195,7 @@ impl InitializedAgent {
     async fn wait_for_answer(&mut self, id: u64) -> Option<AwaitedLine> {
         loop {
             while let Some(line) = self.reader.next_line() {
-                if let Some(found) = sort_line(line, Some(id), &mut self.early, &self.outbox) {
+                if let Some(found) = sort_line(line, Some(id), &mut self.early, &self.outbox, &self.stderr) {
                     return Some(found);
                 }
             }
@@ -235,7 +235,7 @@ impl InitializedAgent {
             // First the lines that were read together with the answer: no further read would return them.
             let before = self.early.dropped;
             while let Some(line) = self.reader.next_line() {
-                sort_line(line, None, &mut self.early, &self.outbox);
+                sort_line(line, None, &mut self.early, &self.outbox, &self.stderr);
             }
             if self.early.dropped > before {
                 until = Instant::now() + quiet;
@@ -288,7 +288,13 @@ enum AwaitedLine {
 }
 
 /// Handles one line while the answer to the request `id` is awaited. Returns the line if it is that answer.
-fn sort_line(line: FrameLine<'_>, id: Option<u64>, early: &mut EarlyFrames, outbox: &Outbox) -> Option<AwaitedLine> {
+fn sort_line(
+    line: FrameLine<'_>,
+    id: Option<u64>,
+    early: &mut EarlyFrames,
+    outbox: &Outbox,
+    stderr: &StderrTail,
+) -> Option<AwaitedLine> {
     let frame = match line {
         FrameLine::Frame(frame) => frame,
         FrameLine::Oversized { bytes, head } => {
@@ -301,6 +307,9 @@ fn sort_line(line: FrameLine<'_>, id: Option<u64>, early: &mut EarlyFrames, outb
         Ok(envelope) => envelope,
         Err(error) => {
             early.add_fault(&error);
+            if !error.is_json() {
+                stderr.add_stray_line(frame);
+            }
             return is_awaited_answer(&salvage(frame), id).then(|| AwaitedLine::Malformed(error.to_string()));
         }
     };

@@ -73,7 +73,9 @@ impl Launch {
         let (Some(stdin), Some(stdout), Some(stderr)) = pipes else {
             return Err(format!("cannot start `{}`: a pipe is missing", self.program_name()));
         };
-        Ok((process, stdin, stdout, StderrTail::follow_stderr(stderr)))
+        let stderr = StderrTail::follow_stderr(stderr)
+            .map_err(|error| format!("cannot start `{}`: its stderr cannot be read: {error}", self.program_name()))?;
+        Ok((process, stdin, stdout, stderr))
     }
 
     /// Starts a command that reads nothing; whatever it writes goes to `output`, in the order written.

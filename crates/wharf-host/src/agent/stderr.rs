@@ -1,41 +1,119 @@
-//! The end of an agent's stderr, kept in a small ring buffer.
+//! The end of an agent's stderr, kept in a small ring buffer. Lines on stdout that are no messages are kept with it.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::io::ErrorKind;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use tokio::io::AsyncReadExt;
+use rustix::io::Errno;
+use tokio::net::unix::pipe;
 use tokio::process::ChildStderr;
 
 use crate::redact::redact;
 
 /// Bounds the kept part of stderr; enough for a stack trace.
 const MAX_STDERR_BYTES: usize = 8 * 1024;
+/// Bounds the kept part of a line on stdout, which may be as long as a message.
+const MAX_STRAY_LINE_BYTES: usize = 1024;
+const CHUNK_BYTES: usize = 4096;
+/// Bounds the work of one look at the pipe: an agent may write faster than it is read.
+const MAX_CHUNKS_PER_LOOK: usize = 64;
 
 #[derive(Clone, Debug)]
-pub(crate) struct StderrTail(Arc<Mutex<VecDeque<u8>>>);
+pub(crate) struct StderrTail(Arc<Tail>);
+
+#[derive(Debug)]
+struct Tail {
+    pipe: pipe::Receiver,
+    /// Held while the pipe is read, so that bytes stay in their order.
+    ring: Mutex<Ring>,
+}
+
+#[derive(Debug, Default)]
+struct Ring {
+    bytes: VecDeque<u8>,
+    /// The number of bytes that were ever added.
+    total: u64,
+}
+
+impl Ring {
+    fn push(&mut self, bytes: &[u8]) {
+        self.bytes.extend(bytes);
+        self.total += bytes.len() as u64;
+        let over = self.bytes.len().saturating_sub(MAX_STDERR_BYTES);
+        self.bytes.drain(..over);
+    }
+}
 
 impl StderrTail {
     /// Reads stderr until its end, so that the agent never blocks on a full pipe.
-    pub(super) fn follow_stderr(mut stderr: ChildStderr) -> Self {
-        let tail = Self(Arc::default());
-        let ring = Arc::clone(&tail.0);
-        tokio::spawn(async move {
-            let mut chunk = vec![0_u8; 4096];
-            while let Ok(read @ 1..) = stderr.read(&mut chunk).await {
-                let mut ring = ring.lock().unwrap_or_else(PoisonError::into_inner);
-                ring.extend(&chunk[..read]);
-                let over = ring.len().saturating_sub(MAX_STDERR_BYTES);
-                ring.drain(..over);
-            }
-        });
-        tail
+    pub(super) fn follow_stderr(stderr: ChildStderr) -> std::io::Result<Self> {
+        let pipe = pipe::Receiver::from_owned_fd(stderr.into_owned_fd()?)?;
+        let tail = Self(Arc::new(Tail { pipe, ring: Mutex::default() }));
+        let followed = Arc::clone(&tail.0);
+        tokio::spawn(async move { while followed.pipe.readable().await.is_ok() && followed.read_chunk() {} });
+        Ok(tail)
+    }
+
+    /// Keeps a line of stdout that is not a message, such as a warning of a library.
+    pub(crate) fn add_stray_line(&self, line: &[u8]) {
+        self.0.read_arrived();
+        let mut ring = self.0.lock_ring();
+        if ring.bytes.back().is_some_and(|last| *last != b'\n') {
+            ring.push(b"\n");
+        }
+        ring.push(&line[..line.len().min(MAX_STRAY_LINE_BYTES)]);
+        ring.push(b"\n");
+    }
+
+    /// Returns a mark for [`StderrTail::text_since`]: all that the agent has written so far comes before it.
+    pub(crate) fn mark(&self) -> u64 {
+        self.0.read_arrived();
+        self.0.lock_ring().total
     }
 
     /// Returns the last lines as text, without colours and secrets: they end up in messages and logs.
     pub(crate) fn text(&self) -> String {
-        let ring = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let bytes: Vec<u8> = ring.iter().copied().collect();
+        self.text_since(0)
+    }
+
+    /// Returns the last lines that came after the mark, as [`StderrTail::text`] does.
+    pub(crate) fn text_since(&self, mark: u64) -> String {
+        self.0.read_arrived();
+        let ring = self.0.lock_ring();
+        let wanted = usize::try_from(ring.total.saturating_sub(mark)).unwrap_or(usize::MAX);
+        let skipped = ring.bytes.len().saturating_sub(wanted);
+        let bytes: Vec<u8> = ring.bytes.iter().skip(skipped).copied().collect();
         redact(strip_control_characters(&String::from_utf8_lossy(&bytes)).trim())
+    }
+}
+
+impl Tail {
+    fn lock_ring(&self) -> MutexGuard<'_, Ring> {
+        self.ring.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Reads one chunk after the runtime said that there is one. Returns false at the end.
+    fn read_chunk(&self) -> bool {
+        let (mut ring, mut chunk) = (self.lock_ring(), [0; CHUNK_BYTES]);
+        match self.pipe.try_read(&mut chunk) {
+            Ok(read @ 1..) => ring.push(&chunk[..read]),
+            Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+            Ok(0) | Err(_) => return false,
+        }
+        true
+    }
+
+    /// Reads the bytes that are in the pipe, also if the runtime has not noticed them yet: an agent writes the reason before the
+    /// answer that fails.
+    fn read_arrived(&self) {
+        let (mut ring, mut chunk) = (self.lock_ring(), [0; CHUNK_BYTES]);
+        for _ in 0..MAX_CHUNKS_PER_LOOK {
+            match rustix::io::read(&self.pipe, &mut chunk) {
+                Ok(read @ 1..) => ring.push(&chunk[..read]),
+                Err(Errno::INTR) => {}
+                Ok(0) | Err(_) => return,
+            }
+        }
     }
 }
 

@@ -80,6 +80,13 @@ pub enum ScanError {
     NotMessage(Cow<'static, str>),
 }
 
+impl ScanError {
+    /// Returns true if the line is JSON, though not a message.
+    pub(crate) const fn is_json(&self) -> bool {
+        matches!(self, Self::Batch | Self::NotMessage(_))
+    }
+}
+
 /// Scans one frame.
 pub fn scan(frame: &[u8]) -> Result<Envelope<'_>, ScanError> {
     let text = std::str::from_utf8(frame).map_err(|_| ScanError::NotUtf8)?;

@@ -225,7 +225,8 @@ impl Inner {
             ResumeOnStart::Queued => queued,
             ResumeOnStart::All => Some(queued.unwrap_or(StartPriority::Nobody)),
         };
-        let was_ended = matches!(descriptor.end_reason, Some(EndReason::User | EndReason::Closed));
+        let was_ended =
+            matches!(descriptor.end_reason, Some(EndReason::User | EndReason::Closed | EndReason::Finished));
         need.filter(|_| descriptor.resumable && !was_ended)
     }
 

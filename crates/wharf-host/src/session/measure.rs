@@ -51,6 +51,7 @@ impl Measure {
                 EndReason::Unresponsive
                 | EndReason::User
                 | EndReason::Closed
+                | EndReason::Finished
                 | EndReason::Idle
                 | EndReason::Memory
                 | EndReason::LogFull

@@ -62,7 +62,7 @@ impl LogMaker {
         let prompt = PromptId::new(format!("prm_{}", self.prompts));
         let frame = Raw::new(r#"{"jsonrpc":"2.0","id":1,"result":{"stopReason":"end_turn"}}"#).unwrap();
         let end = PromptEnd::Answered { stop_reason: "end_turn".into(), frame };
-        self.push(Event::Prompt(PromptEvent::Ended { prompt, end }));
+        self.push(Event::Prompt(PromptEvent::Ended { prompt, end, failure: None }));
         self.is_running = false;
     }
 

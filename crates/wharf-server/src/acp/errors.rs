@@ -119,8 +119,8 @@ pub(super) fn from_call(error: &CallError, session: &str) -> RpcError {
 }
 
 /// The response to a prompt that the agent did not answer itself; `None` if it did.
-pub(super) fn from_end(end: &PromptEnd, session: &str) -> Option<RpcError> {
-    use_cases::fault_from_prompt_end(end, session).map(Into::into)
+pub(super) fn from_end(end: &PromptEnd, failure: Option<&str>, session: &str) -> Option<RpcError> {
+    use_cases::fault_from_prompt_end(end, failure, session).map(Into::into)
 }
 
 impl From<Fault> for RpcError {

@@ -26,6 +26,8 @@ pub(super) struct History {
     plan: Option<usize>,
     /// The half of a character that the last text ended with.
     cut: CutPair,
+    /// True if an update of an older entry came after the last message, which ends it if it has no id.
+    is_apart: bool,
 }
 
 /// The history is too large or cannot be read: it is streamed instead.
@@ -147,7 +149,7 @@ impl History {
             let (content, by) = self.prompts.remove(prompt).unwrap_or_default();
             self.plan = None;
             self.push(entry, json!({ "type": "prompt", "content": content, "sentBy": by }));
-        } else if let Event::Prompt(PromptEvent::Ended { end, prompt }) = &entry.event {
+        } else if let Event::Prompt(PromptEvent::Ended { end, prompt, .. }) = &entry.event {
             // A prompt that never began was no turn.
             if self.prompts.remove(prompt).is_none() {
                 self.push(entry, json!({ "type": "turn_complete", "stopReason": stop_reason(end) }));
@@ -156,11 +158,23 @@ impl History {
             self.asks.insert(ask.id, self.entries.len());
             self.push(entry, Self::pending(ask));
         } else if let Event::Ask(AskEvent::Resolved { ask, outcome, by }) = &entry.event {
+            self.is_apart = true;
             self.resolve(*ask, outcome, by.as_ref().map(who));
         }
     }
 
     fn updated(&mut self, entry: &Entry, kind: UpdateKind, frame: &Raw) {
+        if matches!(
+            kind,
+            UpdateKind::ToolCall
+                | UpdateKind::ToolCallUpdate
+                | UpdateKind::Plan
+                | UpdateKind::UserMessageChunk
+                | UpdateKind::UsageUpdate
+                | UpdateKind::Other
+        ) {
+            self.is_apart = true;
+        }
         match kind {
             UpdateKind::AgentMessageChunk => self.chunk(entry, "agent_message", frame),
             UpdateKind::AgentThoughtChunk => self.chunk(entry, "agent_thought", frame),
@@ -191,9 +205,11 @@ impl History {
         let (id, content) = (update["messageId"].take(), update["content"].take());
         let text = Json::parse(frame.bytes()).and_then(|frame| frame.seek(&["params", "update", "content", "text"]));
         let text = text.ok().flatten().and_then(Json::text_chunk);
+        let is_apart = std::mem::take(&mut self.is_apart) && id.is_null();
         if let Some(last) = self.entries.last_mut()
             && last["type"] == kind
             && last["messageId"] == id
+            && !is_apart
         {
             self.bytes += content.to_string().len();
             append(&mut last["content"], content, text.as_ref(), &mut self.cut);
@@ -280,4 +296,47 @@ fn params(frame: &Raw) -> Value {
 
 fn update(frame: &Raw) -> Value {
     params(frame)["update"].take()
+}
+
+#[cfg(test)]
+mod tests {
+    use wharf_host::core::{Epoch, Millis};
+
+    use super::*;
+
+    fn updated(update: UpdateKind, members: Value) -> Event {
+        let frame = Raw::new(json!({ "params": { "update": members } }).to_string()).unwrap();
+        Event::Agent(AgentEvent::Updated { update, frame, title: None, tool: None })
+    }
+
+    fn says(text: &str) -> Event {
+        updated(UpdateKind::AgentMessageChunk, json!({ "content": { "type": "text", "text": text } }))
+    }
+
+    fn tool(status: &str) -> Event {
+        updated(UpdateKind::ToolCall, json!({ "toolCallId": "t", "status": status }))
+    }
+
+    /// Returns the texts of the agent's messages.
+    fn messages(events: Vec<Event>) -> Vec<String> {
+        let mut history = History::default();
+        for (seq, event) in (1..).zip(events) {
+            history.fold(&Entry { seq: Seq(seq), epoch: Epoch(1), at: Millis(0), event });
+        }
+        let said = history.entries.iter().filter(|entry| entry["type"] == "agent_message");
+        said.map(|entry| entry["content"][0]["text"].as_str().unwrap_or_default().to_owned()).collect()
+    }
+
+    #[test]
+    fn messages_without_ids_are_separated_by_updates_of_older_entries() {
+        let plan = || updated(UpdateKind::Plan, json!({ "entries": [] }));
+        let usage = updated(UpdateKind::UsageUpdate, json!({ "used": 1 }));
+        let commands = updated(UpdateKind::AvailableCommandsUpdate, json!({ "availableCommands": [] }));
+        assert_eq!(messages(vec![says("on"), says("e")]), ["one"]);
+        assert_eq!(messages(vec![says("on"), commands, says("e")]), ["one"], "a state in the middle of a message");
+        for (before, between) in [(plan(), plan()), (tool("pending"), tool("completed")), (plan(), usage)] {
+            let what = format!("{between:?}");
+            assert_eq!(messages(vec![before, says("one"), between, says("two")]), ["one", "two"], "{what}");
+        }
+    }
 }

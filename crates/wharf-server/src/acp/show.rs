@@ -75,8 +75,8 @@ impl<W: Wire> Writer<W> {
     pub(super) async fn answer_prompts(&mut self, at: usize, batch: &Batch) -> Result<(), Closed> {
         let watched = &self.watched[at];
         for entry in batch.entries().iter().filter(|entry| !watched.is_past_leaving(entry.seq)) {
-            if let Event::Prompt(PromptEvent::Ended { prompt, end }) = &entry.event {
-                for answer in watched.view.answers(prompt, end) {
+            if let Event::Prompt(PromptEvent::Ended { prompt, end, failure }) = &entry.event {
+                for answer in watched.view.answers(prompt, end, failure.as_deref()) {
                     self.wire.feed(FrameOrigin::Answer(watched.session()), answer.into()).await?;
                 }
             }

@@ -8,12 +8,12 @@ use bytes::Bytes;
 use serde::Deserialize;
 use tokio::time::Instant as Moment;
 use wharf_host::core::{
-    AgentEvent, Ask, AskEvent, AskId, AskKind, AskOutcome, Event, Member, PromptEnd, PromptEvent, PromptId, PromptStep,
-    QueuedPrompt, Raw, Role, Sender, Seq, SessionEvent, SessionId, UpdateKind,
+    AgentEvent, Ask, AskEvent, AskId, AskKind, AskOutcome, Event, FailureText, Member, PromptEnd, PromptEvent,
+    PromptId, PromptStep, QueuedPrompt, Raw, Role, Sender, Seq, SessionEvent, SessionId, UpdateKind,
 };
 use wharf_host::frame::FrameKind;
 use wharf_host::{Entry, frame};
-use wharf_json::{Json, rpc};
+use wharf_json::{Json, Kind, rpc};
 
 use super::capability_filter::CapabilityFilter;
 use super::errors::from_end;
@@ -253,15 +253,15 @@ impl View {
     }
 
     /// Returns the responses to this client's requests for a prompt, once.
-    pub(super) fn answers(&self, prompt: &PromptId, end: &PromptEnd) -> Vec<Bytes> {
+    pub(super) fn answers(&self, prompt: &PromptId, end: &PromptEnd, failure: Option<&str>) -> Vec<Bytes> {
         let requests = self.ledger.settle(prompt);
-        requests.iter().map(|request| response(end, request, self.session.as_str())).collect()
+        requests.iter().map(|request| response(end, failure, request, self.session.as_str())).collect()
     }
 
     /// Returns the responses to all prompts that have not been answered, for a session that is gone.
     pub(super) fn answer_all(&self) -> Vec<Bytes> {
         let owed = self.ledger.owed(&self.session).into_iter();
-        owed.flat_map(|prompt| self.answers(&prompt, &PromptEnd::SessionEnded)).collect()
+        owed.flat_map(|prompt| self.answers(&prompt, &PromptEnd::SessionEnded, None)).collect()
     }
 
     /// Returns the frames for an event, if this client is to see it.
@@ -284,7 +284,7 @@ impl View {
             return self.show_update(update, frame, live);
         }
         if let Some((prompt, step)) = entry.event.prompt_step() {
-            return self.show_step(prompt, step, live);
+            return self.show_step(prompt, step, entry.event.prompt_failure().map(AsRef::as_ref), live);
         }
         if let Event::Session(SessionEvent::Renamed { title, .. }) = &entry.event {
             let body = serde_json::json!({ "title": title });
@@ -312,7 +312,7 @@ impl View {
         frame.map_or(Shown::Nothing, Shown::Frame)
     }
 
-    fn show_step(&mut self, prompt: &PromptId, step: PromptStep<'_>, live: bool) -> Shown {
+    fn show_step(&mut self, prompt: &PromptId, step: PromptStep<'_>, failure: Option<&str>, live: bool) -> Shown {
         match step {
             PromptStep::TurnStarted { content } => {
                 let own = live && self.ledger.owes(prompt);
@@ -321,7 +321,7 @@ impl View {
                 self.newest = Some(prompt.clone());
                 if own && self.extension.is_none() { Shown::Nothing } else { Shown::Prompt { content } }
             }
-            PromptStep::Ended(end) => self.ended(prompt, end, live),
+            PromptStep::Ended(end) => self.ended(prompt, end, failure, live),
             PromptStep::Accepted => {
                 self.waiting.insert(prompt.clone());
                 Shown::Nothing
@@ -334,12 +334,12 @@ impl View {
         }
     }
 
-    fn ended(&mut self, prompt: &PromptId, end: &PromptEnd, live: bool) -> Shown {
+    fn ended(&mut self, prompt: &PromptId, end: &PromptEnd, failure: Option<&str>, live: bool) -> Shown {
         let never_ran = self.waiting.remove(prompt);
         if !never_ran && self.newest.as_ref().is_none_or(|newest| newest == prompt) {
             self.turn = TurnSeen::None;
         }
-        let answers = self.answers(prompt, end);
+        let answers = self.answers(prompt, end, failure);
         let is_told = self.tells(live) && (answers.is_empty() || self.extension.is_some());
         let told = (is_told && !never_ran).then(|| updates::turn_complete(&self.session, end));
         Shown::Frames(told.into_iter().chain(answers).collect())
@@ -427,16 +427,31 @@ impl View {
 }
 
 /// Returns the response to the prompt's own request.
-pub(super) fn response(end: &PromptEnd, request: &[u8], session: &str) -> Bytes {
-    if let PromptEnd::Answered { frame, .. } | PromptEnd::Failed { frame } = end
-        && let Ok(envelope) = frame::scan(frame.bytes())
-    {
-        return frame::with_id(frame.bytes(), &envelope, request);
+pub(super) fn response(end: &PromptEnd, failure: Option<&str>, request: &[u8], session: &str) -> Bytes {
+    if let PromptEnd::Answered { frame, .. } | PromptEnd::Failed { frame } = end {
+        let stderr = FailureText::parse(failure.unwrap_or_default()).stderr;
+        let frame = if stderr.is_empty() { frame.bytes().clone() } else { with_stderr(frame.bytes(), stderr) };
+        if let Ok(envelope) = frame::scan(&frame) {
+            return frame::with_id(&frame, &envelope, request);
+        }
     }
-    match from_end(end, session) {
+    match from_end(end, failure, session) {
         Some(error) => error.frame(request),
         None => rpc::response(request, r#"{"stopReason":"cancelled"}"#),
     }
+}
+
+/// Returns an error of the agent with the end of its stderr in `error.data.stderr`. Data of the agent's own that is not an
+/// object, or that has such a member, stays as it is.
+fn with_stderr(frame: &Bytes, stderr: &str) -> Bytes {
+    let Ok(answer) = Json::parse(frame) else { return frame.clone() };
+    let data = answer.at(&["error", "data"]).ok().flatten();
+    let is_free = data.is_none_or(|data| {
+        data.kind() == Kind::Null || (data.is_object() && matches!(data.member("stderr"), Ok(None)))
+    });
+    let stderr = serde_json::Value::from(stderr).to_string();
+    let set = is_free.then(|| wharf_json::set(answer, &["error", "data", "stderr"], &stderr).ok()).flatten();
+    set.map_or_else(|| frame.clone(), Into::into)
 }
 
 #[derive(Deserialize)]

@@ -169,8 +169,13 @@ impl McpHandler {
             return Ok(result);
         }
         rows::refuse_row_arguments(&input)?;
-        let output =
-            use_cases::read_output(&self.app, caller, &input.session_id, &OutputQuery { last_n: input.last_n }).await?;
+        let output = use_cases::read_output(
+            &self.app,
+            caller,
+            &input.session_id,
+            &OutputQuery { last_n: input.last_n, include: None },
+        )
+        .await?;
         let session = use_cases::get_session(&self.app, caller, &input.session_id)?;
         let asks = wait::list_open_asks(&self.app, caller, &session).await?;
         let (lines, over) = keep_newest_lines(output.lines);

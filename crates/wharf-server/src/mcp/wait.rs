@@ -49,7 +49,7 @@ pub(super) async fn wait_for_turn(
             return Err(Fault::new(ErrorCode::UNAUTHORIZED, ending.reason()));
         }
     };
-    let output = use_cases::read_output(app, caller, &id, &OutputQuery { last_n: input.last_n }).await?;
+    let output = use_cases::read_output(app, caller, &id, &OutputQuery { last_n: input.last_n, include: None }).await?;
     let session = use_cases::describe_session(app, caller, &handle.descriptor());
     let asks = list_open_asks(app, caller, &session).await?;
     let (outcome, stop_reason) = waited;
@@ -76,7 +76,7 @@ struct TurnWait<'a> {
 
 impl<'a> TurnWait<'a> {
     async fn new(app: &App, handle: &'a SessionHandle, context: &'a RequestContext<RoleServer>) -> Result<Self, Fault> {
-        let follow = TranscriptReader::after_event(handle, handle.head(), app.host.config().redact_output).await;
+        let follow = TranscriptReader::after_event(handle, handle.head(), use_cases::standard_lines(app)).await;
         let follow = follow.map_err(|_| unreadable_log())?;
         Ok(Self {
             handle,

@@ -7,8 +7,8 @@ use axum::response::{IntoResponse, Response};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 use wharf_api::{
-    Forgotten, InterruptArgs, Interrupted, Killed, PromptArgs, PromptQuery, Prompted, ResumeArgs, SessionInfo,
-    SessionPage, SessionPatch, SessionQuery, SpawnArgs, SpawnedSession, UsagePage,
+    Finished, Forgotten, InterruptArgs, Interrupted, Killed, PromptArgs, PromptQuery, Prompted, ResumeArgs,
+    SessionInfo, SessionPage, SessionPatch, SessionQuery, SpawnArgs, SpawnedSession, UsagePage,
 };
 
 use super::extract::{IdempotencyKey, JsonBody, OptionalJsonBody, PathParams, QueryParams, has_preference};
@@ -25,6 +25,7 @@ pub(super) fn routes() -> OpenApiRouter<App> {
         .routes(routes!(send_prompt))
         .routes(routes!(interrupt_turn))
         .routes(routes!(kill_session))
+        .routes(routes!(finish_session))
         .routes(routes!(resume_session))
 }
 
@@ -155,7 +156,7 @@ pub(super) async fn forget_session(
         ("Idempotency-Key" = Option<String>, Header, description = "A repeated request with the same key is the same prompt"),
     ),
     responses(
-        (status = 200, description = "The prompt is accepted", body = Prompted),
+        (status = 200, description = "The prompt is accepted; with `wait`, its turn has ended or the time is over", body = Prompted),
         (status = 409, description = "`turn_in_progress`, `not_resumable`, `killed`"),
         (status = 422, description = "`invalid_idempotency_key`, `idempotency_key_reused`"),
         (status = 429, description = "`queue_full`, `too_many_streams`"),
@@ -206,6 +207,20 @@ pub(super) async fn kill_session(
     PathParams(id): PathParams<String>,
 ) -> Result<Json<Killed>, Fault> {
     use_cases::kill_session(&app, &caller, &id).await.map(Json)
+}
+
+/// Ends a session whose work is done: it is `exited`, and its history stays. The next prompt brings it back if it can come
+/// back.
+#[utoipa::path(
+    post, path = "/sessions/{id}/finish", tag = "sessions", operation_id = "finish", params(("id" = String, Path)),
+    responses((status = 200, description = "It has ended", body = Finished))
+)]
+pub(super) async fn finish_session(
+    State(app): State<App>,
+    caller: Caller,
+    PathParams(id): PathParams<String>,
+) -> Result<Json<Finished>, Fault> {
+    use_cases::finish_session(&app, &caller, &id).await.map(Json)
 }
 
 /// Brings an ended session back, also one that a user killed. The answer comes when it runs.

@@ -61,7 +61,9 @@ impl LinePiece {
         match event {
             Event::Agent(AgentEvent::Updated { update, frame, .. }) => from_update(*update, frame),
             Event::Ask(AskEvent::Opened(ask)) => Self::Break(vec![ask_line(ask)]),
-            Event::Prompt(PromptEvent::Ended { prompt, end }) => from_prompt_end(prompt, end),
+            Event::Prompt(PromptEvent::Ended { prompt, end, failure }) => {
+                from_prompt_end(prompt, end, failure.as_deref())
+            }
             Event::Session(SessionEvent::Ended(ending)) => Self::Break(ending_lines(ending)),
             Event::Agent(AgentEvent::StartFailed { message, retry_in, .. }) => {
                 Self::Break(retry_lines(message.as_deref(), *retry_in))
@@ -198,15 +200,23 @@ fn ask_line(ask: &Ask) -> WholeLine {
     }
 }
 
-fn from_prompt_end(prompt: &PromptId, end: &PromptEnd) -> LinePiece {
+fn from_prompt_end(prompt: &PromptId, end: &PromptEnd, failure: Option<&str>) -> LinePiece {
     let mut lines = Vec::new();
+    let FailureText { reason, stderr } = FailureText::parse(failure.unwrap_or_default());
     let whether = match end {
         // The prompt never left the queue, so no line belongs to it.
         PromptEnd::Removed { .. } => return LinePiece::Nothing,
         PromptEnd::Answered { .. } => TurnBegun::Certain,
         PromptEnd::Failed { frame } => {
             lines.extend(failure_lines(frame));
+            lines.extend(stderr_lines(stderr));
             TurnBegun::Certain
+        }
+        // A reader that stops at the turn's end must have seen the reason.
+        PromptEnd::AgentExited | PromptEnd::StartFailed if !reason.is_empty() => {
+            lines.push(error_line(format!("[error] {}", join_lines(reason, MAX_LINE_BYTES))));
+            lines.extend(stderr_lines(stderr));
+            TurnBegun::IfSeen
         }
         PromptEnd::Cancelled
         | PromptEnd::AgentExited
@@ -255,6 +265,30 @@ fn retry_lines(message: Option<&str>, retry_in: Millis) -> Vec<WholeLine> {
     };
     let first = error_line(format!("[error] {}; {when}", join_lines(reason, MAX_LINE_BYTES)));
     [first].into_iter().chain(stderr_lines(stderr)).collect()
+}
+
+/// The most lines of a prompt, or entries of a plan, that are shown.
+const MAX_LISTED_LINES: usize = 1_000;
+
+/// Returns the lines of a prompt, each with its mark.
+pub(super) fn prompt_lines(text: &str) -> Vec<WholeLine> {
+    let lines = text.lines().take(MAX_LISTED_LINES);
+    lines.map(|line| whole_line(LineKind::Prompt, format!("[prompt] {line}").trim_end())).collect()
+}
+
+/// Returns a line for each entry of a plan, with its status.
+pub(super) fn plan_lines(frame: &Raw) -> Vec<WholeLine> {
+    let entries = read_update(frame).and_then(|update| update.member("entries"));
+    let entries = match entries {
+        Ok(entries) => entries.into_iter().flat_map(Json::items).take(MAX_LISTED_LINES),
+        Err(error) => return vec![unreadable_line(&error)],
+    };
+    let line = |entry: Json<'_>| {
+        let (content, status) = (entry.text_at(&["content"]).ok()??, entry.text_at(&["status"]).ok()?);
+        let status = status.as_deref().unwrap_or("pending");
+        Some(whole_line(LineKind::Plan, &format!("[plan] {status}: {content}")))
+    };
+    entries.filter_map(line).collect()
 }
 
 const fn pause_text(why: PauseReason) -> &'static str {

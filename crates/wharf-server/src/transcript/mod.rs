@@ -76,7 +76,17 @@ impl OutputStream {
     }
 }
 
-/// The rows of AIP-46's table of output lines (rule 8.4).
+/// The lines that a reader wants.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct LineChoice {
+    /// Secrets are shown as they are.
+    pub(crate) secrets: bool,
+    /// The prompts, at the start of their turns.
+    pub(crate) prompts: bool,
+    pub(crate) plans: bool,
+}
+
+/// The rows of AIP-46's table of output lines (rule 8.4), and those that a reader may ask for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LineKind {
     Text,
@@ -86,6 +96,8 @@ pub(crate) enum LineKind {
     AwaitingInput,
     TurnEnd,
     Error,
+    Prompt,
+    Plan,
 }
 
 /// One line, without colours or control characters.

@@ -1,20 +1,21 @@
 //! Turns consecutive events into lines.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use wharf_host::Entry;
-use wharf_host::core::{Event, PromptEvent, PromptId, PromptStep};
+use wharf_host::core::{AgentEvent, Event, PromptEvent, PromptId, PromptStep, Seq, SessionEvent, UpdateKind};
 use wharf_host::redact::Redactor;
 use wharf_json::CutPair;
 
-use super::line_piece::{LinePiece, MessageChunk, MessageRun, TurnBegun, WholeLine};
-use super::{LineId, LineKind, MAX_LINE_BYTES, OutputStream, TranscriptLine};
+use super::line_piece::{LinePiece, MessageChunk, MessageRun, TurnBegun, WholeLine, plan_lines, prompt_lines};
+use super::{LineChoice, LineId, LineKind, MAX_LINE_BYTES, OutputStream, TranscriptLine};
 use wharf_transcript::strip_control_characters;
 
 /// Makes lines of consecutive events. It may begin at any event that [`super::starting_point`] returns.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Projector {
-    shows_secrets: bool,
+    choice: LineChoice,
     redactor: Redactor,
     /// The message that is being read, and its unfinished line.
     run: Option<MessageRun>,
@@ -27,6 +28,10 @@ pub(crate) struct Projector {
     gap: bool,
     /// Prompts that wait (false) or have a turn (true), as far as is known.
     begun: HashMap<PromptId, bool>,
+    /// The text of the prompt whose turn begins with the next event, if prompts are shown.
+    prompt_text: Option<String>,
+    /// The failure that the end of a turn has told: the end of the session does not tell it again.
+    told: Option<Arc<str>>,
 }
 
 impl Projector {
@@ -35,10 +40,10 @@ impl Projector {
         Self::default()
     }
 
-    /// Makes the projector show secrets.
+    /// Makes the projector show these lines.
     #[must_use]
-    pub(crate) fn without_redaction(mut self) -> Self {
-        self.shows_secrets = true;
+    pub(crate) fn with_choice(mut self, choice: LineChoice) -> Self {
+        self.choice = choice;
         self
     }
 
@@ -52,7 +57,11 @@ impl Projector {
     /// Appends the lines that this event completes.
     pub(crate) fn feed_entry(&mut self, entry: &Entry, out: &mut Vec<TranscriptLine>) {
         let mut sheet = EventLines { entry, n: 0, out };
-        match LinePiece::from_event(&entry.event) {
+        let mut piece = LinePiece::from_event(&entry.event);
+        if let LinePiece::Break(lines) = &mut piece {
+            self.choose_lines(&entry.event, lines);
+        }
+        match piece {
             LinePiece::Nothing => {}
             LinePiece::Gap if self.run.is_none() => self.gap = true,
             LinePiece::Gap => {
@@ -65,10 +74,43 @@ impl Projector {
             LinePiece::End { prompt, whether, lines } => {
                 if whether == TurnBegun::Certain || self.begun.get(&prompt) == Some(&true) {
                     self.break_with(lines, &mut sheet);
+                    self.told = entry.event.prompt_failure().cloned();
                 }
             }
         }
         self.note_turn(&entry.event);
+    }
+
+    /// Adds the lines that only some readers want, and removes a failure that was told.
+    fn choose_lines(&mut self, event: &Event, lines: &mut Vec<WholeLine>) {
+        match event {
+            Event::Prompt(PromptEvent::TurnStarted { .. }) => {
+                lines.extend(self.prompt_text.take().iter().flat_map(|text| prompt_lines(text)));
+            }
+            Event::Agent(AgentEvent::Updated { update: UpdateKind::Plan, frame, .. }) if self.choice.plans => {
+                lines.extend(plan_lines(frame));
+            }
+            Event::Session(SessionEvent::Ended(ending)) if ending.message.is_some() && ending.message == self.told => {
+                lines.clear();
+            }
+            Event::Session(_)
+            | Event::Agent(_)
+            | Event::Prompt(_)
+            | Event::Ask(_)
+            | Event::Storage(_)
+            | Event::Unknown { .. } => {}
+        }
+    }
+
+    /// Returns the event with the text of the prompt whose turn begins, if prompts are shown. The caller must read it and call
+    /// [`Projector::set_prompt_text`] before it feeds the event.
+    pub(super) fn find_wanted_prompt(&self, event: &Event) -> Option<Seq> {
+        let Event::Prompt(PromptEvent::TurnStarted { content, .. }) = event else { return None };
+        self.choice.prompts.then_some(*content)
+    }
+
+    pub(super) fn set_prompt_text(&mut self, text: String) {
+        self.prompt_text = Some(text);
     }
 
     /// Returns the prompt that ends with this event if it is not known whether its turn had begun. The caller must find out
@@ -84,6 +126,9 @@ impl Projector {
     }
 
     fn note_turn(&mut self, event: &Event) {
+        if !matches!(event, Event::Prompt(PromptEvent::Ended { .. })) {
+            self.told = None;
+        }
         let Some((prompt, step)) = event.prompt_step() else { return };
         match step {
             PromptStep::Accepted | PromptStep::Requeued => self.begun.insert(prompt.clone(), false),
@@ -139,7 +184,7 @@ impl Projector {
         }
         let Some(run) = &self.run else { return };
         let line = strip_control_characters(&line);
-        let line = if self.shows_secrets { line } else { self.redactor.redact_line(line) };
+        let line = if self.choice.secrets { line } else { self.redactor.redact_line(line) };
         let text = match run.kind {
             LineKind::Thought => format!("[thought] {line}").trim_end().to_owned(),
             LineKind::Text
@@ -147,7 +192,9 @@ impl Projector {
             | LineKind::ToolError
             | LineKind::AwaitingInput
             | LineKind::TurnEnd
-            | LineKind::Error => line,
+            | LineKind::Error
+            | LineKind::Prompt
+            | LineKind::Plan => line,
         };
         sheet.push(run.kind, OutputStream::Stdout, text);
     }
@@ -168,7 +215,7 @@ impl Projector {
         let mut redactor = Redactor::default();
         for WholeLine { kind, stream, text } in lines {
             let text = strip_control_characters(&text);
-            let text = if self.shows_secrets { text } else { redactor.redact_line(text) };
+            let text = if self.choice.secrets { text } else { redactor.redact_line(text) };
             sheet.push(kind, stream, text);
         }
     }

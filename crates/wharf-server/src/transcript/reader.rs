@@ -7,7 +7,8 @@ use wharf_host::core::{AgentEvent, Event, Seq};
 use wharf_host::{Batch, ByteBudget, BytePermit, Cursor, Entry, ReadError, SessionHandle};
 
 use super::starting_point::{ScanLimit, find_start, had_turn_begun};
-use super::{LineId, Projector, TranscriptLine};
+use super::{LineChoice, LineId, Projector, TranscriptLine};
+use crate::use_cases::prompt_text;
 
 /// How many events are read for the last lines at first; then four times as many, and so on.
 const FIRST_WINDOW_EVENTS: u64 = 256;
@@ -52,34 +53,31 @@ impl TranscriptReader {
     pub(crate) async fn open(
         handle: &SessionHandle,
         after: Option<LineId>,
-        redact: bool,
+        choice: LineChoice,
     ) -> Result<Self, TranscriptError> {
         match after {
-            None => Ok(Self::start_at(handle, (Seq(1), 0), redact, ScanLimit::NO_LIMIT).await?),
+            None => Ok(Self::start_at(handle, (Seq(1), 0), choice, ScanLimit::NO_LIMIT).await?),
             Some(id) if handle.holds_event(id.event_id()).await? => {
-                Ok(Self::start_at(handle, (id.seq, id.n), redact, ScanLimit::NO_LIMIT).await?)
+                Ok(Self::start_at(handle, (id.seq, id.n), choice, ScanLimit::NO_LIMIT).await?)
             }
             Some(id) => Err(TranscriptError::UnknownEvent(id)),
         }
     }
 
     /// Opens a reader of the lines that events after `after` complete.
-    pub(crate) async fn after_event(handle: &SessionHandle, after: Seq, redact: bool) -> Result<Self, ReadError> {
-        Self::start_at(handle, (after.next(), 0), redact, ScanLimit::NO_LIMIT).await
+    pub(crate) async fn after_event(handle: &SessionHandle, after: Seq, choice: LineChoice) -> Result<Self, ReadError> {
+        Self::start_at(handle, (after.next(), 0), choice, ScanLimit::NO_LIMIT).await
     }
 
     /// Opens a reader of the lines after line `seen.1` of event `seen.0`.
     async fn start_at(
         handle: &SessionHandle,
         seen: (Seq, u64),
-        redact: bool,
+        choice: LineChoice,
         most: ScanLimit,
     ) -> Result<Self, ReadError> {
         let start = find_start(handle, seen.0, most).await?;
-        let mut projector = Projector::new();
-        if !redact {
-            projector = projector.without_redaction();
-        }
+        let mut projector = Projector::new().with_choice(choice);
         if start.mid_line {
             projector = projector.mid_line();
         }
@@ -115,6 +113,9 @@ impl TranscriptReader {
                 let begun = had_turn_begun(&self.handle, prompt, entry.seq).await?;
                 projector.set_turn_begun(prompt.clone(), begun);
             }
+            if let Some(content) = projector.find_wanted_prompt(&entry.event) {
+                projector.set_prompt_text(read_prompt_text(&self.handle, content).await?);
+            }
             projector.feed_entry(entry, &mut lines);
         }
         let seen = self.seen;
@@ -142,6 +143,13 @@ impl TranscriptReader {
             permit = Some(buffers.reserve_out(bytes).await);
         }
     }
+}
+
+/// Returns the text of the prompt that this event holds.
+async fn read_prompt_text(handle: &SessionHandle, content: Seq) -> Result<String, ReadError> {
+    let batch = handle.cursor(Seq(content.0.saturating_sub(1))).next().await?;
+    let held = batch.entries().first().and_then(|entry| entry.event.prompt_content());
+    Ok(held.map(|(frame, _)| prompt_text(frame)).unwrap_or_default())
 }
 
 /// Returns about how many bytes the lines of these events take as events of a stream.
@@ -177,14 +185,14 @@ pub(crate) struct LineLimit {
 pub(crate) async fn read_last_lines(
     handle: &SessionHandle,
     most: LineLimit,
-    redact: bool,
+    choice: LineChoice,
 ) -> Result<LastLines, ReadError> {
     let head = handle.head();
     let mut window = FIRST_WINDOW_EVENTS.max(most.lines as u64);
     let mut found: Option<LineBuffer> = None;
     loop {
         let after = Seq(head.0.saturating_sub(window));
-        let mut follow = TranscriptReader::start_at(handle, (after.next(), 0), redact, MAX_SCAN).await?;
+        let mut follow = TranscriptReader::start_at(handle, (after.next(), 0), choice, MAX_SCAN).await?;
         let (mut last, mut bytes) = (LineBuffer::default(), 0);
         while follow.position() < head {
             let TranscriptBatch { batch, lines, .. } = follow.next().await?;

@@ -70,7 +70,7 @@ fn begun(name: &str) -> Event {
 }
 
 fn ended(name: &str, end: PromptEnd) -> Event {
-    Event::Prompt(PromptEvent::Ended { prompt: prompt(name), end })
+    Event::Prompt(PromptEvent::Ended { prompt: prompt(name), end, failure: None })
 }
 
 fn answered(name: &str) -> Event {
@@ -273,7 +273,8 @@ fn a_line_that_does_not_end_is_cut_at_64_kib() {
 fn secrets_and_control_characters_do_not_get_through_however_they_are_chunked() {
     let events = vec![says("\u{1b}"), says("[31mkey sk-ant-0123456"), says("789012345678 \u{7}\n"), tool("\u{1b}[2Jx")];
     assert_eq!(texts(events.clone()), ["key sk-[redacted] ", "[tool] x"]);
-    let (mut projector, mut out) = (Projector::new().without_redaction(), Vec::new());
+    let (mut projector, mut out) =
+        (Projector::new().with_choice(LineChoice { secrets: true, ..LineChoice::default() }), Vec::new());
     log(events).iter().for_each(|entry| projector.feed_entry(entry, &mut out));
     assert_eq!(out[0].text, "key sk-ant-0123456789012345678 ");
 }
@@ -413,4 +414,38 @@ fn a_reader_that_comes_back_at_any_line_gets_exactly_the_rest() {
             (1..marks.len()).filter(|end| latest_start(&marks[..*end]).is_some_and(|start| start.mid_line)).count();
     }
     assert!(mid_lines > 0, "no reader began inside a long message: the walk shows less than it should");
+}
+
+fn cut_off(name: &str, failure: &str) -> Event {
+    let (prompt, end) = (prompt(name), PromptEnd::AgentExited);
+    Event::Prompt(PromptEvent::Ended { prompt, end, failure: Some(failure.into()) })
+}
+
+fn exited(message: &str) -> Event {
+    let (status, reason, exit_code) = (Status::Exited, EndReason::AgentExited, Some(3));
+    Event::Session(SessionEvent::Ended(Ending {
+        status,
+        reason,
+        exit_code,
+        message: Some(message.into()),
+        needs_login: false,
+    }))
+}
+
+#[test]
+fn a_failure_is_told_before_the_end_of_its_turn_and_once() {
+    let failure = "it exited\nstderr: boom";
+    let events = vec![accepted("p"), begun("p"), says("half"), cut_off("p", failure), exited(failure)];
+    let expected = ["half", "[error] it exited", "boom", "── turn-end (agent_exited) ──"];
+    assert_eq!(texts(events.clone()), expected);
+    let entries = log(events);
+    let all = lines(&entries);
+    for (at, line) in all.iter().enumerate() {
+        assert_eq!(rest(&entries, line.id), all[at + 1..], "after {}", line.id);
+    }
+    assert_eq!(texts(vec![accepted("p"), cut_off("p", failure), exited(failure)])[..1], ["[error] it exited"]);
+    let frame = raw(&json!({"error": {"code": -32603, "message": "no credit"}}));
+    let (end, failure) = (PromptEnd::Failed { frame }, Some("\nstderr: pay first".into()));
+    let failed = Event::Prompt(PromptEvent::Ended { prompt: prompt("p"), end, failure });
+    assert_eq!(texts(vec![failed]), ["[error] no credit", "pay first", "── turn-end (error) ──"]);
 }

@@ -99,6 +99,7 @@ pub(crate) const fn to_end_cause(reason: EndReason) -> EndCause {
         EndReason::Unresponsive => EndCause::Unresponsive,
         EndReason::User => EndCause::User,
         EndReason::Closed => EndCause::Closed,
+        EndReason::Finished => EndCause::Finished,
         EndReason::Idle => EndCause::Idle,
         EndReason::Memory => EndCause::Memory,
         EndReason::LogFull => EndCause::LogFull,

@@ -2,7 +2,7 @@
 
 use axum::http::StatusCode;
 use wharf_api::ErrorCode;
-use wharf_host::core::{PromptEnd, Refusal, SessionId};
+use wharf_host::core::{FailureText, PromptEnd, Refusal, SessionId};
 use wharf_host::{
     AdapterError, CallError, CreateError, DelegationError, OpenError, SandboxError, StartFailure, WorkspaceError,
 };
@@ -212,7 +212,7 @@ pub(crate) fn fault_from_refusal(refusal: &Refusal, id: &str) -> Fault {
 }
 
 /// Returns the fault for a prompt that ended without an answer of the agent; `None` if the agent answered.
-pub(crate) fn fault_from_prompt_end(end: &PromptEnd, session: &str) -> Option<Fault> {
+pub(crate) fn fault_from_prompt_end(end: &PromptEnd, failure: Option<&str>, session: &str) -> Option<Fault> {
     let (code, detail) = match end {
         PromptEnd::Answered { .. } | PromptEnd::Failed { .. } | PromptEnd::Cancelled => return None,
         PromptEnd::Removed { .. } => (ErrorCode::REMOVED, "the prompt was taken out of the queue"),
@@ -224,5 +224,8 @@ pub(crate) fn fault_from_prompt_end(end: &PromptEnd, session: &str) -> Option<Fa
             (ErrorCode::HOST_RESTARTED, "the host was restarted before this prompt was finished")
         }
     };
-    Some(Fault::new(code, detail).with_session(session))
+    let FailureText { reason, stderr } = FailureText::parse(failure.unwrap_or_default());
+    let detail = if reason.is_empty() { detail.to_owned() } else { format!("{detail}: {reason}") };
+    let fault = Fault::new(code, detail).with_session(session);
+    Some(fault.with_members(|body| body.stderr = (!stderr.is_empty()).then(|| stderr.to_owned())))
 }

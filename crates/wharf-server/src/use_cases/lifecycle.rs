@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use wharf_api::{Forgotten, InterruptArgs, Interrupted, Killed, ResumeArgs, SessionInfo};
+use wharf_api::{Finished, Forgotten, InterruptArgs, Interrupted, Killed, ResumeArgs, SessionInfo};
 use wharf_host::core::{CancelScope, EndReason, PromptId, Refusal, SessionId};
 use wharf_host::{AgentDelete, CallError, ReturnTerms, SessionHandle};
 
@@ -14,11 +14,21 @@ use crate::fault::Fault;
 
 /// Ends the session; its history stays. A session that has ended already stays as it is.
 pub(crate) async fn kill_session(app: &App, caller: &Caller, id: &str) -> Result<Killed, Fault> {
+    end_session(app, caller, id, EndReason::User).await?;
+    Ok(Killed { ok: true, id: id.to_owned() })
+}
+
+/// Ends a session whose work is done. Unlike after a kill, the next prompt brings it back.
+pub(crate) async fn finish_session(app: &App, caller: &Caller, id: &str) -> Result<Finished, Fault> {
+    end_session(app, caller, id, EndReason::Finished).await?;
+    Ok(Finished { ok: true, id: id.to_owned() })
+}
+
+async fn end_session(app: &App, caller: &Caller, id: &str, reason: EndReason) -> Result<(), Fault> {
     caller.may_work_in(app, id)?;
     caller.may_change_as_attached(app, id).await?;
     let handle = open_session(app, caller, id).await?;
-    handle.kill(EndReason::User).await.map_err(|error| fault_from_failed_call(app, handle.id(), &error))?;
-    Ok(Killed { ok: true, id: id.to_owned() })
+    handle.kill(reason).await.map_err(|error| fault_from_failed_call(app, handle.id(), &error))
 }
 
 /// Ends the session for a client that has closed it.

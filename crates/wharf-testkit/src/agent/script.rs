@@ -1,5 +1,6 @@
 //! The scripts in prompts: commands separated by `;`, which the scripted agent runs in order.
 
+use std::io::Write;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -37,6 +38,7 @@ pub const COMMANDS_USAGE: &str = "\
   wait                  until the client sends the notification `_go`
   pause MS              says nothing for so long
   stop REASON, error [CODE]   ends the turn so
+  stderr TEXT           a line on stderr
   crash [CODE]          exits at once (1)
   die-mid-stream N      N chunks, then exits with 1
   late TEXT             a chunk after the prompt's response
@@ -136,6 +138,10 @@ impl ScriptRun {
             "stop" => Err(TurnStop::Ended(rest.to_owned())),
             "error" => {
                 Err(TurnStop::Refused(wire::error_object(parse_number(rest, 0, -32603), "this prompt fails as told")))
+            }
+            "stderr" => {
+                let _ = writeln!(std::io::stderr(), "{rest}");
+                Ok(())
             }
             "crash" => std::process::exit(parse_number(rest, 0, 1)),
             "die-mid-stream" => {

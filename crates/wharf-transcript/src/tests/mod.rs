@@ -127,7 +127,11 @@ impl Transcript {
     pub(super) fn end(&mut self, id: &str, result: Value) {
         let stop_reason = result["stopReason"].as_str().unwrap().into();
         let frame = raw(&json!({ "result": result }));
-        self.add(PromptEvent::Ended { prompt: prompt_id(id), end: PromptEnd::Answered { stop_reason, frame } });
+        self.add(PromptEvent::Ended {
+            prompt: prompt_id(id),
+            end: PromptEnd::Answered { stop_reason, frame },
+            failure: None,
+        });
     }
 
     pub(super) fn rows(&self) -> &[TranscriptRow] {

@@ -32,7 +32,7 @@ fn add_random(log: &mut Transcript, dice: &mut Dice, asks: &mut Vec<AskId>, turn
         }
         (0, Some(id)) => {
             let end = if dice.roll(2) == 0 { PromptEnd::AgentExited } else { PromptEnd::Cancelled };
-            log.add(PromptEvent::Ended { prompt: prompt_id(&id), end });
+            log.add(PromptEvent::Ended { prompt: prompt_id(&id), end, failure: None });
             *turn = None;
         }
         (1 | 2, _) => log.think(word),

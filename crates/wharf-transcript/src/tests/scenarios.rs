@@ -67,7 +67,7 @@ fn a_prompt_takes_its_place_when_its_turn_begins_with_the_content_in_force() {
     let frame = raw(&json!({ "params": { "prompt": [{ "type": "text", "text": "second, changed" }] } }));
     log.add(PromptEvent::Updated { prompt: prompt_id("prm_2"), by: sender("phone"), frame, sender: None });
     log.accept("prm_3", "third");
-    log.add(PromptEvent::Ended { prompt: prompt_id("prm_3"), end: PromptEnd::Removed { by: None } });
+    log.add(PromptEvent::Ended { prompt: prompt_id("prm_3"), end: PromptEnd::Removed { by: None }, failure: None });
     log.end("prm_1", json!({ "stopReason": "end_turn" }));
     log.add(PromptEvent::TurnStarted { prompt: prompt_id("prm_2"), content: wharf_core::Seq(6) });
     let kinds: Vec<_> = log.outline().into_iter().collect();
@@ -80,7 +80,7 @@ fn a_prompt_takes_its_place_when_its_turn_begins_with_the_content_in_force() {
 fn a_prompt_without_a_turn_gets_its_row_at_its_end() {
     let mut log = Transcript::started();
     log.accept("prm_1", "hello");
-    log.add(PromptEvent::Ended { prompt: prompt_id("prm_1"), end: PromptEnd::StartFailed });
+    log.add(PromptEvent::Ended { prompt: prompt_id("prm_1"), end: PromptEnd::StartFailed, failure: None });
     assert_eq!(log.outline(), [("prompt", "hello"), ("turn_end", "Failed (start_failed)")]);
     assert_eq!((&log.json(0)["id"], &log.json(1)["id"]), (&json!("1-4"), &json!("1-4.2")));
     assert_eq!((&log.json(1)["turn"], &log.json(1)["durationMs"]), (&json!("prm_1"), &json!(null)));
@@ -254,7 +254,7 @@ fn secrets_that_arrive_in_pieces_are_never_shown() {
 fn the_reason_of_a_failure_belongs_to_the_turn_end() {
     let mut log = Transcript::started();
     log.prompt("prm_1", "go");
-    log.add(PromptEvent::Ended { prompt: prompt_id("prm_1"), end: PromptEnd::AgentExited });
+    log.add(PromptEvent::Ended { prompt: prompt_id("prm_1"), end: PromptEnd::AgentExited, failure: None });
     let message = Some("the agent exited with code 1\nstderr: no key".into());
     let (status, reason) = (Status::Error, EndReason::AgentExited);
     log.add(SessionEvent::Ended(Ending { status, reason, exit_code: Some(1), message, needs_login: false }));

@@ -57,8 +57,20 @@ pub(crate) async fn follow_output(
     }
     let from = past.last_event_id.map_or(StreamStart::Beginning, StreamStart::After);
     let mut follow = StreamFollower::new(client, url_path(&["sessions", &session.id, "stream"]), from);
+    if !session.status.is_alive() {
+        return Ok(Exit::Ok);
+    }
     while let Some(event) = follow.next().await? {
-        let StreamEvent::Line(line) = event.parse_session_event()? else { continue };
+        let line = match event.parse_session_event()? {
+            StreamEvent::Line(line) => line,
+            // The stream stays open while the session sleeps; a person at a terminal wants to go on.
+            StreamEvent::Status(change) if !change.status.is_alive() => break,
+            StreamEvent::Status(_)
+            | StreamEvent::Turn(_)
+            | StreamEvent::Ask(_)
+            | StreamEvent::Pause(_)
+            | StreamEvent::Other => continue,
+        };
         if output::try_print_line(&format_output_line(screen, &line.line, line.stream == OutputLine::STDERR)).is_err() {
             break;
         }

@@ -103,7 +103,8 @@ pub(crate) async fn run(global: &GlobalOptions, verb: RunVerb) -> anyhow::Result
         // The session has ended or ends by itself, and its history shall show the true reason.
         Ok(WatchEnd::Session) => {}
         Ok(WatchEnd::Turn(reason)) if matches!(reason.as_str(), "agent_exited" | "start_failed") => {}
-        Ok(_) | Err(_) => leave_session(&client, &session, verb.keep).await,
+        Ok(WatchEnd::Turn(_)) => leave_session(&client, &session, verb.keep, "finish").await,
+        Ok(WatchEnd::Left | WatchEnd::Unread) | Err(_) => leave_session(&client, &session, verb.keep, "kill").await,
     }
     end.map(|_| exit)
 }
@@ -178,17 +179,21 @@ pub(crate) async fn report_session_end(client: &HostClient, session: &str) -> Ex
     let word = reason.as_ref().map_or("unknown", EndCause::as_str);
     let message = known.as_ref().and_then(|known| known.message.as_deref());
     output::print_note(&format!("the session ended: {}", message.unwrap_or(word)));
-    if matches!(reason, Some(EndCause::User | EndCause::Closed)) { Exit::Cancelled } else { Exit::Agent }
+    if matches!(reason, Some(EndCause::User | EndCause::Closed | EndCause::Finished)) {
+        Exit::Cancelled
+    } else {
+        Exit::Agent
+    }
 }
 
-/// Ends the session unless it is kept.
-async fn leave_session(client: &HostClient, session: &str, keep: bool) {
+/// Ends the session by this route unless it is kept.
+async fn leave_session(client: &HostClient, session: &str, keep: bool, route: &str) {
     let short = session_ref::short_id(session);
     if keep {
         output::print_note(&format!("kept as {session}; go on with: wharf prompt {short} TEXT"));
         return;
     }
-    match client.send_call(&HostCall::post_empty(url_path(&["sessions", session, "kill"]))).await {
+    match client.send_call(&HostCall::post_empty(url_path(&["sessions", session, route]))).await {
         Ok(_) if output::is_person_present() => output::print_note(&format!("history: wharf output {short}")),
         Ok(_) => {}
         Err(error) => output::print_note(&format!("{session} could not be ended: {error}")),

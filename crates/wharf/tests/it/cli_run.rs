@@ -50,6 +50,19 @@ async fn the_exit_code_tells_how_the_turn_ended_and_the_history_stays() -> Resul
 }
 
 #[tokio::test]
+async fn session_of_a_finished_run_is_listed_as_exited() -> Result<()> {
+    let host = scripted_host(&["--resume"])?.start_host()?;
+    let http = RestClient::new(&host);
+    expect_output(command_for_host(&host, &["run", "scripted", "echo well"]).output()?, 0)?;
+    let session = newest_session(&http).await?;
+    let id = session["id"].as_str().context("no id")?;
+    let session = wait_for_session(&http, id, "its end", |session| session["endedAt"].is_string()).await?;
+    assert_eq!((&session["status"], &session["endReason"]), (&"exited".into(), &"finished".into()), "{session}");
+    expect_output(command_for_host(&host, &["prompt", "--wait", id, "echo more"]).output()?, 0)?;
+    Ok(())
+}
+
+#[tokio::test]
 async fn missing_agent_is_named() -> Result<()> {
     let host = scripted_host(&[])?
         .with_agent("broken", &["false".to_owned()])

@@ -84,7 +84,7 @@ async fn the_end_of_a_turn_comes_after_its_last_line() -> Result<()> {
 
 #[tokio::test]
 async fn stream_ends_with_the_session_and_a_reconnect_gets_no_events() -> Result<()> {
-    let host = scripted_host(&[])?.start_host()?;
+    let host = scripted_host(&["--no-load"])?.start_host()?;
     let http = RestClient::new(&host);
     let id = spawn_session(&http, &host).await?;
     let path = format!("/sessions/{id}/stream");
@@ -99,6 +99,71 @@ async fn stream_ends_with_the_session_and_a_reconnect_gets_no_events() -> Result
     assert_eq!((after.status, after.body.as_str()), (204, ""));
     assert_eq!(http.get(&format!("{path}?after={mark}")).await?.status, 204);
     assert_eq!(http.open_stream(&path, None).await?.read_rest().await?, all, "from the beginning it is all there");
+    Ok(())
+}
+
+#[tokio::test]
+async fn stream_stays_open_while_the_session_sleeps() -> Result<()> {
+    let host = scripted_host(&["--resume"])?.start_host()?;
+    let http = RestClient::new(&host);
+    let id = spawn_session(&http, &host).await?;
+    let path = format!("/sessions/{id}/stream");
+    let mut first = http.open_stream(&path, None).await?;
+    send_prompt(&http, &id, "echo bye; crash 5").await?;
+    let ended = first.expect("the end", |event| event.data["status"] == "exited").await?;
+    let mark = ended.id.context("no id")?;
+    let mut second = http.open_stream(&path, Some(&mark)).await.context("a reader that comes back")?;
+    send_prompt(&http, &id, "echo back again").await?;
+    for events in [&mut first, &mut second] {
+        events.expect_line("back again").await?;
+    }
+    http.post_empty(&format!("/sessions/{id}/kill")).await?.expect(200)?;
+    for events in [&mut first, &mut second] {
+        let last = events.read_rest().await?.pop().context("no end")?;
+        assert_eq!(last.data, json!({ "status": "killed", "endReason": "user" }), "a killed session stays dead");
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn stream_of_a_sleeping_session_ends_when_the_session_is_forgotten() -> Result<()> {
+    let host = scripted_host(&["--resume"])?.start_host()?;
+    let http = RestClient::new(&host);
+    let id = spawn_session(&http, &host).await?;
+    send_prompt(&http, &id, "crash 5").await?;
+    wait_for_session(&http, &id, "its end", |session| session["status"] == "exited").await?;
+    let mut events = http.open_stream(&format!("/sessions/{id}/stream"), None).await?;
+    events.expect("the end", |event| event.data["status"] == "exited").await?;
+    http.send("DELETE", &format!("/sessions/{id}"), &[], "").await?.expect(200)?;
+    events.read_rest().await?;
+    Ok(())
+}
+
+#[tokio::test]
+async fn prompts_and_plans_are_lines_where_a_reader_asks_for_them() -> Result<()> {
+    let host = scripted_host(&[])?.start_host()?;
+    let http = RestClient::new(&host);
+    let id = run_and_kill(&http, &host, "plan; echo done").await?;
+    let lines = |answer: Value| -> Vec<String> {
+        answer["lines"].as_array().into_iter().flatten().filter_map(|line| line.as_str().map(str::to_owned)).collect()
+    };
+    let output = format!("/sessions/{id}/output");
+    let plain = lines(http.get(&output).await?.expect(200)?);
+    assert_eq!(plain, ["done", "── turn-end (end_turn) ──"], "AIP-46's table is the default");
+    let prompts = lines(http.get(&format!("{output}?include=prompts")).await?.expect(200)?);
+    assert_eq!(prompts, ["[prompt] plan; echo done", "done", "── turn-end (end_turn) ──"]);
+    let both = lines(http.get(&format!("{output}?include=plans,prompts")).await?.expect(200)?);
+    assert_eq!(both.first().map(String::as_str), Some("[prompt] plan; echo done"));
+    assert!(both.len() > prompts.len() && both[1].starts_with("[plan] "), "{both:?}");
+    let wrong = http.get(&format!("{output}?include=colours")).await?;
+    assert_eq!(wrong.status_and_code(), (422, "invalid_params".to_owned()));
+    let path = format!("/sessions/{id}/stream?include=prompts,plans");
+    let all = http.open_stream(&path, None).await?.read_rest().await?;
+    assert_eq!(list_lines(&all), both);
+    for (index, event) in all.iter().enumerate().take(all.len() - 1) {
+        let rest = http.open_stream(&path, event.id.as_deref()).await?.read_rest().await?;
+        assert_eq!(rest, all[index + 1..], "after {:?}", event.id);
+    }
     Ok(())
 }
 
@@ -150,9 +215,9 @@ async fn a_reader_that_comes_back_during_a_turn_goes_on_after_a_restart_too() ->
     again.expect_line("two").await?;
     host.restart()?;
     let http = RestClient::new(&host);
-    let rest = http.open_stream(&path, Some(&mark)).await?.read_rest().await?;
-    assert!(list_lines(&rest).contains(&"two"), "{rest:?}");
-    assert_eq!(rest.last().context("nothing")?.data["endReason"], "host_restarted");
+    let mut rest = http.open_stream(&path, Some(&mark)).await?;
+    rest.expect_line("two").await?;
+    rest.expect("the end", |event| event.data["endReason"] == "host_restarted").await?;
     Ok(())
 }
 

@@ -51,7 +51,7 @@ impl Cancel {
         }
         let (mut ended, mut hit) = (Vec::new(), Vec::new());
         for event in &step.events {
-            if let Event::Prompt(PromptEvent::Ended { prompt, end: PromptEnd::Cancelled }) = event {
+            if let Event::Prompt(PromptEvent::Ended { prompt, end: PromptEnd::Cancelled, .. }) = event {
                 ended.push(prompt.clone());
             } else if let Event::Prompt(PromptEvent::CancelRequested { prompt, by, .. }) = event {
                 assert_eq!(by.as_ref().map(Sender::identity).as_ref(), Some(&self.by));

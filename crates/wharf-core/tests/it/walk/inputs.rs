@@ -103,7 +103,7 @@ impl Walk {
         let prompt = if self.dice.one_in(8) { None } else { self.dice.pick(&held).cloned() };
         let prompt = prompt.unwrap_or_else(|| self.some_prompt());
         let stop_reason = (!self.dice.one_in(5)).then(|| "end_turn".into());
-        Input::Agent(AgentInput::Answered { prompt, stop_reason, frame: self.frame() })
+        Input::Agent(AgentInput::Answered { prompt, stop_reason, frame: self.frame(), stderr: None })
     }
 
     /// Returns a request id out of a few, so that some are used again, even while they are open.

@@ -215,7 +215,7 @@ impl Ledger {
                 assert_eq!(known.cancels, 1, "the agent is told once");
                 8
             }
-            Event::Prompt(PromptEvent::Ended { prompt, end }) => {
+            Event::Prompt(PromptEvent::Ended { prompt, end, .. }) => {
                 if matches!(end, PromptEnd::Answered { .. }) {
                     self.deaths = 0;
                 }

@@ -54,6 +54,14 @@ pub(super) enum AgentMessage {
     Note(Bytes),
 }
 
+impl AgentMessage {
+    /// Returns true if the line that this message was made of is not JSON at all.
+    pub(super) fn is_stray(&self, line: &[u8]) -> bool {
+        matches!(self, Self::Fault(Fault::Malformed | Fault::NotUtf8, _) | Self::Malformed { .. })
+            && Json::parse(line).is_err()
+    }
+}
+
 #[derive(Debug)]
 pub(in crate::session) struct AgentRequest {
     pub(in crate::session) method: String,
@@ -332,7 +340,7 @@ fn answered(frame: &[u8], envelope: &Envelope<'_>, writer: &mut AgentWriter) -> 
             let stop_reason = ok.then(|| stop_reason(frame));
             let frame = Raw::new(copy);
             frame.map_or(AgentMessage::Nothing, |frame| {
-                AgentMessage::Input(Input::Agent(AgentInput::Answered { prompt, stop_reason, frame }))
+                AgentMessage::Input(Input::Agent(AgentInput::Answered { prompt, stop_reason, frame, stderr: None }))
             })
         }
     }
@@ -381,7 +389,7 @@ fn fail_owed(id: u64, message: &str, writer: &mut AgentWriter) -> Option<AgentMe
         }
         PendingRequest::Prompt(prompt) => {
             let frame = Raw::new(error(id, code::INTERNAL_ERROR, message))?;
-            AgentMessage::Input(Input::Agent(AgentInput::Answered { prompt, stop_reason: None, frame }))
+            AgentMessage::Input(Input::Agent(AgentInput::Answered { prompt, stop_reason: None, frame, stderr: None }))
         }
     })
 }

@@ -48,8 +48,11 @@ impl AgentConnection {
                 frame,
                 ..
             })) => self.settings.take_report(update, frame, self.link.as_mut(), journal),
-            AgentMessage::Input(input) => {
-                if matches!(input, Input::Agent(AgentInput::Answered { .. })) {
+            AgentMessage::Input(mut input) => {
+                if let Input::Agent(AgentInput::Answered { stop_reason, stderr, .. }) = &mut input {
+                    if stop_reason.is_none() {
+                        *stderr = self.link.as_ref().map(|link| link.turn_stderr().into());
+                    }
                     self.record_terminals(None, journal);
                 }
                 journal.input(input, None);

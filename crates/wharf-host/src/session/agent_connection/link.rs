@@ -77,6 +77,8 @@ pub(super) struct AgentLink {
     process: AgentProcess,
     reader: FrameReader<ChildStdout>,
     stderr: StderrTail,
+    /// The end of stderr before the running turn.
+    turn_mark: u64,
     writer: AgentWriter,
     traits: AgentTraits,
     faults: u64,
@@ -89,7 +91,7 @@ impl AgentLink {
         let OpenedAgent { process, reader, outbox, stderr, agent_session, traits, next_id, .. } = opened;
         let writer = AgentWriter::new(outbox, agent_session, next_id);
         let span = tracing::error_span!("agent", pid = process.pid());
-        Self { start, process, reader, stderr, writer, traits, faults: 0, span }
+        Self { start, process, reader, stderr, turn_mark: 0, writer, traits, faults: 0, span }
     }
 
     pub(super) fn span(&self) -> &tracing::Span {
@@ -125,7 +127,24 @@ impl AgentLink {
     /// Takes the next whole line that was read.
     pub(super) fn next_message(&mut self, parser: &mut AgentFrameParser) -> Option<AgentMessage> {
         let line = self.reader.next_line()?;
-        Some(parser.parse(line, &mut self.writer))
+        let stray = if let FrameLine::Frame(line) = line { line } else { &[] };
+        let message = parser.parse(line, &mut self.writer);
+        if message.is_stray(stray) {
+            self.stderr.add_stray_line(stray);
+        }
+        Some(message)
+    }
+
+    /// Notes that a prompt goes out: later words on stderr belong to its turn.
+    pub(super) fn note_prompt(&mut self) {
+        if !self.writer.owes_prompt() {
+            self.turn_mark = self.stderr.mark();
+        }
+    }
+
+    /// Returns the end of stderr since the turn began.
+    pub(super) fn turn_stderr(&self) -> String {
+        self.stderr.text_since(self.turn_mark)
     }
 
     /// Takes a line that was read before the link was there.

@@ -25,6 +25,9 @@ impl AgentConnection {
     }
 
     pub(in crate::session) fn send_prompt(&mut self, prompt: PromptId, frame: &Raw) {
+        if let Some(link) = &mut self.link {
+            link.note_prompt();
+        }
         self.speak(|writer| writer.prompt(prompt, frame));
     }
 

@@ -117,7 +117,7 @@ impl LogWriter {
                 self.measure.note(&event, at, host);
             }
             if let Event::Session(SessionEvent::Ended(ending)) = &event {
-                ended_by_user |= matches!(ending.reason, EndReason::User | EndReason::Closed);
+                ended_by_user |= matches!(ending.reason, EndReason::User | EndReason::Closed | EndReason::Finished);
             }
             if let Event::Storage(StorageEvent::Snapshot(_)) = &event {
                 self.listing.note_snapshot(seq);

@@ -54,7 +54,7 @@ impl ViewExtension for Frames {
             self.accepted(prompt, sender, frame, *first, before.busy)
         } else if let Event::Prompt(PromptEvent::CancelRequested { prompt, by, reason, .. }) = &entry.event {
             self.cancelled(prompt, by.as_ref(), reason.as_deref())
-        } else if let Event::Prompt(PromptEvent::Ended { prompt, end }) = &entry.event {
+        } else if let Event::Prompt(PromptEvent::Ended { prompt, end, .. }) = &entry.event {
             self.ended(prompt, end, before.waited)
         } else if let Event::Ask(AskEvent::Opened(ask)) = &entry.event {
             self.opened(ask)

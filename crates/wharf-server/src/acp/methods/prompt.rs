@@ -103,7 +103,7 @@ async fn repeat_prompt(
     let (session, requests) = (handle.id(), &connection.requests);
     if let Some(end) = receipt.end {
         // Its updates come first, also to a client that is still catching up with them.
-        let answer = response(&end, id, session.as_str());
+        let answer = response(&end, None, id, session.as_str());
         return connection.outbox.send_after(session, answer, handle.head()).await;
     }
     requests.owe(receipt.prompt.clone(), session.clone(), id.clone());
@@ -117,7 +117,7 @@ async fn repeat_prompt(
     };
     for request in requests.settle(&receipt.prompt) {
         let answer = match &now {
-            Ok(end) => response(end, &request, session.as_str()),
+            Ok(end) => response(end, None, &request, session.as_str()),
             Err(error) => error.frame(&request),
         };
         connection.outbox.send_after(session, answer, handle.head()).await;

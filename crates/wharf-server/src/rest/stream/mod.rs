@@ -48,9 +48,12 @@ const LAST_EVENT_ID_HEADER: HeaderName = HeaderName::from_static("last-event-id"
 pub(super) struct ResumeQuery {
     /// The id of the last event that the reader had, for those that cannot send `Last-Event-ID`.
     after: Option<String>,
+    /// Lines besides those of AIP-46, separated by commas: `prompts`, `plans`.
+    include: Option<String>,
 }
 
-/// The events of one session as they happen: `line`, `status`, `turn` and `ask`. Ends when the session ends.
+/// The events of one session as they happen: `line`, `status`, `turn` and `ask`. Stays open while the session sleeps; ends
+/// when it was killed, cannot come back or is forgotten.
 #[utoipa::path(
     get, path = "/sessions/{id}/stream", tag = "output", operation_id = "follow",
     params(
@@ -59,7 +62,7 @@ pub(super) struct ResumeQuery {
     ),
     responses(
         (status = 200, description = "Server-sent events: the name and the data of each", body = OutputStreamSchema, content_type = "text/event-stream"),
-        (status = 204, description = "The session has ended and there is nothing after that event"),
+        (status = 204, description = "The session was killed or cannot come back, and there is nothing after that event"),
         (status = 409, description = "`unknown_event`: the log does not hold it"),
         (status = 429, description = "`too_many_streams`, `too_many_connections`"),
     )
@@ -74,8 +77,9 @@ pub(super) async fn follow_session(
     let permit = app.limits.open_stream(&caller.identity)?;
     let handle = use_cases::open_session(&app, &caller, &id).await?;
     let after = read_position(&headers, query.after);
-    let redact = app.host.config().redact_output;
-    match SessionStream::open(handle, after.as_deref(), redact, app.host.buffers()).await? {
+    let choice = use_cases::read_line_choice(&app, query.include.as_deref())?;
+    let visible = app.visible_to(&caller.identity);
+    match SessionStream::open(handle, visible, after.as_deref(), choice, app.host.buffers()).await? {
         Some(reading) => Ok(stream_response(reading, permit)),
         None => Ok(StatusCode::NO_CONTENT.into_response()),
     }

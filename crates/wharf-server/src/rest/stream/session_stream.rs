@@ -6,27 +6,32 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use tokio::sync::watch;
 use tokio::time::Interval;
 use wharf_api::{OutputLine, StreamEvent};
-use wharf_host::core::{AgentEvent, Event, EventId, Seq, SessionEvent};
+use wharf_host::core::{AgentEvent, EndReason, Event, EventId, Seq, SessionEvent};
 use wharf_host::{ByteBudget, Entry, SessionHandle};
 
 use super::ready_events::ReadyEvents;
 use super::stream_event::to_stream_event;
 use super::{COMMENT_INTERVAL, ChunkSource, format_event};
 use crate::fault::Fault;
-use crate::transcript::{LineId, TranscriptError, TranscriptLine, TranscriptReader};
+use crate::transcript::{LineChoice, LineId, TranscriptError, TranscriptLine, TranscriptReader};
 use crate::use_cases::{unknown_event, unreadable_session};
+use crate::visible_sessions::VisibleSessions;
 
 /// Stands for all lines of an event.
 const ALL_LINES: u64 = u64::MAX;
 
 pub(super) struct SessionStream {
     handle: SessionHandle,
+    visible: VisibleSessions,
+    /// Changes when a session comes, goes or changes.
+    changes: watch::Receiver<u64>,
     follow: TranscriptReader,
     /// The last event and line that the reader has received.
     seen: (Seq, u64),
-    /// True if the session has ended, as far as the log was read.
+    /// True if the session has ended for good, as far as the log was read.
     ended: bool,
     /// Events that the reader has not taken yet.
     ready: ReadyEvents,
@@ -34,27 +39,30 @@ pub(super) struct SessionStream {
 }
 
 impl SessionStream {
-    /// Opens the stream after that event. Returns `None` if the session has ended and nothing comes after the event.
+    /// Opens the stream after that event. Returns `None` if the session has ended for good and nothing comes after the event.
     pub(super) async fn open(
         handle: SessionHandle,
+        visible: VisibleSessions,
         after: Option<&str>,
-        redact: bool,
+        choice: LineChoice,
         buffers: &Arc<ByteBudget>,
     ) -> Result<Option<Self>, Fault> {
         let after = after.map(|id| parse_event_id(id).ok_or_else(|| unknown_event(id))).transpose()?;
-        let follow = TranscriptReader::open(&handle, after, redact).await.map_err(|error| match error {
+        let follow = TranscriptReader::open(&handle, after, choice).await.map_err(|error| match error {
             TranscriptError::UnknownEvent(id) => unknown_event(&id.to_string()),
             TranscriptError::Read(error) => unreadable_session(handle.id().as_str(), &error),
         })?;
         let follow = follow.with_budget(buffers);
         // A call that the session answers brings its descriptor up to the log.
         let _ = handle.asks().await;
-        let ended = !handle.descriptor().status.is_alive();
+        let known = handle.descriptor();
+        let ended = !known.status.is_alive() && (known.is_killed() || !known.resumable);
         let seen = after.map_or((Seq::ZERO, 0), |id| (id.seq, id.n));
         let mut comment = tokio::time::interval(COMMENT_INTERVAL);
         comment.reset();
         let ready = ReadyEvents::new(buffers);
-        let mut reading = Self { handle, follow, seen, ended, ready, comment };
+        let changes = visible.changes();
+        let mut reading = Self { handle, visible, changes, follow, seen, ended, ready, comment };
         while reading.ready.is_empty() && !reading.is_over() && reading.ended {
             reading.read_batch().await.ok_or_else(|| {
                 let (id, why) = (reading.handle.id().as_str(), "it cannot be read on");
@@ -94,8 +102,8 @@ impl SessionStream {
     }
 
     fn note_end(&mut self, entry: &Entry) {
-        if let Event::Session(SessionEvent::Ended(_)) = entry.event {
-            self.ended = true;
+        if let Event::Session(SessionEvent::Ended(ending)) = &entry.event {
+            self.ended = ending.reason == EndReason::User || !self.handle.descriptor().resumable;
         } else if let Event::Agent(AgentEvent::Starting { .. }) = entry.event {
             self.ended = false;
         }
@@ -120,6 +128,10 @@ impl ChunkSource for SessionStream {
             tokio::select! {
                 biased;
                 () = self.follow.wait_for_events() => {}
+                _ = self.changes.changed() => {
+                    self.visible.descriptor(self.handle.id())?;
+                    continue;
+                }
                 _ = self.comment.tick() => return Some(Bytes::from_static(b":\n\n")),
             }
             self.read_batch().await?;

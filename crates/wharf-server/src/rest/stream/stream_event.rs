@@ -1,6 +1,8 @@
 //! Conversions from log events to stream events other than lines.
 
-use wharf_api::{AskChange, AskType, OpenAsk, PauseChange, StatusChange, StreamEvent, TurnChange, TurnStep};
+use wharf_api::{
+    AskChange, AskType, OpenAsk, PauseChange, StatusChange, StreamEvent, TurnChange, TurnFailure, TurnStep,
+};
 use wharf_host::core::{
     AgentEvent, Ask, AskEvent, AskId, AskKind, AskOutcome, Event, PromptEvent, PromptId, Seq, SessionEvent, Status,
     StorageEvent,
@@ -8,7 +10,9 @@ use wharf_host::core::{
 use wharf_host::{Entry, SessionHandle};
 
 use crate::acp::stop_reason;
-use crate::use_cases::{to_ask_type, to_end_cause, to_open_ask, to_session_status, to_storage_pause};
+use crate::use_cases::{
+    describe_turn_failure, to_ask_type, to_end_cause, to_open_ask, to_session_status, to_storage_pause,
+};
 
 /// Returns the stream event for a log event, or `None` if there is none.
 pub(super) async fn to_stream_event(handle: &SessionHandle, entry: &Entry) -> Option<StreamEvent> {
@@ -20,9 +24,10 @@ pub(super) async fn to_stream_event(handle: &SessionHandle, entry: &Entry) -> Op
             end_reason: Some(to_end_cause(ending.reason)),
             exit_code: ending.exit_code,
         }),
-        Event::Prompt(PromptEvent::TurnStarted { prompt, .. }) => turn_change(TurnStep::Started, prompt, None),
-        Event::Prompt(PromptEvent::Ended { prompt, end }) => {
-            turn_change(TurnStep::Ended, prompt, Some(stop_reason(end)))
+        Event::Prompt(PromptEvent::TurnStarted { prompt, .. }) => turn_change(TurnStep::Started, prompt, None, None),
+        Event::Prompt(PromptEvent::Ended { prompt, end, failure }) => {
+            let error = describe_turn_failure(end, failure.as_deref());
+            turn_change(TurnStep::Ended, prompt, Some(stop_reason(end)), error)
         }
         Event::Ask(AskEvent::Opened(ask)) => StreamEvent::Ask(opened_ask(ask)),
         Event::Ask(AskEvent::Resolved { ask, outcome, .. }) => {
@@ -61,9 +66,14 @@ const fn status_change(now: Status) -> StreamEvent {
     StreamEvent::Status(StatusChange { status: to_session_status(now), end_reason: None, exit_code: None })
 }
 
-fn turn_change(turn: TurnStep, prompt: &PromptId, stop_reason: Option<&str>) -> StreamEvent {
+fn turn_change(
+    turn: TurnStep,
+    prompt: &PromptId,
+    stop_reason: Option<&str>,
+    error: Option<TurnFailure>,
+) -> StreamEvent {
     let stop_reason = stop_reason.map(ToOwned::to_owned);
-    StreamEvent::Turn(TurnChange { turn, prompt_id: prompt.to_string(), stop_reason })
+    StreamEvent::Turn(TurnChange { turn, prompt_id: prompt.to_string(), stop_reason, error })
 }
 
 fn opened_ask(ask: &Ask) -> AskChange {

@@ -47,7 +47,7 @@ fn started(prompt: &str) -> Entry {
 }
 
 fn ended(prompt: &str, end: PromptEnd) -> Entry {
-    entry(Event::Prompt(PromptEvent::Ended { prompt: PromptId::new(prompt), end }))
+    entry(Event::Prompt(PromptEvent::Ended { prompt: PromptId::new(prompt), end, failure: None }))
 }
 
 fn answered() -> PromptEnd {
