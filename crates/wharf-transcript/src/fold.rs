@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use wharf_api::{RowBody, TranscriptRow};
 use wharf_core::{
-    AgentEvent, AskEvent, Epoch, Event, EventId, Millis, PromptEvent, Raw, Seq, SessionEvent, StorageEvent, UpdateKind,
+    AgentEvent, AskEvent, Epoch, Event, EventId, FailureText, Millis, PromptEvent, Raw, Seq, SessionEvent,
+    StorageEvent, UpdateKind,
 };
 use wharf_json::{Json, ReadError};
 
@@ -210,7 +211,12 @@ fn apply_prompt(step: &mut FoldStep<'_, impl RowStore>, event: &PromptEvent) {
         PromptEvent::CancelRequested { prompt, by, limit, .. } => {
             turns::note_cancel(step, prompt, by.as_ref(), *limit);
         }
-        PromptEvent::Ended { prompt, end, .. } => turns::end_prompt(step, prompt, end),
+        PromptEvent::Ended { prompt, end, failure } => {
+            turns::end_prompt(step, prompt, end);
+            if let Some(failure) = failure {
+                turns::note_failure(step, FailureText::parse(failure));
+            }
+        }
         PromptEvent::Requeued { prompt } => turns::requeue(step, prompt),
     }
 }

@@ -273,15 +273,32 @@ fn show_duration(millis: u64) -> String {
 
 /// Completes the end of the newest turn with the reason that the end of the agent brought.
 pub(crate) fn give_reason(step: &mut FoldStep<'_, impl RowStore>, failure: FailureText<'_>) {
-    let Some(end) = step.fold.last_end.as_mut().filter(|end| end.lacks_reason && !failure.reason.is_empty()) else {
-        return;
-    };
+    if step.fold.last_end.as_ref().is_some_and(|end| end.lacks_reason && !failure.reason.is_empty()) {
+        complete_end(step, failure);
+    }
+}
+
+/// Completes the end that this event has created with the failure that the event tells.
+pub(crate) fn note_failure(step: &mut FoldStep<'_, impl RowStore>, failure: FailureText<'_>) {
+    let Some(row) = step.fold.last_end.as_ref().map(|end| end.row) else { return };
+    let seq = step.id.seq.0;
+    if step.rows.row_mut(row).is_some_and(|row| row.rev == seq) {
+        complete_end(step, failure);
+    }
+}
+
+fn complete_end(step: &mut FoldStep<'_, impl RowStore>, failure: FailureText<'_>) {
+    let Some(end) = &mut step.fold.last_end else { return };
     end.lacks_reason = false;
     let row = end.row;
     step.change(row, |row| {
         if let RowBody::TurnEnd(end) = &mut row.body {
-            end.message = Some(clean_message(failure.reason));
-            end.stderr = (!failure.stderr.is_empty()).then(|| clean_message(failure.stderr));
+            if end.message.is_none() && !failure.reason.is_empty() {
+                end.message = Some(clean_message(failure.reason));
+            }
+            if !failure.stderr.is_empty() {
+                end.stderr = Some(clean_message(failure.stderr));
+            }
             row.summary = summarise_end(end);
         }
     });

@@ -265,6 +265,18 @@ fn the_reason_of_a_failure_belongs_to_the_turn_end() {
 }
 
 #[test]
+fn the_failure_that_an_end_tells_is_in_its_row() {
+    let mut log = Transcript::started();
+    log.prompt("prm_1", "go");
+    let frame = raw(&json!({ "error": { "code": -32000, "message": "no quota" } }));
+    let failure = Some("no quota\nstderr: 429 from the provider".into());
+    log.add(PromptEvent::Ended { prompt: prompt_id("prm_1"), end: PromptEnd::Failed { frame }, failure });
+    let end = log.json(1);
+    assert_eq!((&end["message"], &end["stderr"]), (&json!("no quota"), &json!("429 from the provider")));
+    assert_eq!(end["summary"], "Failed (error): no quota");
+}
+
+#[test]
 fn a_plan_has_one_row_in_a_turn() {
     let mut log = Transcript::started();
     let plan = |status: &str| {
