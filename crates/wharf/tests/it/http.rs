@@ -155,7 +155,7 @@ async fn delete_ends_the_connection_and_the_session_lives_on() -> Result<()> {
 
     let other = join_session(&host, &session).await?;
     let status = without_usage(other.call_method("session/status", json!({ "sessionId": session })).await?);
-    assert_eq!(status["_meta"]["wharf"], json!({ "turn": "running", "clients": 1, "resumable": false }));
+    assert_eq!(status["_meta"]["wharf"], json!({ "turn": "running", "clients": 1, "resumable": true }));
     other.send_notification("_go", json!({ "sessionId": session })).await;
     other.expect_text("after").await;
     Ok(())
