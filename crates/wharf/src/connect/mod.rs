@@ -116,18 +116,24 @@ impl HostLocator {
     }
 }
 
-/// Connects to the socket. An absent or refused socket means that there is no host.
+/// Connects to the socket. There is no host if the socket is absent, refuses, or closes before the host accepts.
 pub(crate) async fn open_socket(path: &Path) -> Result<UnixStream, ConnectError> {
     match UnixStream::connect(path).await {
         Ok(stream) => Ok(stream),
-        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::ConnectionRefused) => {
-            Err(ConnectError::NoHost)
-        }
+        Err(error) if is_absent_host(error.kind()) => Err(ConnectError::NoHost),
         Err(error) => {
             let what = format!("connecting to {}", path.display());
             Err(ConnectError::Refused(anyhow::Error::from(error).context(what)))
         }
     }
+}
+
+fn is_absent_host(kind: ErrorKind) -> bool {
+    // A host that dies between the connect and its accept resets the connection.
+    matches!(
+        kind,
+        ErrorKind::NotFound | ErrorKind::ConnectionRefused | ErrorKind::ConnectionReset | ErrorKind::BrokenPipe
+    )
 }
 
 /// Returns the pid of the process at the other end.
@@ -147,4 +153,29 @@ pub(crate) fn forwarded_environment(wanted: &[String]) -> BTreeMap<String, Strin
     let vars =
         std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
     vars.filter(|(name, _)| wharf_host::is_always_passed(name) || wanted.contains(name)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::net::UnixListener;
+
+    use super::*;
+
+    /// A dying host closes its connections and its listening socket one after the other, so a client that connects again
+    /// at once may still find the listening socket and lose the connection before the host's end is complete.
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn a_listener_that_closes_during_the_connect_counts_as_no_host() -> anyhow::Result<()> {
+        const ROUNDS: u32 = 2_000;
+        let directory = tempfile::tempdir()?;
+        let path = directory.path().join("wharf.sock");
+        for _ in 0..ROUNDS {
+            let listener = UnixListener::bind(&path)?;
+            let closing = std::thread::spawn(move || drop(listener));
+            let connected = open_socket(&path).await;
+            assert!(!matches!(connected, Err(ConnectError::Refused(_))), "{connected:?}");
+            closing.join().expect("the closing thread does not panic");
+            std::fs::remove_file(&path)?;
+        }
+        Ok(())
+    }
 }
