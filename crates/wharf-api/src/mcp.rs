@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::{AnswerAction, Content, OpenAsk, SessionInfo, SessionStatus, TurnPhase};
+use crate::{AnswerAction, ChangedFileList, Content, OpenAsk, SessionInfo, SessionStatus, TurnPhase};
 
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -46,14 +46,15 @@ pub struct ListInput {
 pub struct OutputInput {
     /// The session's id.
     pub session_id: String,
-    /// How many of the newest lines: 1 to 10000, 200 by default. Of rows: 1 to 200, 60 by default.
+    /// How many of the newest lines: 1 to 10000, 200 by default. Of rows: 1 to 200, 60 by default. Of changed files: 1 to 1000,
+    /// 200 by default.
     #[serde(default)]
     pub last_n: Option<usize>,
     /// `lines` (default): what the agent said and did as plain text. `rows`: prompts, messages, tool calls, plans, questions and
-    /// ends of turns, each in one line with its id.
+    /// ends of turns, each in one line with its id. `changes`: the files that its tool calls changed, with added and removed lines.
     #[serde(default)]
     pub format: Option<OutputFormat>,
-    /// With `rows`: only the turn of the prompt with this id.
+    /// With `rows` and `changes`: only the turn of the prompt with this id.
     #[serde(default)]
     pub turn: Option<String>,
     /// With `rows`: only these kinds, separated by commas: prompt, message, thought, tool, plan, ask, notice, turn_end.
@@ -74,6 +75,7 @@ pub enum OutputFormat {
     #[default]
     Lines,
     Rows,
+    Changes,
 }
 
 /// A row of the transcript in one line.
@@ -158,10 +160,13 @@ pub struct LinesOutput {
     /// The rows, if they were asked for, the oldest first.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rows: Option<Vec<RowLine>>,
+    /// The changed files, if they were asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub changes: Option<ChangedFileList>,
     /// There are older rows: ask again with this as `before`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub before: Option<String>,
-    /// Older lines or rows were left out: all together are too long for a tool's answer, or they are too far back.
+    /// Older lines, rows or files were left out: all together are too long for a tool's answer, or they are too far back.
     pub truncated: bool,
     pub status: SessionStatus,
     pub turn: TurnPhase,

@@ -72,8 +72,8 @@ pub use settings::{
     ChosenSetting, NotOffered, ReturnTerms, SettingSources, current_settings, is_setting_method, setting_request,
 };
 pub use transcript::{
-    MAX_PAGE_ROWS, PageAnchor, PageRequest, RowBlob, RowSlice, RowTextSlice, RowUpdate, RowUpdates, SessionTranscript,
-    TranscriptFailure, TurnRows, TurnSlice, TurnText, UnknownAnchor,
+    ChangedFileSlice, MAX_PAGE_ROWS, PageAnchor, PageRequest, RowBlob, RowSlice, RowTextSlice, RowUpdate, RowUpdates,
+    SessionTranscript, TranscriptFailure, TurnRows, TurnSlice, TurnText, UnknownAnchor,
 };
 pub use wharf_core as core;
 pub use wharf_transcript::{format_timestamp, format_timestamp_in_seconds, parse_timestamp, redact};

@@ -15,7 +15,8 @@ pub(crate) struct Schema {
     /// Raised with every change of the tables.
     pub(crate) version: i64,
     pub(crate) create: &'static str,
-    pub(crate) more: &'static str,
+    /// Further tables.
+    pub(crate) more: &'static [&'static str],
     /// A statement that fails if columns are missing.
     pub(crate) probe: &'static str,
     /// True if the whole database is checked when it is opened.
@@ -74,7 +75,8 @@ fn connect_database(path: &Path, schema: &Schema) -> Result<Connection, OpenFail
             if verdict == "ok" { Ok(connection) } else { Err(OpenFailure::Damaged) }
         }
         (0, 0) => {
-            let Schema { create, more, version, .. } = schema;
+            let Schema { create, version, .. } = schema;
+            let more = schema.more.concat();
             let new = format!("BEGIN; {create} {more} PRAGMA user_version = {version}; COMMIT;");
             connection.execute_batch(&new)?;
             Ok(connection)

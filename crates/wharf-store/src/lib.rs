@@ -26,8 +26,8 @@ pub use lease::{FileLease, Lease, LeaseError};
 pub use memory::{Hostility, MemoryEngine};
 pub use sqlite::SqliteIndex;
 pub use transcript::{
-    RowRange, SqliteTranscripts, StoredBlob, StoredRow, TextChange, TextSlice, TranscriptChanges, TranscriptCheckpoint,
-    TranscriptStore,
+    RowFileChanges, RowRange, SqliteTranscripts, StoredBlob, StoredFileChange, StoredRow, TextChange, TextSlice,
+    TranscriptChanges, TranscriptCheckpoint, TranscriptStore,
 };
 
 /// The id of a log: a workspace's bucket and the session's name in it. Both are safe as directory names.

@@ -22,7 +22,7 @@ const SCHEMA: Schema = Schema {
         PRIMARY KEY (bucket, name)
     ) WITHOUT ROWID;
     ",
-    more: "",
+    more: &[],
     probe: "SELECT bucket, name, seq, bytes, snapshot, summary FROM log",
     checks_all: true,
 };

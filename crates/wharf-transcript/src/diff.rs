@@ -38,6 +38,14 @@ pub(crate) fn compute_diff(texts: &FileTexts<'_>, room: usize) -> FileDiff {
     diff
 }
 
+/// Returns true if the counts of a diff are those of its lines. Texts that are too large to be compared line by line are only
+/// counted between their common beginning and end. A new file has nothing to be compared with.
+pub(crate) fn has_exact_counts(diff: &FileDiff) -> bool {
+    let lines = diff.added.saturating_add(diff.removed);
+    let compared_bytes = diff.cut.as_ref().map_or(0, |cut| cut.bytes);
+    diff.change == FileChange::Create || (lines <= MAX_DIFFED_LINES as u64 && compared_bytes <= MAX_DIFFED_BYTES as u64)
+}
+
 /// Counts the lines between the common beginning and the common end of two texts.
 fn count_differing_lines(old: &str, new: &str) -> (usize, usize) {
     let same_start = old.lines().zip(new.lines()).take_while(|(old, new)| old == new).count();

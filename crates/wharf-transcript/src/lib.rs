@@ -11,6 +11,7 @@ mod asks;
 mod content;
 mod diff;
 mod export;
+mod file_changes;
 mod fold;
 mod limits;
 mod memory_rows;
@@ -30,6 +31,7 @@ mod turns;
 mod usage;
 
 pub use export::{ExportFormat, ExportHead};
+pub use file_changes::{FileChangeKind, RowFileChange, list_file_changes, may_have_more_changes};
 pub use fold::{Fold, RowChange};
 pub use limits::MAX_ROW_BYTES;
 pub use memory_rows::MemoryRows;

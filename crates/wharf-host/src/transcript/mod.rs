@@ -5,6 +5,7 @@
 
 mod catch_up;
 mod change_ring;
+mod changed_files;
 mod changes;
 mod live;
 mod pages;
@@ -24,6 +25,7 @@ use wharf_core::{EventId, Seq, SessionId};
 use wharf_store::{LogId, SqliteTranscripts, StoreError, TranscriptStore};
 
 pub(crate) use catch_up::catch_up_in_background;
+pub use changed_files::ChangedFileSlice;
 pub use changes::{RowUpdate, RowUpdates};
 use live::LiveTranscript;
 pub use live::TranscriptFailure;
@@ -189,6 +191,15 @@ impl SessionTranscript {
     /// Returns turns, the newest first; `None` if there is no row `before`.
     pub async fn turns(&self, before: Option<String>, limit: usize) -> Result<Option<TurnSlice>, TranscriptFailure> {
         self.live.read(&self.handle, move |state| state.list_turns(before.as_deref(), limit)).await
+    }
+
+    /// Returns the files that were changed, the last changed first; `None` if there is no such turn.
+    pub async fn changed_files(
+        &self,
+        turn: Option<String>,
+        limit: usize,
+    ) -> Result<Option<ChangedFileSlice>, TranscriptFailure> {
+        self.live.read(&self.handle, move |state| state.changed_files(turn.as_deref(), limit)).await
     }
 
     /// Returns the newest turn of a prompt with the agent's answer; `None` if it has not begun.

@@ -3,12 +3,14 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
-use wharf_api::TranscriptRow;
+use wharf_api::{RowBody, TranscriptRow};
 use wharf_store::{
-    LogId, RowRange, StoreError, StoredBlob, StoredRow, TextChange, TextSlice, TranscriptChanges, TranscriptCheckpoint,
-    TranscriptStore,
+    LogId, RowFileChanges, RowRange, StoreError, StoredBlob, StoredFileChange, StoredRow, TextChange, TextSlice,
+    TranscriptChanges, TranscriptCheckpoint, TranscriptStore,
 };
 use wharf_transcript::{Blob, RowKey, RowNumber, RowStore};
+
+use super::changed_files::to_stored_changes;
 
 /// The rows that stay in memory after they were written, the newest ones: updates mostly change these.
 const KEPT_ROWS: usize = 256;
@@ -95,11 +97,15 @@ impl RowCache {
 
     /// Writes all changes together with the checkpoint that they lead to.
     pub(super) fn flush(&mut self, checkpoint: TranscriptCheckpoint) -> Result<(), StoreError> {
-        let rows = self.dirty.iter().filter_map(|number| Some((*number, self.rows.get(number)?)));
-        let rows = rows.map(|(number, row)| to_stored_row(number, row)).collect::<Result<_, _>>()?;
+        let dirty = || self.dirty.iter().filter_map(|number| Some((*number, self.rows.get(number)?)));
+        let rows = dirty().map(|(number, row)| to_stored_row(number, row)).collect::<Result<_, _>>()?;
+        let tools = dirty().filter(|(_, row)| matches!(row.body, RowBody::Tool(_)));
+        let file_changes =
+            tools.map(|(number, row)| RowFileChanges { number, changes: to_stored_changes(number, row) });
         let mut changes = TranscriptChanges {
             checkpoint,
             rows,
+            file_changes: file_changes.collect(),
             keys: std::mem::take(&mut self.dirty_keys),
             texts: std::mem::take(&mut self.texts),
             blobs: std::mem::take(&mut self.blobs),
@@ -203,6 +209,29 @@ impl RowCache {
         }
         let rows = rows.into_values().filter(|row| covered.contains(&row.number));
         Ok((if scan.newest_first { rows.rev().collect() } else { rows.collect() }, reached))
+    }
+
+    /// Visits the changes of files, those of the newest rows first; of one turn if it is named. Rows in memory count as they are.
+    pub(super) fn visit_file_changes(
+        &self,
+        turn: Option<&str>,
+        visit: &mut dyn FnMut(StoredFileChange),
+    ) -> Result<(), StoreError> {
+        let is_of_turn = |row: &TranscriptRow| turn.is_none_or(|turn| row.turn.as_deref() == Some(turn));
+        let dirty = self.dirty.iter().rev().filter_map(|number| Some((*number, self.rows.get(number)?)));
+        let dirty = dirty.filter(|(_, row)| is_of_turn(row));
+        let mut waiting = dirty.flat_map(|(number, row)| to_stored_changes(number, row)).peekable();
+        self.store.visit_file_changes(&self.id, turn, &mut |stored| {
+            while let Some(newer) = waiting.next_if(|change| change.number > stored.number) {
+                visit(newer);
+            }
+            // The database has an older revision of a row that waits to be written.
+            if !self.dirty.contains(&stored.number) {
+                visit(stored);
+            }
+        })?;
+        waiting.for_each(visit);
+        Ok(())
     }
 
     /// Returns the number of the last row that was created by this event or an earlier one.

@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use wharf_api::{RowBody, RowPart, TranscriptRow};
+use wharf_api::{ChangedFile, ChangedFileStatus, RowBody, RowPart, TranscriptRow};
 use wharf_core::{
     AgentEvent, ClientId, Epoch, Event, Millis, PromptEnd, PromptEvent, PromptId, Raw, Sender, Seq, UpdateKind,
 };
 use wharf_store::{LogId, SqliteTranscripts, TranscriptStore};
 use wharf_testkit::random::TestRandom;
-use wharf_transcript::{Fold, MemoryRows};
+use wharf_transcript::{FileChangeKind, Fold, MemoryRows, list_file_changes};
 
 use super::changes::RowUpdate;
 use super::live::LiveState;
@@ -77,6 +77,12 @@ impl LogMaker {
             0..4 => self.update(json!({ "sessionUpdate": "agent_message_chunk", "content": { "type": "text", "text": words } })),
             4 => self.update(json!({ "sessionUpdate": "agent_thought_chunk", "content": { "type": "text", "text": words } })),
             5 | 6 => self.update(json!({ "sessionUpdate": "tool_call", "toolCallId": tool, "title": words, "status": "in_progress" })),
+            7 if self.dice.next_below(2) == 0 => {
+                let (path, old) = (format!("/w/file-{}", self.dice.next_below(9)), self.dice.next_below(3) > 0);
+                let status = ["completed", "failed", "in_progress"][usize::try_from(self.dice.next_below(3)).unwrap()];
+                self.update(json!({ "sessionUpdate": "tool_call_update", "toolCallId": tool, "status": status,
+                    "content": [{ "type": "diff", "path": path, "oldText": old.then_some("a\nb\n"), "newText": words }] }));
+            }
             7 | 8 => {
                 let text = words.repeat(1 + usize::try_from(self.dice.next_below(200)).unwrap());
                 self.update(json!({ "sessionUpdate": "tool_call_update", "toolCallId": tool, "status": "completed",
@@ -205,7 +211,10 @@ fn walk(dice: &mut TestRandom, entries: &[Entry]) {
         }
         let reader = usize::try_from(dice.next_below(readers.len() as u64)).unwrap();
         readers[reader].follow(&state);
-        assert_eq!(readers[reader].rows(), fold_afresh(&entries[..at]), "after event {at}");
+        let rows = fold_afresh(&entries[..at]);
+        let files = state.changed_files(None, 100).unwrap().unwrap().files;
+        assert_eq!(sort_by_path(files), count_changed_files(&rows), "after event {at}");
+        assert_eq!(readers[reader].rows(), rows, "after event {at}");
     }
     let all = fold_afresh(entries);
     for limit in [1, 7, 60, 200] {
@@ -215,6 +224,56 @@ fn walk(dice: &mut TestRandom, entries: &[Entry]) {
         reader.follow(&state);
         assert_eq!(reader.rows(), all);
     }
+}
+
+fn sort_by_path(mut files: Vec<ChangedFile>) -> Vec<ChangedFile> {
+    files.sort_unstable_by(|a, b| a.path.cmp(&b.path));
+    files
+}
+
+/// Counts the changes of files from the oldest row to the newest, without any index.
+fn count_changed_files(rows: &[TranscriptRow]) -> Vec<ChangedFile> {
+    let mut files: BTreeMap<String, (ChangedFile, bool)> = BTreeMap::new();
+    for row in rows {
+        for change in list_file_changes(row) {
+            let is_new = change.kind == FileChangeKind::Created;
+            let status = if is_new { ChangedFileStatus::Created } else { ChangedFileStatus::Changed };
+            let (path, at) = (change.path.clone(), change.at.clone());
+            let (file, has_text) = files.entry(change.path).or_insert_with(|| {
+                let (rows, turns) = (Vec::new(), Vec::new());
+                let (added, removed, exact, row_count, turn_count) = (0, 0, true, 0, 0);
+                let file = ChangedFile {
+                    path,
+                    status,
+                    added,
+                    removed,
+                    exact,
+                    rows,
+                    row_count,
+                    turns,
+                    turn_count,
+                    changed_at: at,
+                };
+                (file, false)
+            });
+            (file.added, file.removed) = (file.added + change.added, file.removed + change.removed);
+            file.exact &= change.exact && !(is_new && *has_text);
+            *has_text = true;
+            file.changed_at = file.changed_at.clone().max(change.at);
+            file.rows.insert(0, row.id.clone());
+            file.row_count += 1;
+            if let Some(turn) = row.turn.clone().filter(|turn| file.turns.first() != Some(turn)) {
+                file.turns.insert(0, turn);
+                file.turn_count += 1;
+            }
+        }
+    }
+    let mut files: Vec<ChangedFile> = files.into_values().map(|(file, _)| file).collect();
+    for file in &mut files {
+        file.rows.truncate(20);
+        file.turns.truncate(20);
+    }
+    files
 }
 
 #[test]
@@ -253,6 +312,32 @@ fn turn_of_100_000_events_is_read_in_pages_without_reading_it_whole() {
     // A reader at the beginning has to load a page: too much has changed.
     assert!(state.changes_after(Seq(3)).unwrap().updates.is_none());
     assert!(state.changes_after(Seq(99_990)).unwrap().updates.is_some_and(|updates| updates.len() < 20));
+}
+
+#[test]
+fn changed_files_of_100_000_events_are_bounded_and_the_last_changed_come_first() {
+    let mut maker = LogMaker::new(TestRandom::from_seed(1));
+    maker.begin_turn();
+    for n in 0..100_000 {
+        let diff =
+            json!({ "type": "diff", "path": format!("/w/{}", n % 3_000), "oldText": "a\n", "newText": "b\nc\n" });
+        maker.update(
+            json!({ "sessionUpdate": "tool_call", "toolCallId": format!("c{n}"), "title": "edit", "status": "completed",
+            "content": [diff] }),
+        );
+    }
+    let store = SqliteTranscripts::in_memory().unwrap();
+    let mut state = new_state(&store);
+    for entries in maker.entries.chunks(1_000) {
+        fold_entries(&mut state, entries);
+    }
+    let found = state.changed_files(Some("prm_1"), 10).unwrap().unwrap();
+    assert_eq!((found.files.len(), found.total, found.added, found.removed), (10, 3_000, 200_000, 100_000));
+    assert!(!found.is_partial);
+    let newest = &found.files[0];
+    assert_eq!((newest.path.as_str(), newest.rows.len(), newest.row_count), ("/w/999", 20, 34));
+    assert_eq!((newest.turns.as_slice(), newest.turn_count), (&["prm_1".to_owned()][..], 1));
+    assert!(state.changed_files(Some("prm_2"), 10).unwrap().is_none());
 }
 
 #[test]

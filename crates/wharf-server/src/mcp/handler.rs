@@ -17,10 +17,10 @@ use wharf_api::mcp::{
 use wharf_api::{AnswerArgs, ErrorCode, OutputQuery, PromptArgs, SessionQuery};
 use wharf_host::CountLimit;
 
-use super::rows;
 use super::schemas::keep_newest_lines;
 use super::tools::{TOOLS, ToolName, find_unknown_argument};
 use super::wait;
+use super::{changed_files, rows};
 use crate::App;
 use crate::auth::Identity;
 use crate::fault::Fault;
@@ -162,8 +162,12 @@ impl McpHandler {
 
     /// Returns the newest lines. The text of the result is the lines themselves, since that is what a model reads.
     async fn read_output(&self, caller: &Caller, input: OutputInput) -> ToolOutcome {
-        if input.format == Some(OutputFormat::Rows) {
-            let (output, text) = rows::read_rows(&self.app, caller, input).await?;
+        let is_rows = input.format == Some(OutputFormat::Rows);
+        if is_rows || input.format == Some(OutputFormat::Changes) {
+            let (output, text) = match is_rows {
+                true => rows::read_rows(&self.app, caller, input).await?,
+                false => changed_files::read_changed_files(&self.app, caller, input).await?,
+            };
             let mut result = to_result(&output)?;
             result.content = vec![ContentBlock::text(text)];
             return Ok(result);
@@ -182,8 +186,17 @@ impl McpHandler {
         let truncated = over || output.truncated;
         let text = lines.join("\n");
         let (session_id, status, turn) = (input.session_id, session.status, session.turn);
-        let mut result =
-            to_result(&LinesOutput { session_id, lines, rows: None, before: None, truncated, status, turn, asks })?;
+        let mut result = to_result(&LinesOutput {
+            session_id,
+            lines,
+            rows: None,
+            changes: None,
+            before: None,
+            truncated,
+            status,
+            turn,
+            asks,
+        })?;
         result.content = vec![ContentBlock::text(text)];
         Ok(result)
     }

@@ -1,7 +1,7 @@
 //! The rows of a session for a model: in one line each, or whole, and never more than a model can use.
 
 use serde_json::{Map, Value};
-use wharf_api::mcp::{LinesOutput, OutputInput, RowLine};
+use wharf_api::mcp::{LinesOutput, OutputFormat, OutputInput, RowLine};
 use wharf_api::{ErrorCode, RowQuery, TranscriptRow};
 
 use super::wait;
@@ -14,8 +14,9 @@ const MAX_ROWS_CHARS: usize = 25_000;
 
 /// Refuses arguments that only rows take.
 pub(super) fn refuse_row_arguments(input: &OutputInput) -> Result<(), Fault> {
+    let takes_turn = input.format == Some(OutputFormat::Changes);
     let given = [
-        ("turn", input.turn.is_some()),
+        ("turn", input.turn.is_some() && !takes_turn),
         ("kinds", input.kinds.is_some()),
         ("whole", input.whole.is_some()),
         ("before", input.before.is_some()),
@@ -23,7 +24,7 @@ pub(super) fn refuse_row_arguments(input: &OutputInput) -> Result<(), Fault> {
     match given.into_iter().find(|(_, is_given)| *is_given) {
         None => Ok(()),
         Some((name, _)) => {
-            let detail = format!("{name}: only rows take it; set format to \"rows\"");
+            let detail = format!("{name}: this format does not take it; set format to \"rows\"");
             Err(Fault::new(ErrorCode::INVALID_PARAMS, detail).with_legacy_code("invalid_arguments"))
         }
     }
@@ -48,6 +49,7 @@ pub(super) async fn read_rows(app: &App, caller: &Caller, input: OutputInput) ->
         session_id,
         lines: Vec::new(),
         rows: Some(rows),
+        changes: None,
         before,
         truncated: left_out > 0,
         status: session.status,

@@ -94,7 +94,8 @@ fn describe_tool(which: ToolName) -> Tool {
             which,
             "Read an agent session's output",
             "Returns the newest lines of what the agent said and did, and what it asks. A line `── turn-end (…) ──` \
-             ends each turn. With `format: \"rows\"`: the transcript in rows, by turn and kind, in one line each or whole.",
+             ends each turn. With `format: \"rows\"`: the transcript in rows, by turn and kind, in one line each or whole. \
+             With `format: \"changes\"`: the files that it changed.",
             read_only_hints(),
         ),
         ToolName::Wait => build_tool::<WaitInput, WaitOutput>(

@@ -1,4 +1,4 @@
-//! `/sessions/{id}/rows` and `/sessions/{id}/turns`: the transcript, a page at a time.
+//! `/sessions/{id}/rows`, `/sessions/{id}/turns` and `/sessions/{id}/changes`: the transcript, a page at a time.
 
 use std::io;
 
@@ -10,7 +10,8 @@ use futures_util::stream;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 use wharf_api::{
-    ExportQuery, RowPage, RowQuery, RowTextPage, RowTextQuery, TranscriptRow, TurnDetail, TurnPage, TurnQuery,
+    ChangedFileList, ChangedFileQuery, ExportQuery, RowPage, RowQuery, RowTextPage, RowTextQuery, TranscriptRow,
+    TurnDetail, TurnPage, TurnQuery,
 };
 
 use super::extract::{PathParams, QueryParams};
@@ -27,6 +28,7 @@ pub(super) fn routes() -> OpenApiRouter<App> {
         .routes(routes!(export_session))
         .routes(routes!(list_turns))
         .routes(routes!(get_turn))
+        .routes(routes!(list_changed_files))
 }
 
 /// Types that browsers may show. All else is a download.
@@ -166,6 +168,25 @@ pub(super) async fn get_turn(
     PathParams((id, prompt)): PathParams<(String, String)>,
 ) -> Result<Response, Fault> {
     app.large_responses.respond(|| use_cases::get_turn(&app, &caller, &id, &prompt)).await
+}
+
+/// The files that the session's tool calls have changed, the last changed first.
+#[utoipa::path(
+    get, path = "/sessions/{id}/changes", tag = "transcript", operation_id = "changes",
+    params(("id" = String, Path), ChangedFileQuery),
+    responses(
+        (status = 200, description = "Files with the lines that were added and removed", body = ChangedFileList),
+        (status = 404, description = "`unknown_prompt`"),
+        (status = 503, description = "`too_many_answers`"),
+    )
+)]
+pub(super) async fn list_changed_files(
+    State(app): State<App>,
+    caller: Caller,
+    PathParams(id): PathParams<String>,
+    QueryParams(query): QueryParams<ChangedFileQuery>,
+) -> Result<Response, Fault> {
+    app.large_responses.respond(|| use_cases::list_changed_files(&app, &caller, &id, &query)).await
 }
 
 /// The whole transcript as a document, redacted. It is sent while it is made.

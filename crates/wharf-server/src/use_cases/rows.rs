@@ -121,7 +121,7 @@ fn to_row_page(session: &str, slice: RowSlice, state: Option<TranscriptState>) -
 }
 
 /// Returns a position as clients name it.
-fn show_position(position: Option<EventId>) -> String {
+pub(crate) fn show_position(position: Option<EventId>) -> String {
     position.map_or_else(|| "0-0".to_owned(), |position| position.to_string())
 }
 

@@ -3,6 +3,7 @@
 //! It is *not* authoritative: everything in it can be made again from the logs. A row is JSON that the store does not read,
 //! besides the few values by which rows are found.
 
+mod file_changes;
 mod sqlite;
 mod texts;
 
@@ -58,11 +59,36 @@ pub struct StoredBlob {
     pub bytes: Vec<u8>,
 }
 
+/// A file that a row has changed, for the index of changed files.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StoredFileChange {
+    /// The row's place in the transcript.
+    pub number: u64,
+    pub path: String,
+    /// The row's id.
+    pub row: String,
+    /// The turn that the row belongs to.
+    pub turn: Option<String>,
+    pub kind: String,
+    pub added: u64,
+    pub removed: u64,
+    pub exact: bool,
+    pub at: String,
+}
+
+/// All files that one row has changed. They replace those that were stored for it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RowFileChanges {
+    pub number: u64,
+    pub changes: Vec<StoredFileChange>,
+}
+
 /// All that changed since the last checkpoint of a transcript. It is written as a whole or not at all.
 #[derive(Clone, Debug)]
 pub struct TranscriptChanges {
     pub checkpoint: TranscriptCheckpoint,
     pub rows: Vec<StoredRow>,
+    pub file_changes: Vec<RowFileChanges>,
     pub keys: Vec<(String, u64)>,
     pub texts: Vec<TextChange>,
     pub blobs: Vec<StoredBlob>,
@@ -102,6 +128,13 @@ pub trait TranscriptStore: Send + Sync + fmt::Debug {
     fn rows(&self, id: &LogId, range: &RowRange<'_>) -> Result<Vec<StoredRow>, StoreError>;
     /// Returns the numbers of rows with a higher revision, in their order. Stops at `max_rows`.
     fn changed_after(&self, id: &LogId, rev: u64, max_rows: usize) -> Result<Vec<u64>, StoreError>;
+    /// Visits the changes of files, those of the newest rows first; of one turn if it is named.
+    fn visit_file_changes(
+        &self,
+        id: &LogId,
+        turn: Option<&str>,
+        visit: &mut dyn FnMut(StoredFileChange),
+    ) -> Result<(), StoreError>;
     fn find_key(&self, id: &LogId, key: &str) -> Result<Option<u64>, StoreError>;
     /// Returns at most `max_bytes` of a text, or `None` if there is no such text.
     fn text(

@@ -5,8 +5,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rusqlite::{Connection, OptionalExtension, Row, Transaction, params};
 
+use super::file_changes::{CREATE_FILE_CHANGES, visit_file_changes, write_file_changes};
 use super::texts::{CREATE_TEXTS, read_text, write_text};
-use super::{RowRange, StoredBlob, StoredRow, TextSlice, TranscriptChanges, TranscriptCheckpoint, TranscriptStore};
+use super::{
+    RowRange, StoredBlob, StoredFileChange, StoredRow, TextSlice, TranscriptChanges, TranscriptCheckpoint,
+    TranscriptStore,
+};
 use crate::database::{Schema, is_damage, open_or_recreate, recreate};
 use crate::{LogId, StoreError};
 
@@ -16,7 +20,7 @@ const NUMBER_BITS: u32 = 40;
 const CACHE_KIB: i64 = 2048;
 
 const SCHEMA: Schema = Schema {
-    version: 1,
+    version: 2,
     create: "
     CREATE TABLE session (
         session INTEGER PRIMARY KEY,
@@ -54,7 +58,7 @@ const SCHEMA: Schema = Schema {
         PRIMARY KEY (session, name)
     );
     ",
-    more: CREATE_TEXTS,
+    more: &[CREATE_TEXTS, CREATE_FILE_CHANGES],
     probe: "SELECT fold, epoch, seq, rows, state FROM session",
     // It would read the whole database, which may be large. Damage is found when it is met.
     checks_all: false,
@@ -81,7 +85,7 @@ impl SqliteTranscripts {
     pub fn in_memory() -> Result<Arc<Self>, StoreError> {
         let connection = Connection::open_in_memory()?;
         connection.execute_batch(SCHEMA.create)?;
-        connection.execute_batch(SCHEMA.more)?;
+        connection.execute_batch(&SCHEMA.more.concat())?;
         Ok(Arc::new(Self { path: None, writer: Mutex::new(connection), reader: None }))
     }
 
@@ -156,6 +160,7 @@ impl TranscriptStore for SqliteTranscripts {
                 let key = row_key(session, row.number);
                 insert.execute(params![key, session, seq, rev, row.kind, row.turn, row.json])?;
             }
+            write_file_changes(transaction, session, &changes.file_changes)?;
             let mut insert = transaction.prepare("INSERT OR REPLACE INTO name VALUES (?1, ?2, ?3)")?;
             for (name, number) in &changes.keys {
                 insert.execute(params![session, name, number.cast_signed()])?;
@@ -208,6 +213,18 @@ impl TranscriptStore for SqliteTranscripts {
         })
     }
 
+    fn visit_file_changes(
+        &self,
+        id: &LogId,
+        turn: Option<&str>,
+        visit: &mut dyn FnMut(StoredFileChange),
+    ) -> Result<(), StoreError> {
+        self.read(|connection| match find_session(connection, id)? {
+            Some(session) => visit_file_changes(connection, session, turn, visit),
+            None => Ok(()),
+        })
+    }
+
     fn find_key(&self, id: &LogId, key: &str) -> Result<Option<u64>, StoreError> {
         self.read(|connection| {
             let Some(session) = find_session(connection, id)? else { return Ok(None) };
@@ -244,7 +261,7 @@ impl TranscriptStore for SqliteTranscripts {
     fn remove(&self, id: &LogId) -> Result<(), StoreError> {
         self.change(|transaction| {
             let Some(session) = find_session(transaction, id)? else { return Ok(()) };
-            for table in ["row", "name", "text", "blob", "session"] {
+            for table in ["row", "file_change", "name", "text", "blob", "session"] {
                 transaction.execute(&format!("DELETE FROM {table} WHERE session = ?1"), [session])?;
             }
             Ok(())

@@ -5,8 +5,8 @@ use std::path::Path;
 
 use tempfile::TempDir;
 use wharf_store::{
-    LogId, RowRange, SqliteTranscripts, StoredBlob, StoredRow, TextChange, TextSlice, TranscriptChanges,
-    TranscriptCheckpoint, TranscriptStore,
+    LogId, RowFileChanges, RowRange, SqliteTranscripts, StoredBlob, StoredFileChange, StoredRow, TextChange, TextSlice,
+    TranscriptChanges, TranscriptCheckpoint, TranscriptStore,
 };
 
 use crate::id;
@@ -19,7 +19,14 @@ fn row(number: u64, rev: u64, kind: &str) -> StoredRow {
 fn changes(rows: Vec<StoredRow>) -> TranscriptChanges {
     let checkpoint =
         TranscriptCheckpoint { fold: 1, epoch: 3, seq: 99, rows: rows.len() as u64, state: b"{}".to_vec() };
-    TranscriptChanges { checkpoint, rows, keys: Vec::new(), texts: Vec::new(), blobs: Vec::new() }
+    TranscriptChanges {
+        checkpoint,
+        rows,
+        file_changes: Vec::new(),
+        keys: Vec::new(),
+        texts: Vec::new(),
+        blobs: Vec::new(),
+    }
 }
 
 fn all(kind: Option<&str>) -> RowRange<'_> {
@@ -53,6 +60,40 @@ fn changed_row_replaces_the_older_one() {
     assert_eq!(store.rows(&id(), &all(None)).unwrap(), [row(1, 20, "tool"), row(2, 20, "tool")]);
     assert_eq!(store.changed_after(&id(), 10, 10).unwrap(), [1, 2]);
     assert_eq!(store.progress().unwrap(), [(id(), 99)]);
+}
+
+#[test]
+fn file_changes_of_a_row_are_replaced_and_listed_newest_first() {
+    let change = |number: u64, path: &str, turn: &str| StoredFileChange {
+        number,
+        path: path.to_owned(),
+        row: format!("1-{number}"),
+        turn: Some(turn.to_owned()),
+        kind: "changed".to_owned(),
+        added: 3,
+        removed: 1,
+        exact: number != 2,
+        at: "2026-01-01T00:00:00.000Z".to_owned(),
+    };
+    let list = |store: &SqliteTranscripts, turn: Option<&str>| {
+        let mut found = Vec::new();
+        store.visit_file_changes(&id(), turn, &mut |change| found.push(change)).unwrap();
+        found
+    };
+    let store = SqliteTranscripts::in_memory().unwrap();
+    let mut written = changes(vec![row(1, 10, "tool"), row(2, 11, "tool")]);
+    let first = RowFileChanges { number: 1, changes: vec![change(1, "a", "prm_1"), change(1, "b", "prm_1")] };
+    let second = RowFileChanges { number: 2, changes: vec![change(2, "a", "prm_2")] };
+    written.file_changes = vec![first, second];
+    store.write(&id(), &written).unwrap();
+    let (a, b) = (change(1, "a", "prm_1"), change(1, "b", "prm_1"));
+    assert_eq!(list(&store, None), [change(2, "a", "prm_2"), a.clone(), b.clone()]);
+    assert_eq!(list(&store, Some("prm_1")), [a, b.clone()]);
+    written.file_changes = vec![RowFileChanges { number: 1, changes: vec![b.clone()] }];
+    store.write(&id(), &written).unwrap();
+    assert_eq!(list(&store, Some("prm_1")), [b]);
+    store.remove(&id()).unwrap();
+    assert_eq!(list(&store, None), []);
 }
 
 #[test]

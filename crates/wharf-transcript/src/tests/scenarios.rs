@@ -4,7 +4,7 @@ use serde_json::json;
 use wharf_core::{EndReason, Ending, PromptEnd, PromptEvent, SessionEvent, Status, StorageEvent};
 
 use super::{Transcript, prompt_id, raw, sender};
-use crate::{MAX_ROW_BYTES, RowNumber};
+use crate::{FileChangeKind, MAX_ROW_BYTES, RowNumber, list_file_changes};
 
 #[test]
 fn a_turn_reads_as_prompt_thought_tool_message_and_end() {
@@ -274,6 +274,41 @@ fn the_failure_that_an_end_tells_is_in_its_row() {
     let end = log.json(1);
     assert_eq!((&end["message"], &end["stderr"]), (&json!("no quota"), &json!("429 from the provider")));
     assert_eq!(end["summary"], "Failed (error): no quota");
+}
+
+#[test]
+fn only_completed_tool_calls_have_changed_files() {
+    let mut log = Transcript::started();
+    log.prompt("prm_1", "go");
+    let diff =
+        |old: Option<&str>, new: &str| json!([{ "type": "diff", "path": "/w/blog/a", "oldText": old, "newText": new }]);
+    let tool = |status: &str, kind: &str, content: serde_json::Value| {
+        json!({ "sessionUpdate": "tool_call", "toolCallId": format!("{status} {kind} {content}"), "title": "x",
+            "status": status, "kind": kind, "content": content })
+    };
+    for status in ["pending", "in_progress", "failed", "cancelled"] {
+        log.update(tool(status, "edit", diff(Some("a\n"), "b\n")));
+    }
+    log.update(tool("completed", "edit", diff(None, "b\nc\n")));
+    log.update(tool("completed", "edit", diff(Some("fragment\n"), "")));
+    log.update(tool("completed", "delete", diff(Some("b\nc\n"), "")));
+    let lines = |count: usize, word: &str| (0..count).map(|n| format!("{word} {n}\n")).collect::<String>();
+    log.update(tool("completed", "edit", diff(Some(&lines(3_000, "a")), &lines(3_000, "b"))));
+    log.update(tool("completed", "edit", diff(None, &lines(6_000, "b"))));
+    let changes: Vec<_> = log.rows().iter().flat_map(list_file_changes).collect();
+    let found: Vec<_> =
+        changes.iter().map(|change| (change.kind, change.added, change.removed, change.exact)).collect();
+    let expected = [
+        (FileChangeKind::Created, 2, 0, true),
+        // A fragment that is replaced by nothing leaves the file.
+        (FileChangeKind::Changed, 0, 1, true),
+        (FileChangeKind::Deleted, 0, 2, true),
+        // Too many lines to be compared.
+        (FileChangeKind::Changed, 3_000, 3_000, false),
+        (FileChangeKind::Created, 6_000, 0, true),
+    ];
+    assert_eq!(found, expected);
+    assert_eq!((changes[0].path.as_str(), changes[0].at.as_str()), ("a", "1970-01-01T00:00:09.000Z"));
 }
 
 #[test]

@@ -14,6 +14,7 @@ mod auth;
 mod bridge;
 mod bridge_reconnect;
 mod capability_filter;
+mod changed_files;
 mod cli;
 mod cli_host;
 mod cli_run;
