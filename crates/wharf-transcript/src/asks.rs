@@ -13,10 +13,14 @@ use crate::limits::{
 };
 use crate::messages::end_run;
 use crate::paths::is_outside;
-use crate::plain_text::{clean_line, summarise};
+use crate::plain_text::{clean_line, join_lines, summarise};
 use crate::prompts::to_actor;
 use crate::text_filter::filter_text;
+use crate::tool_summary::name_tool;
 use crate::{RowNumber, RowStore, tools};
+
+/// The bytes of an ask's subject before its answer.
+const MAX_ASKED_BYTES: usize = 150;
 
 /// An ask without an answer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -50,6 +54,7 @@ pub(crate) fn open_ask(step: &mut FoldStep<'_, impl RowStore>, ask: &Ask) {
         (None, Some(params)) => form_subject(params),
         (None, None) => AskSubject::default(),
     };
+    let name = tool_row.as_ref().and_then(|row| name_subject(&row.body, &step.fold.agent.cwd));
     let body = RowAsk {
         ask_id: ask.id.0,
         ask: if ask.kind == AskKind::Permission { "permission" } else { "form" }.to_owned(),
@@ -60,7 +65,7 @@ pub(crate) fn open_ask(step: &mut FoldStep<'_, impl RowStore>, ask: &Ask) {
         subject,
         answer: None,
     };
-    let summary = summarise_ask(&body);
+    let summary = summarise_ask(&body.subject, name);
     let row = step.create(RowBody::Ask(Box::new(body)), summary, true);
     step.fold.asks.insert(ask.id.0, PendingAsk { row, tool, opened_at: step.at.0 });
     name_ask(step, tool, row);
@@ -113,6 +118,11 @@ fn subject_of(tool: &RowTool, cwd: &str) -> AskSubject {
     }
 }
 
+/// Returns the name of the tool call that an ask is about.
+fn name_subject(body: &RowBody, cwd: &str) -> Option<String> {
+    if let RowBody::Tool(tool) = body { Some(name_tool(tool, cwd)) } else { None }
+}
+
 /// Returns the subject of a form: its message.
 fn form_subject(params: Json<'_>) -> AskSubject {
     let message = params.text_at(&["message"]).ok().flatten().unwrap_or_default();
@@ -126,14 +136,27 @@ fn read_options(params: Json<'_>) -> Result<Vec<AskOption>, ReadError> {
     let mut found = Vec::new();
     for option in options.items().filter(|option| option.is_object()).take(MAX_ASK_OPTIONS) {
         let word = |name| Ok::<_, ReadError>(option.member(name)?.and_then(Json::text).unwrap_or_default());
+        let kind = clean_line(&word("kind")?, MAX_WORD_BYTES);
         found.push(AskOption {
             // The id is sent back as it is.
             option_id: word("optionId")?.into_owned(),
-            name: clean_line(&word("name")?, MAX_PATH_BYTES),
-            kind: clean_line(&word("kind")?, MAX_WORD_BYTES),
+            name: name_option(&clean_line(&word("name")?, MAX_PATH_BYTES), &kind),
+            kind,
         });
     }
     Ok(found)
+}
+
+/// Returns the name of an option: the agent's, or words for its kind if the agent repeats that or gives no name.
+fn name_option(name: &str, kind: &str) -> String {
+    let words = match kind {
+        "allow_once" => "Allow once",
+        "allow_always" => "Always allow",
+        "reject_once" => "Reject",
+        "reject_always" => "Always reject",
+        _ => name,
+    };
+    if name.is_empty() || name == kind { words } else { name }.to_owned()
 }
 
 fn read_form(params: Json<'_>) -> AskForm {
@@ -142,14 +165,19 @@ fn read_form(params: Json<'_>) -> AskForm {
     AskForm { schema: schema.map(Json::to_value), url }
 }
 
-fn summarise_ask(ask: &RowAsk) -> String {
-    let subject = ask.subject.command.as_ref().unwrap_or(&ask.subject.title);
-    let answer = match (&ask.state, &ask.answer) {
-        (AskState::Open, _) => String::new(),
-        (_, Some(answer)) => format!(" ({})", answer.name.as_deref().unwrap_or(ask.state.as_str())),
-        (state, None) => format!(" ({state})"),
-    };
-    summarise(&format!("Asks: {subject}{answer}"))
+/// Returns an open ask in one line; `name` is that of its tool call.
+fn summarise_ask(subject: &AskSubject, name: Option<String>) -> String {
+    let subject = subject.command.clone().or(name).unwrap_or_else(|| subject.title.clone());
+    summarise(&format!("Asks: {subject}"))
+}
+
+/// Returns the summary of an open ask with its answer.
+fn summarise_answer(summary: &str, ask: &RowAsk) -> String {
+    let state = ask.state.as_str().replace('_', " ");
+    let answer = ask.answer.as_ref().and_then(|answer| answer.name.clone()).unwrap_or(state);
+    // The subject may fill the line; the answer is worth more than its end.
+    let subject = join_lines(summary, MAX_ASKED_BYTES);
+    summarise(&format!("{subject} ({answer})"))
 }
 
 /// Renews the subjects of the open asks about a tool call that has changed.
@@ -159,15 +187,17 @@ pub(crate) fn follow_tool(step: &mut FoldStep<'_, impl RowStore>, tool: RowNumbe
     if open.is_empty() {
         return;
     }
-    let subject = match step.rows.row_mut(tool).map(|row| &row.body) {
-        Some(RowBody::Tool(tool)) => subject_of(tool, &step.fold.agent.cwd),
+    let cwd = &step.fold.agent.cwd;
+    let (subject, name) = match step.rows.row_mut(tool).map(|row| &row.body) {
+        Some(body @ RowBody::Tool(tool)) => (subject_of(tool, cwd), name_subject(body, cwd)),
         Some(_) | None => return,
     };
+    let summary = summarise_ask(&subject, name);
     for number in open {
         step.change(number, |row| {
             if let RowBody::Ask(ask) = &mut row.body {
                 ask.subject.clone_from(&subject);
-                row.summary = summarise_ask(ask);
+                row.summary.clone_from(&summary);
             }
         });
     }
@@ -203,7 +233,7 @@ pub(crate) fn resolve_ask(
                 after,
             });
             ask.state = state;
-            row.summary = summarise_ask(ask);
+            row.summary = summarise_answer(&row.summary, ask);
         }
     });
 }

@@ -26,6 +26,7 @@ mod row_store;
 mod text_filter;
 mod timestamp;
 mod tool_content;
+mod tool_summary;
 mod tools;
 mod turns;
 mod usage;

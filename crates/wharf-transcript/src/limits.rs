@@ -32,6 +32,8 @@ pub(crate) const MAX_TITLE_BYTES: usize = 500;
 pub(crate) const MAX_COMMAND_BYTES: usize = 2 * 1024;
 pub(crate) const MAX_PATH_BYTES: usize = 300;
 pub(crate) const MAX_WORD_BYTES: usize = 100;
+/// The open tool calls that end with their turn.
+pub(crate) const MAX_OPEN_TOOLS: usize = 1_000;
 /// The asks that a tool call names.
 pub(crate) const MAX_NAMED_ASKS: usize = 50;
 pub(crate) const MAX_PLAN_ENTRIES: usize = 100;

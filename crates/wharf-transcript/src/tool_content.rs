@@ -1,6 +1,6 @@
 //! The content of a tool call: diffs, output, other parts.
 
-use wharf_api::{RowCut, RowPart, RowTool, ToolLocation, ToolOutput};
+use wharf_api::{RowCut, RowPart, RowTextPart, RowTool, ToolLocation, ToolOutput};
 use wharf_json::{Json, ReadError};
 
 use crate::RowStore;
@@ -43,11 +43,9 @@ pub(crate) fn read_content(
             Some("content") | None => {
                 let Some(block) = item.member("content")? else { continue };
                 match read_block(block, cwd, rows)? {
-                    Some(ContentBlock::Text(text)) if is_output => {
-                        found.output.get_or_insert_default().push_str(strip_fence(&text.text));
-                    }
+                    Some(ContentBlock::Text(text)) if is_output => add_output(&mut found, &text.text),
                     Some(ContentBlock::Text(text)) if found.parts.len() < MAX_PARTS => {
-                        let text = filter_text(&text.text);
+                        let text = filter_text(strip_fence(&text.text));
                         let (part, used) = text_part(&text, text_room);
                         text_room -= used;
                         if part.cut.is_some() {
@@ -65,11 +63,24 @@ pub(crate) fn read_content(
     Ok(found)
 }
 
-/// Removes the fence of a code block that agents put around a command's output.
+/// Adds a block of a command's output. The host's own words for a terminal without output are none.
+fn add_output(found: &mut ToolContent, text: &str) {
+    let is_placeholder = text == "[no output]" || text.starts_with("[terminal ") && text.ends_with(": no output kept]");
+    if is_placeholder {
+        return;
+    }
+    let output = found.output.get_or_insert_default();
+    if !output.is_empty() && !output.ends_with('\n') {
+        output.push('\n');
+    }
+    output.push_str(strip_fence(text));
+}
+
+/// Removes the fence of a code block that agents put around a result.
 fn strip_fence(text: &str) -> &str {
     let inner = text.trim_end().strip_suffix("```").and_then(|text| text.strip_prefix("```"));
     match inner.and_then(|inner| inner.split_once('\n')) {
-        Some((language, inner)) if !language.contains(' ') => inner,
+        Some((language, inner)) if !language.contains(' ') && !inner.contains("```") => inner,
         Some(_) | None => text,
     }
 }
@@ -96,10 +107,13 @@ fn add_diff(found: &mut ToolContent, item: Json<'_>, cwd: &str) -> Result<(), Re
 }
 
 impl ToolContent {
-    /// Puts the content into the row of its tool call. Returns the output that is to be set.
+    /// Puts the content into the row of its tool call. Diffs stay if there are no new ones: agents show the diff before the edit,
+    /// and only a word after it. Returns the output that is to be set.
     pub(crate) fn put_into(self, tool: &mut RowTool, row_id: &str) -> Option<String> {
         tool.parts = self.parts;
-        tool.diffs = self.diffs;
+        if !self.diffs.is_empty() {
+            tool.diffs = self.diffs;
+        }
         let address = |name: &str| Some(crate::messages::part_address(row_id, name));
         for (index, part) in tool.parts.iter_mut().enumerate() {
             if let RowPart::Text(text) = part
@@ -114,6 +128,34 @@ impl ToolContent {
             }
         }
         self.output
+    }
+
+    /// Adds the content to that of the tool call, as a chunk of v2 does. Text that goes on is one part.
+    pub(crate) fn add_to(self, tool: &mut RowTool) {
+        for part in self.parts {
+            let is_full = tool.parts.len() >= MAX_PARTS;
+            match (tool.parts.last_mut(), part) {
+                (Some(RowPart::Text(last)), RowPart::Text(next)) => join_texts(last, next),
+                (_, part) if !is_full => tool.parts.push(part),
+                _ => {}
+            }
+        }
+        tool.diffs.retain(|old| self.diffs.iter().all(|new| new.path != old.path));
+        tool.diffs.extend(self.diffs);
+        tool.diffs.truncate(MAX_DIFFS);
+    }
+}
+
+/// Appends a text to another. Beyond the limit of a tool call's text only its bytes are counted.
+fn join_texts(last: &mut RowTextPart, next: RowTextPart) {
+    let next_bytes = next.cut.map_or(next.text.len() as u64, |cut| cut.bytes);
+    let bytes = last.cut.as_ref().map_or(last.text.len() as u64, |cut| cut.bytes) + next_bytes;
+    if last.cut.is_none() {
+        let room = MAX_TOOL_TEXT_BYTES.saturating_sub(last.text.len());
+        last.text.push_str(&next.text[..next.text.floor_char_boundary(room)]);
+    }
+    if bytes > last.text.len() as u64 {
+        last.cut = Some(RowCut { bytes, missing_lines: None, whole: None });
     }
 }
 
@@ -159,7 +201,10 @@ pub(crate) fn read_locations(locations: Json<'_>, cwd: &str) -> Result<Vec<ToolL
 
 /// Puts the agent's raw input into the row: as JSON if it is small, and the command and directory that it names.
 pub(crate) fn put_input(tool: &mut RowTool, input: Json<'_>, row_id: &str) -> Result<Option<String>, ReadError> {
-    if let Some(command) = read_command(input)? {
+    let is_file_tool = tool.tool_kind.as_deref() != Some("execute")
+        && text_member(input, &["path", "file_path", "filePath", "filepath"])?.is_some();
+    // A file tool's member of this name is its verb.
+    if let Some(command) = read_command(input)?.filter(|_| !is_file_tool) {
         tool.command = Some(clean_command(&command));
     }
     if let Some(cwd) = text_member(input, &["cwd", "workdir", "working_directory"])? {

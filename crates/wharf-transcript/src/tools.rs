@@ -5,11 +5,12 @@ use wharf_core::{ToolCall, ToolCallState};
 use wharf_json::{Json, ReadError};
 
 use crate::fold::FoldStep;
-use crate::limits::{MAX_ROW_BYTES, MAX_TITLE_BYTES, MAX_TURN_FILES, MAX_WORD_BYTES};
+use crate::limits::{MAX_OPEN_TOOLS, MAX_ROW_BYTES, MAX_TITLE_BYTES, MAX_TURN_FILES, MAX_WORD_BYTES};
 use crate::messages::end_run;
-use crate::plain_text::{clean_line, join_lines, summarise};
+use crate::plain_text::{clean_line, join_lines};
 use crate::text_filter::filter_text;
 use crate::tool_content::{put_input, read_content, read_exit_code, read_locations, read_raw_output, show_output};
+use crate::tool_summary::summarise_tool;
 use crate::{RowKey, RowNumber, RowStore, asks};
 
 /// Takes a `tool_call`: a new one, or one that the agent tells again.
@@ -70,10 +71,10 @@ fn create_tool(step: &mut FoldStep<'_, impl RowStore>, id: &str) -> RowNumber {
         started_at: step.time(),
         ended_at: None,
     };
+    let number = step.create(RowBody::Tool(Box::new(tool)), "Tool call".to_owned(), true);
     if let Some(turn) = &mut step.fold.turn {
         turn.tools.count += 1;
     }
-    let number = step.create(RowBody::Tool(Box::new(tool)), "Tool call".to_owned(), true);
     step.rows.set_key(RowKey::ToolCall { start: step.fold.agent.start, id: id.to_owned() }, number);
     number
 }
@@ -115,13 +116,13 @@ pub(crate) fn update_tool(
     let terminals = update.seek(&["_meta", "wharf", "terminals"])?.is_some();
     let mut output = None;
     if let Some(content) = update.member("content")? {
-        let is_output = terminals || tool.tool_kind.as_deref() == Some("execute");
+        // Text that comes before a command runs describes it.
+        let is_output = terminals || runs_command(tool) && tool.state != ToolState::Pending;
         let mut found = read_content(content, is_output, &cwd, step.rows)?;
         whole_texts.append(&mut found.whole_texts);
         output = found.put_into(tool, &row.id);
     }
-    let shows_output = tool.tool_kind.as_deref() == Some("execute") || tool.command.is_some();
-    if let Some((raw, is_piece)) = read_raw_output(update)?.filter(|_| shows_output && output.is_none()) {
+    if let Some((raw, is_piece)) = read_raw_output(update)?.filter(|_| runs_command(tool) && output.is_none()) {
         let before = if is_piece { tool.output.as_ref().map(|output| output.text.clone()) } else { None };
         output = Some(before.unwrap_or_default() + &raw);
     }
@@ -137,8 +138,8 @@ pub(crate) fn update_tool(
     }
     finish_tool(tool, step.time());
     row.open = tool.state.is_open();
-    row.summary = summarise_tool(tool);
-    let has_ended = before.is_open() && !tool.state.is_open();
+    row.summary = summarise_tool(tool, &cwd);
+    let (is_open, has_ended) = (tool.state.is_open(), before.is_open() && !tool.state.is_open());
     let (failed, diffs) = (tool.state == ToolState::Failed, tool.diffs.iter().map(FileChangeCount::from).collect());
     fit_row(&mut row);
     row.parent = row.parent.take().or(read_parent(step, update)?);
@@ -148,6 +149,7 @@ pub(crate) fn update_tool(
     for (part, text) in whole_texts {
         step.rows.set_whole_text(number, &part, &text);
     }
+    note_open(step, number, is_open);
     if has_ended {
         count_end(step, failed, diffs);
     }
@@ -156,6 +158,40 @@ pub(crate) fn update_tool(
     }
     asks::follow_tool(step, number);
     Ok(())
+}
+
+/// Returns true if the tool call runs a command, so that its text is output.
+fn runs_command(tool: &RowTool) -> bool {
+    tool.tool_kind.as_deref() == Some("execute") || tool.command.is_some()
+}
+
+/// Remembers the open tool calls of the running turn, which may end with it.
+fn note_open(step: &mut FoldStep<'_, impl RowStore>, number: RowNumber, is_open: bool) {
+    let Some(turn) = &mut step.fold.turn else { return };
+    if !is_open {
+        turn.open_tools.remove(&number);
+    } else if turn.open_tools.len() < MAX_OPEN_TOOLS {
+        turn.open_tools.insert(number);
+    }
+}
+
+/// Ends the open tool calls of a turn that did not end well: the agent says no more of them.
+pub(crate) fn close_tools(step: &mut FoldStep<'_, impl RowStore>, state: &ToolState) {
+    let open = step.fold.turn.as_mut().map(|turn| std::mem::take(&mut turn.open_tools)).unwrap_or_default();
+    let (now, cwd) = (step.time(), step.fold.agent.cwd.clone());
+    for number in open {
+        step.change(number, |row| {
+            if let RowBody::Tool(tool) = &mut row.body
+                && tool.state.is_open()
+            {
+                tool.state = state.clone();
+                finish_tool(tool, now.clone());
+                row.open = false;
+                row.summary = summarise_tool(tool, &cwd);
+            }
+        });
+        asks::follow_tool(step, number);
+    }
 }
 
 fn state_of(status: &str) -> ToolState {
@@ -191,23 +227,20 @@ fn failure_line(tool: &RowTool) -> String {
     let texts = texts.chain(tool.output.iter().map(|output| output.text.as_str()));
     let mut lines =
         texts.flat_map(str::lines).map(str::trim).filter(|line| !line.is_empty() && !line.starts_with("```"));
-    join_lines(lines.next().unwrap_or("failed"), MAX_TITLE_BYTES)
+    join_lines(strip_tag(lines.next().unwrap_or("failed")), MAX_TITLE_BYTES)
 }
 
-/// Returns the tool call in one line: what it does to which thing, and how it went.
-fn summarise_tool(tool: &RowTool) -> String {
-    let title = [Some(&tool.title), tool.command.as_ref(), tool.name.as_ref(), tool.tool_kind.as_ref()];
-    let title = title.into_iter().flatten().find(|text| !text.is_empty()).map_or("Tool call", |text| text);
-    let (added, removed) = tool.diffs.iter().fold((0, 0), |(a, r), diff| (a + diff.added, r + diff.removed));
-    let lines = if tool.diffs.is_empty() { String::new() } else { format!(" +{added} −{removed}") };
-    let end = match &tool.state {
-        ToolState::Failed => format!(" ({})", tool.error.as_deref().unwrap_or("failed")),
-        ToolState::Cancelled => " (cancelled)".to_owned(),
-        ToolState::CutOff => " (cut off)".to_owned(),
-        ToolState::Paused => " (paused)".to_owned(),
-        ToolState::Pending | ToolState::Running | ToolState::Completed | ToolState::Other(_) => String::new(),
-    };
-    summarise(&format!("{title}{lines}{end}"))
+/// Returns the line without the tag that some agents put around an error.
+fn strip_tag(line: &str) -> &str {
+    let inner = line.strip_prefix('<').and_then(|rest| rest.split_once('>'));
+    match inner {
+        Some((tag, inner))
+            if tag.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_') && !inner.is_empty() =>
+        {
+            inner.strip_suffix(&*format!("</{tag}>")).unwrap_or(inner)
+        }
+        Some(_) | None => line,
+    }
 }
 
 /// Counts a tool call that has ended for the end of its turn.
@@ -269,13 +302,8 @@ pub(crate) fn append_content(step: &mut FoldStep<'_, impl RowStore>, update: Jso
     let found = read_content(content, false, &cwd, step.rows)?;
     step.change(number, |row| {
         if let RowBody::Tool(tool) = &mut row.body {
-            let mut added = tool.clone();
-            found.put_into(&mut added, &row.id);
-            tool.parts.append(&mut added.parts);
-            tool.parts.truncate(crate::limits::MAX_PARTS);
-            tool.diffs.retain(|old| added.diffs.iter().all(|new| new.path != old.path));
-            tool.diffs.append(&mut added.diffs);
-            row.summary = summarise_tool(tool);
+            found.add_to(tool);
+            row.summary = summarise_tool(tool, &cwd);
         }
         fit_row(row);
     });
@@ -291,7 +319,7 @@ pub(crate) fn subagent_update(step: &mut FoldStep<'_, impl RowStore>, update: Js
     let number = find_tool(step, &id).unwrap_or_else(|| create_tool(step, &id));
     let title = word("title")?.or(word("name")?);
     let state = word("status")?.map(|status| state_of(&status));
-    let now = step.time();
+    let (now, cwd) = (step.time(), step.fold.agent.cwd.clone());
     step.change(number, |row| {
         if let RowBody::Tool(tool) = &mut row.body {
             tool.child_session = Some(clean_line(&child, MAX_WORD_BYTES));
@@ -303,7 +331,7 @@ pub(crate) fn subagent_update(step: &mut FoldStep<'_, impl RowStore>, update: Js
             }
             finish_tool(tool, now);
             row.open = tool.state.is_open();
-            row.summary = summarise_tool(tool);
+            row.summary = summarise_tool(tool, &cwd);
         }
     });
     Ok(())

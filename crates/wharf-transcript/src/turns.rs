@@ -1,7 +1,9 @@
 //! Turns: the row of the prompt at their beginning and the row of their end.
 
+use std::collections::BTreeSet;
+
 use serde::{Deserialize, Serialize};
-use wharf_api::{FileChangeCount, RowBody, RowTurnEnd, ToolCount, TurnOutcome, TurnSequel, UsageCost};
+use wharf_api::{FileChangeCount, RowBody, RowTurnEnd, ToolCount, ToolState, TurnOutcome, TurnSequel, UsageCost};
 use wharf_core::{FailureText, Millis, PromptEnd, PromptId, Raw, Sender, TurnLimit};
 use wharf_json::{Json, ReadError};
 
@@ -12,7 +14,7 @@ use crate::plain_text::{clean_line, summarise};
 use crate::prompts::{self, WaitingPrompt};
 use crate::text_filter::filter_text;
 use crate::usage::read_turn_usage;
-use crate::{RowKey, RowNumber, RowStore, notices};
+use crate::{RowKey, RowNumber, RowStore, notices, tools};
 
 /// The running turn.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -29,6 +31,7 @@ pub(crate) struct OpenTurn {
     pub(crate) echo: Option<String>,
     pub(crate) plan: Option<RowNumber>,
     pub(crate) tools: ToolCount,
+    pub(crate) open_tools: BTreeSet<RowNumber>,
     pub(crate) files: Vec<FileChangeCount>,
     cancel: Option<CancelCause>,
     cost_before: Option<UsageCost>,
@@ -71,6 +74,7 @@ fn new_turn(step: &FoldStep<'_, impl RowStore>, prompt_id: String, mut prompt: W
         echo: Some(String::new()),
         plan: None,
         tools: ToolCount::default(),
+        open_tools: BTreeSet::new(),
         files: Vec::new(),
         cancel: None,
         cost_before: step.fold.usage.cost.clone(),
@@ -218,6 +222,13 @@ fn create_end_row(
     started_at: Option<Millis>,
     requeued: bool,
 ) {
+    match facts.outcome {
+        // In v2 the agent itself tells which work goes on.
+        _ if step.fold.agent.speaks_v2 => {}
+        TurnOutcome::Cancelled => tools::close_tools(step, &ToolState::Cancelled),
+        TurnOutcome::Failed | TurnOutcome::CutOff => tools::close_tools(step, &ToolState::CutOff),
+        TurnOutcome::Done | TurnOutcome::Stopped | TurnOutcome::Refused | TurnOutcome::Other(_) => {}
+    }
     let Some(turn) = &step.fold.turn else { return };
     let duration_ms = started_at.map(|started| step.at.0.saturating_sub(started.0));
     let usage = read_turn_usage(facts.answer, turn.cost_before.as_ref(), step.fold.usage.cost.as_ref());
@@ -242,13 +253,14 @@ fn create_end_row(
 
 /// Returns the end in one line.
 fn summarise_end(end: &RowTurnEnd) -> String {
+    let reason = end.reason.replace('_', " ");
     let mut words = match end.outcome {
         TurnOutcome::Done => "Finished".to_owned(),
-        TurnOutcome::Stopped => format!("Stopped ({})", end.reason),
+        TurnOutcome::Stopped => format!("Stopped ({reason})"),
         TurnOutcome::Refused => "Refused by the agent".to_owned(),
         TurnOutcome::Cancelled => "Cancelled".to_owned(),
-        TurnOutcome::CutOff => format!("Cut off ({})", end.reason),
-        TurnOutcome::Failed | TurnOutcome::Other(_) => format!("Failed ({})", end.reason),
+        TurnOutcome::CutOff => format!("Cut off ({reason})"),
+        TurnOutcome::Failed | TurnOutcome::Other(_) => format!("Failed ({reason})"),
     };
     if let Some(message) = &end.message {
         words.push_str(": ");
@@ -263,7 +275,7 @@ fn summarise_end(end: &RowTurnEnd) -> String {
 }
 
 /// Returns `850 ms`, `61.2 s` or `12 min`.
-fn show_duration(millis: u64) -> String {
+pub(crate) fn show_duration(millis: u64) -> String {
     match millis {
         0..1_000 => format!("{millis} ms"),
         1_000..600_000 => format!("{}.{} s", millis / 1_000, millis % 1_000 / 100),

@@ -80,6 +80,7 @@ fn subtract_cost(before: Option<&UsageCost>, after: Option<&UsageCost>) -> Optio
         Some(before) if before.currency == after.currency => before.amount,
         Some(_) => return None,
     };
-    let amount = (after.amount - before).max(0.0);
+    // Sums of decimal fractions have rounding errors, which would be shown.
+    let amount = ((after.amount - before).max(0.0) * 1e9).round() / 1e9;
     Some(UsageCost { amount, currency: after.currency.clone() })
 }

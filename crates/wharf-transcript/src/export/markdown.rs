@@ -2,44 +2,74 @@
 
 use wharf_api::{FileDiff, RowBody, RowTool, TranscriptRow};
 
-use super::{ExportHead, actor_name, describe_answer, describe_end, parts_text};
+use super::{ExportHead, actor_name, command_beside, describe_answer, describe_end, parts_text, show_time};
 
 pub(super) fn begin(head: &ExportHead) -> String {
     let title = if head.title.is_empty() { &head.session } else { &head.title };
     format!(
         "# {title}\n\n{} in `{}`, started {}\n\nSession `{}`\n",
-        head.agent, head.directory, head.started_at, head.session
+        head.agent,
+        head.directory,
+        show_time(&head.started_at),
+        head.session
     )
 }
 
 pub(super) fn row(row: &TranscriptRow) -> String {
     match &row.body {
         RowBody::Prompt(prompt) => {
+            let again = if prompt.again { " (again)" } else { "" };
             let quoted = quote(&parts_text(&prompt.parts));
-            format!("\n## {} · {}\n\n{quoted}\n", actor_name(&prompt.by), row.at)
+            format!("\n## {}{again} · {}\n\n{quoted}", actor_name(&prompt.by), show_time(&row.at))
         }
-        RowBody::Message(text) => format!("\n{}\n", parts_text(&text.parts)),
-        RowBody::Thought(text) => format!("\n*Thought*\n\n{}\n", quote(&parts_text(&text.parts))),
+        RowBody::Message(text) => format!("\n{}\n", parts_text(&text.parts).trim()),
+        RowBody::Thought(text) => format!("\n*Thought*\n\n{}", quote(&parts_text(&text.parts))),
         RowBody::Tool(tool) => tool_text(tool, &row.summary),
         RowBody::Plan(plan) => {
             let mark = |status: &str| if status == "completed" { 'x' } else { ' ' };
             let entries = plan.entries.iter().map(|entry| format!("- [{}] {}\n", mark(&entry.status), entry.text));
             format!("\n**Plan**\n\n{}", entries.collect::<String>())
         }
-        RowBody::Ask(ask) => format!("\n**{}**: {}\n", row.summary, describe_answer(ask)),
-        RowBody::Notice(_) | RowBody::Unknown => format!("\n*{}*\n", row.summary),
+        RowBody::Ask(ask) => {
+            let answer = describe_answer(ask);
+            let detail = ask.subject.text.as_deref().filter(|_| ask.tool.is_none());
+            let detail =
+                detail.filter(|text| !row.summary.contains(text.trim())).map(|text| format!("\n{}", quote(text)));
+            format!("\n{} {answer}\n{}", strong(&row.summary), detail.unwrap_or_default())
+        }
+        RowBody::Notice(_) | RowBody::Unknown => format!("\n{}\n", emphasis(&row.summary)),
         RowBody::TurnEnd(end) => {
             let more = describe_end(end);
             let more = if more.is_empty() { String::new() } else { format!(" · {more}") };
-            let stderr = end.stderr.as_deref().map(|text| format!("\n{}", fence("", text))).unwrap_or_default();
-            format!("\n*{}{more}*\n{stderr}\n---\n", row.summary)
+            let stderr = end.stderr.as_deref().map(|text| fence("", text)).unwrap_or_default();
+            format!("\n{}\n{stderr}\n---\n", emphasis(&format!("{}{more}", row.summary)))
         }
     }
 }
 
+/// Returns a line of an agent in bold. Characters of Markdown in it are escaped, so that commands and paths stay as they are.
+fn strong(line: &str) -> String {
+    format!("**{}**", escape_line(line))
+}
+
+fn emphasis(line: &str) -> String {
+    format!("*{}*", escape_line(line))
+}
+
+fn escape_line(line: &str) -> String {
+    let mut out = String::with_capacity(line.len());
+    for c in line.chars() {
+        if matches!(c, '\\' | '*' | '_' | '`' | '[' | ']' | '<') {
+            out.push('\\');
+        }
+        out.push(c);
+    }
+    out
+}
+
 fn tool_text(tool: &RowTool, summary: &str) -> String {
-    let mut text = format!("\n**{summary}**\n");
-    if let Some(command) = tool.command.as_deref().filter(|command| *command != tool.title) {
+    let mut text = format!("\n{}\n", strong(summary));
+    if let Some(command) = command_beside(tool, summary) {
         text.push_str(&fence("sh", command));
     }
     for diff in &tool.diffs {
@@ -74,7 +104,7 @@ pub(super) fn diff_text(diff: &FileDiff) -> String {
 }
 
 fn quote(text: &str) -> String {
-    text.lines().map(|line| format!("> {line}\n")).collect()
+    text.trim_end().lines().map(|line| format!("> {line}\n")).collect()
 }
 
 /// Returns the text in a code block whose fence is longer than any in the text.

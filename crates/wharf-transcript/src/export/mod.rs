@@ -4,7 +4,11 @@ mod html;
 mod json;
 mod markdown;
 
-use wharf_api::{AskAnswer, RowActor, RowAsk, RowPart, RowTurnEnd, TranscriptRow};
+use wharf_api::{
+    AskAnswer, AskState, NoticeLevel, RowActor, RowAsk, RowBody, RowPart, RowTool, RowTurnEnd, TranscriptRow,
+};
+
+use crate::turns::show_duration;
 
 /// The format of an export.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,6 +42,7 @@ impl ExportFormat {
     /// Returns one row; `is_first` tells that no row stands before it.
     pub fn row(self, row: &TranscriptRow, is_first: bool) -> String {
         match self {
+            Self::Markdown | Self::Html if is_noise(row) => String::new(),
             Self::Markdown => markdown::row(row),
             Self::Json => json::row(row, is_first),
             Self::Html => html::row(row),
@@ -89,28 +94,52 @@ fn parts_text(parts: &[RowPart]) -> String {
     parts.iter().map(part_text).collect::<Vec<_>>().join("\n")
 }
 
-/// Returns how an ask was settled.
+/// Returns who settled an ask and when, and the paths that a reader should look at. The answer itself stands in the summary.
 fn describe_answer(ask: &RowAsk) -> String {
-    match &ask.answer {
-        None => ask.state.to_string(),
-        Some(AskAnswer { name, by, .. }) => {
-            let name = name.as_deref().unwrap_or(ask.state.as_str());
-            let by = by.as_ref().map(|by| format!(" by {}", actor_name(by))).unwrap_or_default();
-            format!("{name}{by}")
-        }
+    let mut words = Vec::new();
+    if let Some(AskAnswer { by, after, .. }) = &ask.answer {
+        let by = by.as_ref().map(|by| format!("by {} ", actor_name(by))).unwrap_or_default();
+        words.push(format!("{by}after {}", show_duration(*after)));
+    } else if ask.state == AskState::Open {
+        words.push("waits for an answer".to_owned());
     }
+    if !ask.subject.outside.is_empty() {
+        words.push(format!("outside of the session's directory: {}", ask.subject.outside.join(", ")));
+    }
+    words.join(" · ")
 }
 
-/// Returns the reason and the usage of a turn's end.
+/// Returns the usage and the changed files of a turn's end. Zeros of agents that count nothing are left out.
 fn describe_end(end: &RowTurnEnd) -> String {
     let mut words = Vec::new();
     if let Some(usage) = &end.usage {
-        let count = |name: &str, count: Option<u64>| count.map(|count| format!("{count} {name} tokens"));
+        let count = |name: &str, count: Option<u64>| {
+            count.filter(|count| *count > 0).map(|count| format!("{count} {name} tokens"))
+        };
         words.extend([count("input", usage.input), count("output", usage.output)].into_iter().flatten());
-        words.extend(usage.cost.as_ref().map(|cost| format!("{} {}", cost.amount, cost.currency)));
+        let cost = usage.cost.as_ref().filter(|cost| cost.amount > 0.0);
+        words.extend(cost.map(|cost| format!("{} {}", cost.amount, cost.currency)));
     }
     words.extend(end.files.iter().map(|file| format!("{} +{} −{}", file.path, file.added, file.removed)));
     words.join(" · ")
+}
+
+/// Returns true for rows that only help to find faults: documents for people leave them out.
+fn is_noise(row: &TranscriptRow) -> bool {
+    matches!(&row.body, RowBody::Notice(notice) if notice.level == NoticeLevel::Debug)
+}
+
+/// Returns the command of a tool call, unless its summary tells it already.
+fn command_beside<'a>(tool: &'a RowTool, summary: &str) -> Option<&'a str> {
+    tool.command.as_deref().filter(|command| command.contains('\n') || !summary.contains(command))
+}
+
+/// Returns an ISO 8601 time as people read it, in seconds.
+fn show_time(at: &str) -> String {
+    match (at.get(..10), at.get(11..19), at.ends_with('Z')) {
+        (Some(day), Some(time), true) => format!("{day} {time} UTC"),
+        _ => at.to_owned(),
+    }
 }
 
 #[cfg(test)]

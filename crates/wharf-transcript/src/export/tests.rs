@@ -12,7 +12,7 @@ fn transcript() -> Transcript {
     log.update(json!({ "sessionUpdate": "tool_call", "toolCallId": "c1", "title": "Edit a.txt", "kind": "edit",
         "status": "completed",
         "content": [{ "type": "diff", "path": "/w/blog/a.txt", "oldText": null, "newText": "```\n</pre>\n" },
-            { "type": "content", "content": { "type": "text", "text": "```\ncode\n```" } }] }));
+            { "type": "content", "content": { "type": "text", "text": "see\n```\ncode\n```" } }] }));
     let ask = log.ask(&json!({ "toolCallId": "c1" }));
     log.answer(ask);
     log.say("Bidi \u{202e}txt.exe, done <b>");
@@ -48,12 +48,42 @@ fn markdown_export_fences_code_that_holds_fences() {
     let text = export(ExportFormat::Markdown);
     assert!(
         text.contains(
-            "```diff\n--- a.txt\n+++ a.txt\n@@ -0,0 +1,2 @@\n+```\n+</pre>\n```\n\n````\n```\ncode\n```\n````"
+            "```diff\n--- a.txt\n+++ a.txt\n@@ -0,0 +1,2 @@\n+```\n+</pre>\n```\n\n````\nsee\n```\ncode\n```\n````"
         ),
         "{text}"
     );
     assert!(
-        text.contains("> Say <script>") && text.contains("Allow by phone") && text.contains("3 input tokens"),
+        text.contains("> Say <script>")
+            && text.contains("**Asks: Edit a.txt (Allow)** by phone after 1.0 s\n")
+            && text.contains("3 input tokens"),
         "{text}"
     );
+}
+
+#[test]
+fn answer_stands_once_in_an_export() {
+    for format in [ExportFormat::Markdown, ExportFormat::Html] {
+        assert_eq!(export(format).matches("Allow").count(), 1, "{format:?}");
+    }
+}
+
+#[test]
+fn exports_for_people_leave_out_noise() {
+    let mut log = Transcript::started();
+    log.prompt("prm_1", "run `a_b` <now>\n\n");
+    log.update(json!({ "sessionUpdate": "of_the_future" }));
+    log.update(json!({ "sessionUpdate": "tool_call", "toolCallId": "c1", "title": "ls *_a", "kind": "execute",
+        "status": "completed", "rawInput": { "command": "ls *_a" } }));
+    log.say("done\n\n");
+    log.update(
+        json!({ "sessionUpdate": "usage_update", "used": 1, "size": 2, "cost": { "amount": 0, "currency": "USD" } }),
+    );
+    log.end("prm_1", json!({ "stopReason": "end_turn", "usage": { "inputTokens": 0, "outputTokens": 7 } }));
+    let write = |format: ExportFormat| log.rows().iter().map(|row| format.row(row, false)).collect::<String>();
+    let expected = "\n## zed · 1970-01-01 00:00:04 UTC\n\n> run `a_b` <now>\n\n**ls \\*\\_a**\n\ndone\n\n\
+        *Finished in 5.0 s · 7 output tokens*\n\n---\n";
+    assert_eq!(write(ExportFormat::Markdown), expected);
+    let html = write(ExportFormat::Html);
+    assert!(!html.contains("of_the_future") && html.contains("<span class=\"line\">ls *_a</span>"), "{html}");
+    assert!(write(ExportFormat::Json).contains("of_the_future"), "programs get every row");
 }

@@ -1,6 +1,7 @@
 //! Scenarios of the fold: logs and the rows that people read.
 
 mod properties;
+mod readable;
 mod scenarios;
 
 use std::sync::Arc;

@@ -81,7 +81,7 @@ fn a_prompt_without_a_turn_gets_its_row_at_its_end() {
     let mut log = Transcript::started();
     log.accept("prm_1", "hello");
     log.add(PromptEvent::Ended { prompt: prompt_id("prm_1"), end: PromptEnd::StartFailed, failure: None });
-    assert_eq!(log.outline(), [("prompt", "hello"), ("turn_end", "Failed (start_failed)")]);
+    assert_eq!(log.outline(), [("prompt", "hello"), ("turn_end", "Failed (start failed)")]);
     assert_eq!((&log.json(0)["id"], &log.json(1)["id"]), (&json!("1-4"), &json!("1-4.2")));
     assert_eq!((&log.json(1)["turn"], &log.json(1)["durationMs"]), (&json!("prm_1"), &json!(null)));
 }
@@ -152,7 +152,7 @@ fn an_ask_that_tells_its_tool_call_first_shows_command_and_outside_paths() {
     let mut log = Transcript::started();
     log.ask(&json!({ "toolCallId": "c9", "title": "touch", "kind": "execute",
         "rawInput": { "command": ["touch", "/etc/x"], "cwd": "/w/blog" }, "locations": [{ "path": "/etc/x" }] }));
-    assert_eq!(log.outline(), [("tool", "touch"), ("ask", "Asks: touch /etc/x")]);
+    assert_eq!(log.outline(), [("tool", "touch /etc/x"), ("ask", "Asks: touch /etc/x")]);
     let subject = &log.json(1)["subject"];
     assert_eq!((&subject["command"], &subject["outside"]), (&json!("touch /etc/x"), &json!(["/etc/x"])));
     assert_eq!(log.json(1)["id"], "1-3.2");

@@ -35,7 +35,7 @@ async fn export_holds_every_row_in_each_format() -> Result<()> {
     let rows = read_rows(&http, &id).await?;
     assert!(rows.len() > 200, "{} rows", rows.len());
     let export = http.get(&format!("/sessions/{id}/export?format=json")).await?.expect(200)?;
-    assert_eq!((&export["rows"], &export["fold"]), (&Value::Array(rows.clone()), &1.into()));
+    assert_eq!((&export["rows"], &export["fold"]), (&Value::Array(rows.clone()), &wharf_api::FOLD_NUMBER.into()));
     let html = http.get(&format!("/sessions/{id}/export?format=html")).await?;
     assert_eq!(html.header("content-disposition"), Some("attachment"));
     let text = &html.body;

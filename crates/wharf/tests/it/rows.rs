@@ -168,7 +168,7 @@ async fn stream_applied_to_its_page_equals_a_fresh_page() -> Result<()> {
     let mut events = http.open_stream(&format!("/sessions/{id}/rows/stream"), None).await?;
     let mut reader = RowReader::default();
     let page = events.next().await?.context("no page")?;
-    assert_eq!((page.name.as_str(), &page.data["fold"]), ("page", &json!(1)));
+    assert_eq!((page.name.as_str(), &page.data["fold"]), ("page", &json!(wharf_api::FOLD_NUMBER)));
     assert!(page.id.is_some(), "a page is complete");
     reader.apply(&page)?;
     for script in [FIRST_SCRIPT, LATER_SCRIPT] {
@@ -335,12 +335,12 @@ async fn cursor_of_another_fold_and_malformed_queries_are_refused() -> Result<()
     let (_host, http, id) = start_session().await?;
     run_prompt(&http, &id, "echo one").await?;
     for (query, status, code) in [
-        ("before=f2.1-3", 409, "fold_changed"),
-        ("before=f1.1-999", 404, "unknown_row"),
+        ("before=f1.1-3", 409, "fold_changed"),
+        ("before=f2.1-999", 404, "unknown_row"),
         ("before=1-3", 422, "invalid_params"),
         ("before=zzz", 422, "invalid_params"),
-        ("after=f1.x", 422, "invalid_params"),
-        ("before=f1.1-3&after=f1.1-3", 422, "invalid_params"),
+        ("after=f2.x", 422, "invalid_params"),
+        ("before=f2.1-3&after=f2.1-3", 422, "invalid_params"),
         ("limit=0", 422, "invalid_params"),
         ("limit=201", 422, "invalid_params"),
         ("kinds=tool,nothing", 422, "invalid_params"),
@@ -352,7 +352,7 @@ async fn cursor_of_another_fold_and_malformed_queries_are_refused() -> Result<()
     }
     let answer = http.get(&format!("/sessions/{id}/rows/stream?after=zzz")).await?;
     assert_eq!(answer.status_and_code(), (422, "invalid_params".to_owned()));
-    for (after, why) in [("f2.1-3", "fold_changed"), ("f1.9-3", "log_cut")] {
+    for (after, why) in [("f1.1-3", "fold_changed"), ("f2.9-3", "log_cut")] {
         let mut events = http.open_stream(&format!("/sessions/{id}/rows/stream?after={after}"), None).await?;
         let reset = events.next().await?.context("no event")?;
         assert_eq!((reset.name.as_str(), &reset.data["why"], &reset.id), ("reset", &json!(why), &None));
