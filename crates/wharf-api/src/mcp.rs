@@ -68,6 +68,32 @@ pub struct OutputInput {
     pub before: Option<String>,
 }
 
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct SearchInput {
+    /// Words that must all occur; the last one may be the beginning of a word. Words between double quotes must follow one
+    /// another.
+    pub query: String,
+    /// The id of a session: only its transcript.
+    #[serde(default)]
+    pub session_id: Option<String>,
+    /// Only these kinds, separated by commas: prompt, message, tool, ask.
+    #[serde(default)]
+    pub kinds: Option<String>,
+    /// The slug of a workspace.
+    #[serde(default)]
+    pub workspace_slug: Option<String>,
+    /// The slug of an adapter.
+    #[serde(default)]
+    pub adapter: Option<String>,
+    /// Hits in a page: 1 to 30, else 20.
+    #[serde(default)]
+    pub limit: Option<usize>,
+    /// `nextCursor` of the page before.
+    #[serde(default)]
+    pub cursor: Option<String>,
+}
+
 /// The form of a session's output.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]

@@ -73,7 +73,8 @@ pub use settings::{
 };
 pub use transcript::{
     ChangedFileSlice, MAX_PAGE_ROWS, PageAnchor, PageRequest, RowBlob, RowSlice, RowTextSlice, RowUpdate, RowUpdates,
-    SessionTranscript, TranscriptFailure, TurnRows, TurnSlice, TurnText, UnknownAnchor,
+    SessionTranscript, TranscriptFailure, TranscriptHit, TranscriptHits, TranscriptSearch, TurnRows, TurnSlice,
+    TurnText, UnknownAnchor,
 };
 pub use wharf_core as core;
 pub use wharf_transcript::{format_timestamp, format_timestamp_in_seconds, parse_timestamp, redact};

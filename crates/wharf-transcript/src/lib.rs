@@ -23,6 +23,7 @@ mod plans;
 mod prompts;
 pub mod redact;
 mod row_store;
+pub mod search;
 mod text_filter;
 mod timestamp;
 mod tool_content;
@@ -42,4 +43,4 @@ pub use timestamp::{format_timestamp, format_timestamp_in_seconds, parse_timesta
 pub use wharf_api::FOLD_NUMBER;
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

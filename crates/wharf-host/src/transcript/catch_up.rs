@@ -25,79 +25,97 @@ pub(crate) fn catch_up_in_background(inner: &Arc<Inner>) {
 }
 
 async fn run(host: Weak<Inner>, mut changes: tokio::sync::watch::Receiver<u64>) {
-    // The last event that each transcript covers, as far as it is known.
-    let mut covered: HashMap<SessionId, u64> = HashMap::new();
     if let Some(inner) = host.upgrade() {
-        covered.extend(read_progress(&inner).await);
+        remove_orphans(&inner).await;
     }
+    // The last event of sessions that could not be caught up. Trying again before there is another would be in vain.
+    let mut failed: HashMap<SessionId, u64> = HashMap::new();
+    let mut is_wanted = false;
     loop {
-        tokio::time::sleep(CATCH_UP_DELAY).await;
+        if !is_wanted {
+            wait_until_wanted(&host, CATCH_UP_DELAY).await;
+        }
         changes.borrow_and_update();
         let Some(inner) = host.upgrade() else { return };
         inner.transcripts.drop_idle().await;
-        let behind = list_behind(&inner, &covered);
+        let behind = list_behind(&inner, &failed).await;
         drop(inner);
-        for id in behind {
+        for (id, last_seq) in behind {
             let Some(inner) = host.upgrade() else { return };
             let host = Host::from_inner(inner);
-            if let Some(seq) = catch_up(&host, &id).await {
-                covered.insert(id, seq);
+            if !catch_up(&host, &id).await {
+                failed.insert(id, last_seq);
             }
             host.inner().transcripts.drop_idle().await;
             drop(host);
             tokio::time::sleep(CATCH_UP_PAUSE).await;
         }
-        let wait = tokio::time::timeout(super::IDLE_TIMEOUT, changes.changed());
-        if matches!(wait.await, Ok(Err(_))) {
-            return;
+        is_wanted = tokio::select! {
+            is_wanted = wait_until_wanted(&host, super::IDLE_TIMEOUT) => is_wanted,
+            changed = changes.changed() => if changed.is_err() { return } else { false },
         }
     }
 }
 
-/// Returns the last event that each transcript covers. Rows of sessions that are gone are deleted: a crash amid a deletion, or a
-/// person who deleted a session's directory, leaves them behind.
-async fn read_progress(inner: &Inner) -> Vec<(SessionId, u64)> {
+/// Waits until a search wants sessions to be caught up. Returns false if none did for so long.
+async fn wait_until_wanted(host: &Weak<Inner>, at_most: Duration) -> bool {
+    let Some(inner) = host.upgrade() else { return false };
+    // The task must not keep the host alive while it waits.
+    let wake = Arc::clone(&inner.transcripts.wake_catch_up);
+    drop(inner);
+    tokio::time::timeout(at_most, wake.notified()).await.is_ok()
+}
+
+/// Deletes the rows of sessions that are gone: a crash amid a deletion, or a person who deleted a session's directory, leaves
+/// them behind.
+async fn remove_orphans(inner: &Inner) {
     let store = Arc::clone(&inner.transcripts.store);
-    let Ok(Ok(progress)) = tokio::task::spawn_blocking(move || store.progress()).await else { return Vec::new() };
-    let mut known = Vec::new();
-    for (log_id, seq) in progress {
-        let id = SessionId::new(log_id.name());
-        if inner.registry.get(&id).is_some() || inner.storage.is_unreadable(&id) {
-            known.push((id, seq));
-        } else {
-            inner.transcripts.remove(&id, &log_id).await;
+    let Ok(Ok(progress)) = tokio::task::spawn_blocking(move || store.progress()).await else { return };
+    for known in progress {
+        let id = SessionId::new(known.id.name());
+        if inner.registry.get(&id).is_none() && !inner.storage.is_unreadable(&id) {
+            inner.transcripts.remove(&id, &known.id).await;
         }
     }
-    known
 }
 
-/// Returns the sessions whose transcript is behind and whose agent does not work at the moment, the newest first.
-fn list_behind(inner: &Inner, covered: &HashMap<SessionId, u64>) -> Vec<SessionId> {
+/// Returns the sessions whose transcript is behind and whose agent does not work at the moment, the newest first, each with its
+/// last event.
+async fn list_behind(inner: &Inner, failed: &HashMap<SessionId, u64>) -> Vec<(SessionId, u64)> {
+    let Ok(covered) = inner.transcripts.read_progress().await else { return Vec::new() };
     let mut behind = Vec::new();
     inner.registry.for_each_session(|known| {
         let descriptor = known.descriptor();
         let id = SessionId::new(descriptor.id.as_str());
-        let is_behind = covered.get(&id).is_none_or(|seq| *seq < descriptor.last_seq);
+        let last_seq = descriptor.last_seq;
+        let is_done = |known: &HashMap<SessionId, u64>| known.get(&id).is_some_and(|seq| *seq >= last_seq);
         let is_loaded = matches!(known, KnownSession::Live(_));
-        if is_behind && descriptor.turn == TurnWord::Idle {
-            behind.push((is_loaded, id));
+        if !is_done(&covered) && !is_done(failed) && descriptor.turn == TurnWord::Idle {
+            behind.push((is_loaded, id, last_seq));
         }
     });
     behind.sort_unstable_by(|a, b| b.cmp(a));
-    behind.into_iter().map(|(_, id)| id).collect()
+    behind.into_iter().map(|(_, id, last_seq)| (id, last_seq)).collect()
 }
 
-/// Folds a session's log and writes its rows. Returns the last event that they cover.
-async fn catch_up(host: &Host, id: &SessionId) -> Option<u64> {
-    let handle = host.open(id).await.ok()?;
-    let head = handle.head();
-    let transcript = SessionTranscript::open(&host.inner().transcripts, handle);
-    let folded = transcript.changes_after(head).await;
-    if let Err(error) = folded {
-        tracing::debug!(session = %id, %error, "the rows of a session cannot be made");
-        // Trying again at every change would be in vain.
-        return Some(head.0);
+/// Folds a session's log and writes its rows. Returns false if the database does not have all of them after that.
+pub(super) async fn catch_up(host: &Host, id: &SessionId) -> bool {
+    // The second attempt is for rows that the database has lost.
+    for _ in 0..2 {
+        let Ok(handle) = host.open(id).await else { return false };
+        let (head, log_id) = (handle.head(), handle.shared.log_id.clone());
+        let transcript = SessionTranscript::open(&host.inner().transcripts, handle);
+        if let Err(error) = transcript.changes_after(head).await {
+            tracing::debug!(session = %id, %error, "the rows of a session cannot be made");
+            return false;
+        }
+        transcript.live.flush().await;
+        let store = Arc::clone(&host.inner().transcripts.store);
+        match tokio::task::spawn_blocking(move || store.checkpoint(&log_id)).await {
+            Ok(Ok(Some(checkpoint))) => return checkpoint.seq >= head.0,
+            Ok(Ok(None)) => transcript.live.reload().await,
+            Ok(Err(_)) | Err(_) => return false,
+        }
     }
-    transcript.live.flush().await;
-    Some(transcript.live.folded().0)
+    false
 }

@@ -1,7 +1,6 @@
 //! The transcript of one session while somebody reads it: the fold, the rows in memory and the newest changes.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use tokio::sync::{Mutex, OwnedMutexGuard};
 use wharf_api::FOLD_NUMBER;
@@ -38,8 +37,6 @@ pub enum TranscriptFailure {
 #[derive(Debug)]
 pub(crate) struct LiveTranscript {
     state: Arc<Mutex<LiveState>>,
-    /// The last event that was folded.
-    folded: AtomicU64,
 }
 
 #[derive(Debug)]
@@ -63,12 +60,7 @@ pub(super) struct LiveState {
 impl LiveTranscript {
     pub(super) fn new(store: Arc<dyn TranscriptStore>, id: LogId) -> Self {
         let state = LiveState::new(store, id);
-        Self { state: Arc::new(Mutex::new(state)), folded: AtomicU64::new(0) }
-    }
-
-    /// Returns the last event that was folded.
-    pub(super) fn folded(&self) -> Seq {
-        Seq(self.folded.load(Ordering::Relaxed))
+        Self { state: Arc::new(Mutex::new(state)) }
     }
 
     /// Folds the log up to the event that is its last one now, then reads from the rows.
@@ -114,44 +106,13 @@ impl LiveTranscript {
             if !state.is_loaded {
                 state = load_checkpoint(state, handle).await?;
             }
-            let (kept, failure) = self.fold_to(state, handle, target).await?;
+            let (kept, failure) = fold_to(state, handle, target).await?;
             state = kept;
             let Some(error) = failure else { return Ok(state) };
             tracing::warn!(session = %handle.id(), %error, "the rows of a session are made anew from its log");
             state.discard();
         }
         Err(StoreError::Index("rows were lost again and again".to_owned()).into())
-    }
-
-    /// Folds the events up to `target`. The next page of the log is read while the last one is folded. Also returns the
-    /// failure of the database, if there was one.
-    async fn fold_to(
-        &self,
-        mut state: OwnedMutexGuard<LiveState>,
-        handle: &SessionHandle,
-        target: Seq,
-    ) -> Result<(OwnedMutexGuard<LiveState>, Option<StoreError>), TranscriptFailure> {
-        if state.read_to >= target {
-            return Ok((state, None));
-        }
-        let mut cursor = handle.cursor(state.read_to);
-        let mut batch = cursor.next().await?;
-        loop {
-            let to = cursor.position();
-            let fold = run_blocking(state, move |state| state.fold_batch(&batch, to));
-            let is_last = to >= target;
-            let (folded, next) = tokio::join!(fold, async { if is_last { None } else { Some(cursor.next().await) } });
-            let (kept, outcome) = folded?;
-            state = kept;
-            self.folded.store(state.read_to.0, Ordering::Relaxed);
-            if let Err(error) = outcome {
-                return Ok((state, Some(error)));
-            }
-            match next {
-                None => return Ok((state, None)),
-                Some(next) => batch = next?,
-            }
-        }
     }
 
     /// Writes the changes in the background if it is time.
@@ -173,6 +134,11 @@ impl LiveTranscript {
             Ok::<(), StoreError>(())
         })
         .await;
+    }
+
+    /// Forgets what was folded, since the database has lost it. The next reader folds it again.
+    pub(super) async fn reload(&self) {
+        self.state.lock().await.discard();
     }
 
     /// Notes that the session was deleted: nothing is written any more.
@@ -273,6 +239,35 @@ impl LiveState {
             // The next turn's end tries again; until then the log has it all.
             self.turn_ended = false;
             tracing::warn!(log = %self.id, %error, "the rows of a session cannot be written");
+        }
+    }
+}
+
+/// Folds the events up to `target`. The next page of the log is read while the last one is folded. Also returns the
+/// failure of the database, if there was one.
+async fn fold_to(
+    mut state: OwnedMutexGuard<LiveState>,
+    handle: &SessionHandle,
+    target: Seq,
+) -> Result<(OwnedMutexGuard<LiveState>, Option<StoreError>), TranscriptFailure> {
+    if state.read_to >= target {
+        return Ok((state, None));
+    }
+    let mut cursor = handle.cursor(state.read_to);
+    let mut batch = cursor.next().await?;
+    loop {
+        let to = cursor.position();
+        let fold = run_blocking(state, move |state| state.fold_batch(&batch, to));
+        let is_last = to >= target;
+        let (folded, next) = tokio::join!(fold, async { if is_last { None } else { Some(cursor.next().await) } });
+        let (kept, outcome) = folded?;
+        state = kept;
+        if let Err(error) = outcome {
+            return Ok((state, Some(error)));
+        }
+        match next {
+            None => return Ok((state, None)),
+            Some(next) => batch = next?,
         }
     }
 }

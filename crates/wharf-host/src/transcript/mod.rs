@@ -10,6 +10,7 @@ mod changes;
 mod live;
 mod pages;
 mod row_cache;
+mod search;
 #[cfg(test)]
 mod tests;
 mod turns;
@@ -20,6 +21,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use tokio::sync::Notify;
 use wharf_api::TranscriptRow;
 use wharf_core::{EventId, Seq, SessionId};
 use wharf_store::{LogId, SqliteTranscripts, StoreError, TranscriptStore};
@@ -30,6 +32,7 @@ pub use changes::{RowUpdate, RowUpdates};
 use live::LiveTranscript;
 pub use live::TranscriptFailure;
 pub use pages::{MAX_PAGE_ROWS, PageAnchor, PageRequest, RowSlice, UnknownAnchor};
+pub use search::{TranscriptHit, TranscriptHits, TranscriptSearch};
 pub use turns::{TurnRows, TurnSlice, TurnText};
 
 use crate::session::handle::SessionHandle;
@@ -44,6 +47,8 @@ const MAX_IDLE_TRANSCRIPTS: usize = 16;
 pub(crate) struct Transcripts {
     store: Arc<dyn TranscriptStore>,
     live: Mutex<HashMap<SessionId, KnownTranscript>>,
+    /// Lets the background catch sessions up at once: a search has missed some.
+    wake_catch_up: Arc<Notify>,
 }
 
 #[derive(Debug)]
@@ -59,7 +64,7 @@ impl Transcripts {
             tracing::warn!(%error, "the database of transcripts cannot be used; they are made from the logs at every start");
             SqliteTranscripts::in_memory()
         })?;
-        Ok(Self { store, live: Mutex::default() })
+        Ok(Self { store, live: Mutex::default(), wake_catch_up: Arc::default() })
     }
 
     /// Returns the transcript of a session, in memory.

@@ -5,10 +5,11 @@ use std::sync::Arc;
 
 use wharf_api::{RowBody, TranscriptRow};
 use wharf_store::{
-    LogId, RowFileChanges, RowRange, StoreError, StoredBlob, StoredFileChange, StoredRow, TextChange, TextSlice,
-    TranscriptChanges, TranscriptCheckpoint, TranscriptStore,
+    LogId, RowFileChanges, RowRange, RowWords, StoreError, StoredBlob, StoredFileChange, StoredRow, TextChange,
+    TextSlice, TranscriptChanges, TranscriptCheckpoint, TranscriptStore,
 };
-use wharf_transcript::{Blob, RowKey, RowNumber, RowStore};
+use wharf_transcript::search::index_words;
+use wharf_transcript::{Blob, RowKey, RowNumber, RowStore, parse_timestamp};
 
 use super::changed_files::to_stored_changes;
 
@@ -99,12 +100,14 @@ impl RowCache {
     pub(super) fn flush(&mut self, checkpoint: TranscriptCheckpoint) -> Result<(), StoreError> {
         let dirty = || self.dirty.iter().filter_map(|number| Some((*number, self.rows.get(number)?)));
         let rows = dirty().map(|(number, row)| to_stored_row(number, row)).collect::<Result<_, _>>()?;
+        let words = dirty().map(|(number, row)| to_row_words(number, row)).collect();
         let tools = dirty().filter(|(_, row)| matches!(row.body, RowBody::Tool(_)));
         let file_changes =
             tools.map(|(number, row)| RowFileChanges { number, changes: to_stored_changes(number, row) });
         let mut changes = TranscriptChanges {
             checkpoint,
             rows,
+            words,
             file_changes: file_changes.collect(),
             keys: std::mem::take(&mut self.dirty_keys),
             texts: std::mem::take(&mut self.texts),
@@ -406,7 +409,13 @@ fn to_stored_row(number: u64, row: &TranscriptRow) -> Result<StoredRow, StoreErr
     Ok(StoredRow { number, seq, rev: row.rev, kind, turn, json })
 }
 
-fn from_stored_row(stored: &StoredRow) -> Result<NumberedRow, StoreError> {
+/// Returns the words by which a row is found. Its text has been redacted already.
+fn to_row_words(number: u64, row: &TranscriptRow) -> RowWords {
+    let at_millis = parse_timestamp(&row.at).unwrap_or_default().0;
+    RowWords { number, at_millis, words: index_words(row) }
+}
+
+pub(super) fn from_stored_row(stored: &StoredRow) -> Result<NumberedRow, StoreError> {
     let row = wharf_json::read_own(&stored.json)
         .map_err(|error| StoreError::Index(format!("row {} cannot be read: {error}", stored.number)))?;
     Ok(NumberedRow { number: stored.number, row, bytes: stored.json.len() })

@@ -72,7 +72,8 @@ impl LogMaker {
         }
         // Few ids, so that updates reach rows of earlier turns.
         let tool = format!("call-{}", self.dice.next_below(40));
-        let words = "some words é😀 ".repeat(1 + usize::try_from(self.dice.next_below(6)).unwrap());
+        let word = self.dice.pick_one(&["parser", "Größe", "wombat", "src/row_store.rs", "解析器", "🎉"]);
+        let words = format!("some words é😀 {word} ").repeat(1 + usize::try_from(self.dice.next_below(6)).unwrap());
         match self.dice.next_below(12) {
             0..4 => self.update(json!({ "sessionUpdate": "agent_message_chunk", "content": { "type": "text", "text": words } })),
             4 => self.update(json!({ "sessionUpdate": "agent_thought_chunk", "content": { "type": "text", "text": words } })),
@@ -99,7 +100,7 @@ impl LogMaker {
     }
 }
 
-fn random_log(dice: &mut TestRandom, count: usize) -> Vec<Entry> {
+pub(super) fn random_log(dice: &mut TestRandom, count: usize) -> Vec<Entry> {
     let mut maker = LogMaker::new(TestRandom::from_seed(dice.next_number()));
     while maker.entries.len() < count {
         maker.random_step();
@@ -108,7 +109,7 @@ fn random_log(dice: &mut TestRandom, count: usize) -> Vec<Entry> {
 }
 
 /// Returns the rows of a log prefix, folded at once in memory.
-fn fold_afresh(entries: &[Entry]) -> Vec<TranscriptRow> {
+pub(super) fn fold_afresh(entries: &[Entry]) -> Vec<TranscriptRow> {
     let (mut fold, mut rows, mut changes) = (Fold::default(), MemoryRows::default(), Vec::new());
     for entry in entries {
         fold.apply(entry.id(), entry.at, &entry.event, &mut rows, &mut changes);
@@ -177,12 +178,12 @@ impl Reader {
     }
 }
 
-fn new_state(store: &Arc<SqliteTranscripts>) -> LiveState {
+pub(super) fn new_state(store: &Arc<SqliteTranscripts>) -> LiveState {
     let store = Arc::clone(store) as Arc<dyn TranscriptStore>;
     LiveState::new(store, LogId::new("default", "s").unwrap())
 }
 
-fn fold_entries(state: &mut LiveState, entries: &[Entry]) {
+pub(super) fn fold_entries(state: &mut LiveState, entries: &[Entry]) {
     let to = entries.last().map_or(state.read_to, |entry| entry.seq);
     state.fold_batch(&Batch::new(entries.to_vec()), to).unwrap();
 }

@@ -35,7 +35,8 @@ fn is_for_agents(method: &Method, path: &str) -> bool {
     let parts: Vec<&str> = path.split('/').skip(1).collect();
     let (method, parts) = (method.as_str(), parts.as_slice());
     let speaks = matches!(parts, ["acp" | "mcp"] | ["mcp", "stdio"]);
-    let looks = matches!((method, parts), ("GET" | "HEAD", ["sessions", ..] | ["adapters"] | ["openapi.json"]));
+    let looks =
+        matches!((method, parts), ("GET" | "HEAD", ["sessions", ..] | ["search"] | ["adapters"] | ["openapi.json"]));
     let starts = matches!((method, parts), ("POST", ["sessions", "agent"]));
     let works = matches!(
         (method, parts),
@@ -53,6 +54,7 @@ mod tests {
         for (method, path) in [
             (Method::GET, "/sessions"),
             (Method::GET, "/sessions/sess_1/stream"),
+            (Method::GET, "/search"),
             (Method::POST, "/mcp"),
             (Method::GET, "/mcp/stdio"),
             (Method::CONNECT, "/acp"),
@@ -70,6 +72,7 @@ mod tests {
             (Method::DELETE, "/sessions/sess_1"),
             (Method::POST, "/sessions/sess_1/resume"),
             (Method::PATCH, "/sessions/sess_1/queue/prm_1"),
+            (Method::POST, "/search"),
             (Method::GET, "/"),
             (Method::GET, "//sessions"),
             (Method::POST, "/mcp/other"),

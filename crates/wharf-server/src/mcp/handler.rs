@@ -12,12 +12,13 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use wharf_api::mcp::{
     AnswerInput, AnswerOutput, KillInput, KillOutput, LinesOutput, ListInput, OutputFormat, OutputInput, PromptInput,
-    PromptOutput,
+    PromptOutput, SearchInput,
 };
 use wharf_api::{AnswerArgs, ErrorCode, OutputQuery, PromptArgs, SessionQuery};
 use wharf_host::CountLimit;
 
 use super::schemas::keep_newest_lines;
+use super::search;
 use super::tools::{TOOLS, ToolName, find_unknown_argument};
 use super::wait;
 use super::{changed_files, rows};
@@ -136,6 +137,7 @@ impl McpHandler {
                 to_result(&wait::wait_for_turn(&self.app, caller, read_arguments(arguments)?, context).await?)
             }
             ToolName::Answer => self.answer_ask(caller, read_arguments(arguments)?).await,
+            ToolName::Search => self.search_rows(caller, read_arguments(arguments)?).await,
         }
     }
 
@@ -198,6 +200,13 @@ impl McpHandler {
             asks,
         })?;
         result.content = vec![ContentBlock::text(text)];
+        Ok(result)
+    }
+
+    async fn search_rows(&self, caller: &Caller, input: SearchInput) -> ToolOutcome {
+        let page = use_cases::search_rows(&self.app, caller, &search::to_search_args(input)?).await?;
+        let mut result = to_result(&page)?;
+        result.content = vec![ContentBlock::text(search::show_page(&page))];
         Ok(result)
     }
 

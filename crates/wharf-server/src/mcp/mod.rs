@@ -7,6 +7,7 @@ mod handler;
 mod paced_transport;
 mod rows;
 mod schemas;
+mod search;
 mod stdio;
 mod tools;
 mod wait;

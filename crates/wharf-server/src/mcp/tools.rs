@@ -7,9 +7,9 @@ use schemars::JsonSchema;
 
 use wharf_api::mcp::{
     AnswerInput, AnswerOutput, KillInput, KillOutput, LinesOutput, ListInput, OutputInput, PromptInput, PromptOutput,
-    WaitInput, WaitOutput,
+    SearchInput, WaitInput, WaitOutput,
 };
-use wharf_api::{SessionPage, SpawnArgs, SpawnedSession};
+use wharf_api::{SearchPage, SessionPage, SpawnArgs, SpawnedSession};
 
 use super::schemas::{input_schema, output_schema};
 
@@ -23,11 +23,12 @@ pub(super) enum ToolName {
     Kill,
     Wait,
     Answer,
+    Search,
 }
 
 impl ToolName {
-    pub(super) const ALL: [Self; 7] =
-        [Self::Start, Self::Prompt, Self::List, Self::Output, Self::Wait, Self::Answer, Self::Kill];
+    pub(super) const ALL: [Self; 8] =
+        [Self::Start, Self::Prompt, Self::List, Self::Output, Self::Wait, Self::Answer, Self::Kill, Self::Search];
 
     /// Returns the name under which the tool is listed.
     pub(super) const fn as_str(self) -> &'static str {
@@ -39,6 +40,7 @@ impl ToolName {
             Self::Kill => "kill_agent_session",
             Self::Wait => "wait_agent_session",
             Self::Answer => "answer_agent_session",
+            Self::Search => "search_agent_sessions",
         }
     }
 
@@ -117,6 +119,13 @@ fn describe_tool(which: ToolName) -> Tool {
             "Kill an agent session",
             "Ends the session and its agent's processes. Its output stays readable. Killing it again does nothing.",
             acting_hints().idempotent(true).open_world(false),
+        ),
+        ToolName::Search => build_tool::<SearchInput, SearchPage>(
+            which,
+            "Search agent sessions",
+            "Finds prompts, messages, tool calls and questions of all sessions by their words, the newest first. Read a \
+             hit's turn with get_agent_session_output, `format: \"rows\"` and `turn`.",
+            read_only_hints(),
         ),
     }
 }

@@ -17,6 +17,7 @@ mod places;
 mod query_names;
 mod queue;
 mod rows;
+mod search;
 mod sessions;
 mod settings;
 mod stream;
@@ -73,6 +74,7 @@ fn guarded_routes() -> OpenApiRouter<App> {
         .merge(log::routes())
         .merge(stream::routes())
         .merge(rows::routes())
+        .merge(search::routes())
         .merge(asks::routes())
         .merge(attention::routes())
         .merge(clients::routes())

@@ -235,6 +235,6 @@ pub(crate) fn transcript_fault(app: &App, id: &str, failure: &TranscriptFailure)
     }
 }
 
-fn shorten(text: &str) -> String {
+pub(super) fn shorten(text: &str) -> String {
     text.chars().take(100).collect()
 }

@@ -6,6 +6,7 @@
 mod file_changes;
 mod sqlite;
 mod texts;
+mod word_index;
 
 use std::fmt;
 
@@ -51,6 +52,74 @@ pub struct TextChange {
     pub text: String,
 }
 
+/// The words of a row, by which it is found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RowWords {
+    pub number: u64,
+    /// When the row was created, in milliseconds since 1970. Newer rows are found first.
+    pub at_millis: u64,
+    /// Separated by spaces. The store compares them as they are.
+    pub words: String,
+}
+
+/// Words that follow one another in a row.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WordPhrase {
+    pub words: Vec<String>,
+    /// True if the last word may go on.
+    pub is_prefix: bool,
+}
+
+/// Selects rows of all transcripts by their words.
+#[derive(Clone, Copy)]
+pub struct WordSearch<'a> {
+    /// A row must have all of them.
+    pub phrases: &'a [WordPhrase],
+    /// Only rows of these kinds; empty for all.
+    pub kinds: &'a [String],
+    /// Only rows that were made by these rules.
+    pub fold: u32,
+    /// The transcripts that can be selected, if that is known beforehand. A few of them are found without looking at others.
+    pub only: Option<&'a [LogId]>,
+    /// Returns true for the transcripts whose rows are wanted.
+    pub is_selected: &'a dyn Fn(&LogId) -> bool,
+    /// The `next` of the page before.
+    pub before: Option<u64>,
+    pub max_rows: usize,
+    /// The rows with these words that are looked at, those of other transcripts among them.
+    pub max_looked_at: usize,
+}
+
+impl fmt::Debug for WordSearch<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("WordSearch").field("fold", &self.fold).field("before", &self.before).finish_non_exhaustive()
+    }
+}
+
+/// A row that a search found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FoundRow {
+    pub id: LogId,
+    pub row: StoredRow,
+}
+
+/// The rows that a search found, the newest first.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FoundRows {
+    pub rows: Vec<FoundRow>,
+    /// The place in the index before which older rows may be found; `None` if all were looked at.
+    pub next: Option<u64>,
+}
+
+/// How far a transcript goes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TranscriptProgress {
+    pub id: LogId,
+    pub fold: u32,
+    /// The last event that it covers.
+    pub seq: u64,
+}
+
 /// Bytes that rows refer to by their name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoredBlob {
@@ -88,6 +157,8 @@ pub struct RowFileChanges {
 pub struct TranscriptChanges {
     pub checkpoint: TranscriptCheckpoint,
     pub rows: Vec<StoredRow>,
+    /// The words of the rows that can be found. A row without words is not found any more.
+    pub words: Vec<RowWords>,
     pub file_changes: Vec<RowFileChanges>,
     pub keys: Vec<(String, u64)>,
     pub texts: Vec<TextChange>,
@@ -122,8 +193,8 @@ pub struct TextSlice {
 /// then, and each transcript has to be made again from its log.
 pub trait TranscriptStore: Send + Sync + fmt::Debug {
     fn checkpoint(&self, id: &LogId) -> Result<Option<TranscriptCheckpoint>, StoreError>;
-    /// Returns the last event that each transcript covers.
-    fn progress(&self) -> Result<Vec<(LogId, u64)>, StoreError>;
+    /// Returns how far each transcript goes.
+    fn progress(&self) -> Result<Vec<TranscriptProgress>, StoreError>;
     fn write(&self, id: &LogId, changes: &TranscriptChanges) -> Result<(), StoreError>;
     fn rows(&self, id: &LogId, range: &RowRange<'_>) -> Result<Vec<StoredRow>, StoreError>;
     /// Returns the numbers of rows with a higher revision, in their order. Stops at `max_rows`.
@@ -145,6 +216,8 @@ pub trait TranscriptStore: Send + Sync + fmt::Debug {
         offset: u64,
         max_bytes: usize,
     ) -> Result<Option<TextSlice>, StoreError>;
+    /// Returns rows of all transcripts by their words, the newest first.
+    fn search(&self, search: &WordSearch<'_>) -> Result<FoundRows, StoreError>;
     fn blob(&self, id: &LogId, name: &str) -> Result<Option<StoredBlob>, StoreError>;
     /// Deletes all that there is of a transcript. Succeeds if there is nothing.
     fn remove(&self, id: &LogId) -> Result<(), StoreError>;

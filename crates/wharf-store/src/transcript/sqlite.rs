@@ -3,13 +3,14 @@
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use rusqlite::{Connection, OptionalExtension, Row, Transaction, params};
+use rusqlite::{Connection, ErrorCode, OptionalExtension, Row, Transaction, params};
 
 use super::file_changes::{CREATE_FILE_CHANGES, visit_file_changes, write_file_changes};
 use super::texts::{CREATE_TEXTS, read_text, write_text};
+use super::word_index::{CREATE_WORD_INDEX, WordWriter, remove_words, search_words};
 use super::{
-    RowRange, StoredBlob, StoredFileChange, StoredRow, TextSlice, TranscriptChanges, TranscriptCheckpoint,
-    TranscriptStore,
+    FoundRows, RowRange, StoredBlob, StoredFileChange, StoredRow, TextSlice, TranscriptChanges, TranscriptCheckpoint,
+    TranscriptProgress, TranscriptStore, WordSearch,
 };
 use crate::database::{Schema, is_damage, open_or_recreate, recreate};
 use crate::{LogId, StoreError};
@@ -20,7 +21,7 @@ const NUMBER_BITS: u32 = 40;
 const CACHE_KIB: i64 = 2048;
 
 const SCHEMA: Schema = Schema {
-    version: 2,
+    version: 3,
     create: "
     CREATE TABLE session (
         session INTEGER PRIMARY KEY,
@@ -33,6 +34,7 @@ const SCHEMA: Schema = Schema {
         state BLOB NOT NULL,
         UNIQUE (bucket, name)
     );
+    CREATE INDEX session_progress ON session (bucket, name, fold, seq);
     CREATE TABLE row (
         key INTEGER PRIMARY KEY,
         session INTEGER NOT NULL,
@@ -40,6 +42,7 @@ const SCHEMA: Schema = Schema {
         rev INTEGER NOT NULL,
         kind TEXT NOT NULL,
         turn TEXT,
+        place INTEGER,
         json BLOB NOT NULL
     );
     CREATE INDEX row_by_rev ON row (session, rev);
@@ -58,8 +61,8 @@ const SCHEMA: Schema = Schema {
         PRIMARY KEY (session, name)
     );
     ",
-    more: &[CREATE_TEXTS, CREATE_FILE_CHANGES],
-    probe: "SELECT fold, epoch, seq, rows, state FROM session",
+    more: &[CREATE_TEXTS, CREATE_FILE_CHANGES, CREATE_WORD_INDEX],
+    probe: "SELECT fold, epoch, seq, rows, state, (SELECT rowid FROM search) FROM session",
     // It would read the whole database, which may be large. Damage is found when it is met.
     checks_all: false,
 };
@@ -70,15 +73,22 @@ pub struct SqliteTranscripts {
     writer: Mutex<Connection>,
     /// Reads beside a write. `None` in memory, where the writer's connection is all there is.
     reader: Option<Mutex<Connection>>,
+    /// Searches beside both: a search may take longer than a page.
+    searcher: Option<Mutex<Connection>>,
 }
+
+/// The columns of a row that [`convert_row`] reads.
+pub(super) const ROW_COLUMNS: &str = "key, seq, rev, kind, turn, json";
 
 impl SqliteTranscripts {
     pub fn open(path: &Path) -> Result<Arc<Self>, StoreError> {
-        let (writer, _) = open_or_recreate(path, &SCHEMA)?;
-        let reader = open_or_recreate(path, &SCHEMA)?.0;
-        prepare_connection(&writer)?;
-        prepare_connection(&reader)?;
-        Ok(Arc::new(Self { path: Some(path.to_owned()), writer: Mutex::new(writer), reader: Some(Mutex::new(reader)) }))
+        let connect = || -> Result<Mutex<Connection>, StoreError> {
+            let connection = open_or_recreate(path, &SCHEMA)?.0;
+            prepare_connection(&connection)?;
+            Ok(Mutex::new(connection))
+        };
+        let (writer, reader, searcher) = (connect()?, connect()?, connect()?);
+        Ok(Arc::new(Self { path: Some(path.to_owned()), writer, reader: Some(reader), searcher: Some(searcher) }))
     }
 
     /// Opens a database that lives only in memory, where no file can be kept.
@@ -86,7 +96,7 @@ impl SqliteTranscripts {
         let connection = Connection::open_in_memory()?;
         connection.execute_batch(SCHEMA.create)?;
         connection.execute_batch(&SCHEMA.more.concat())?;
-        Ok(Arc::new(Self { path: None, writer: Mutex::new(connection), reader: None }))
+        Ok(Arc::new(Self { path: None, writer: Mutex::new(connection), reader: None, searcher: None }))
     }
 
     fn read<T>(&self, look: impl FnOnce(&Connection) -> rusqlite::Result<T>) -> Result<T, StoreError> {
@@ -105,23 +115,28 @@ impl SqliteTranscripts {
         self.mend(result())
     }
 
+    /// Returns the connections that only read, in the order in which they are locked.
+    fn readers(&self) -> impl Iterator<Item = &Mutex<Connection>> {
+        self.reader.iter().chain(&self.searcher)
+    }
+
     /// Makes a damaged database anew. The call fails all the same: what its caller knew of the rows is no longer true.
     fn mend<T>(&self, result: rusqlite::Result<T>) -> Result<T, StoreError> {
         if let (Err(error), Some(path)) = (&result, &self.path)
             && is_damage(error)
         {
             let mut writer = lock(&self.writer);
-            let mut reader = self.reader.as_ref().map(lock);
+            let mut others: Vec<_> = self.readers().map(lock).collect();
             // The old connections are closed first: closing deletes files beside the database.
             *writer = Connection::open_in_memory()?;
-            if let Some(reader) = &mut reader {
-                **reader = Connection::open_in_memory()?;
+            for connection in &mut others {
+                **connection = Connection::open_in_memory()?;
             }
             *writer = recreate(path, &SCHEMA)?;
             prepare_connection(&writer)?;
-            if let Some(reader) = &mut reader {
-                **reader = open_or_recreate(path, &SCHEMA)?.0;
-                prepare_connection(reader)?;
+            for connection in &mut others {
+                **connection = open_or_recreate(path, &SCHEMA)?.0;
+                prepare_connection(connection)?;
             }
         }
         Ok(result?)
@@ -137,15 +152,15 @@ impl TranscriptStore for SqliteTranscripts {
         })
     }
 
-    fn progress(&self) -> Result<Vec<(LogId, u64)>, StoreError> {
+    fn progress(&self) -> Result<Vec<TranscriptProgress>, StoreError> {
         self.read(|connection| {
-            let mut select = connection.prepare("SELECT bucket, name, seq FROM session")?;
+            let mut select = connection.prepare("SELECT bucket, name, fold, seq FROM session")?;
             let mut rows = select.query([])?;
             let mut progress = Vec::new();
             while let Some(row) = rows.next()? {
                 let id = LogId::new(row.get_ref(0)?.as_str()?, row.get_ref(1)?.as_str()?);
-                let seq = row.get::<_, i64>(2)?.cast_unsigned();
-                progress.extend(id.map(|id| (id, seq)));
+                let (fold, seq) = (row.get(2)?, row.get::<_, i64>(3)?.cast_unsigned());
+                progress.extend(id.map(|id| TranscriptProgress { id, fold, seq }));
             }
             Ok(progress)
         })
@@ -154,12 +169,7 @@ impl TranscriptStore for SqliteTranscripts {
     fn write(&self, id: &LogId, changes: &TranscriptChanges) -> Result<(), StoreError> {
         self.change(|transaction| {
             let session = put_checkpoint(transaction, id, &changes.checkpoint)?;
-            let mut insert = transaction.prepare("INSERT OR REPLACE INTO row VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)")?;
-            for row in &changes.rows {
-                let (seq, rev) = (row.seq.cast_signed(), row.rev.cast_signed());
-                let key = row_key(session, row.number);
-                insert.execute(params![key, session, seq, rev, row.kind, row.turn, row.json])?;
-            }
+            write_rows(transaction, session, changes)?;
             write_file_changes(transaction, session, &changes.file_changes)?;
             let mut insert = transaction.prepare("INSERT OR REPLACE INTO name VALUES (?1, ?2, ?3)")?;
             for (name, number) in &changes.keys {
@@ -183,7 +193,7 @@ impl TranscriptStore for SqliteTranscripts {
             let filter =
                 if range.kind.is_some() { "session = ?4 AND kind = ?5 AND" } else { "?4 = ?4 AND ?5 IS ?5 AND" };
             let mut select = connection.prepare(&format!(
-                "SELECT key, seq, rev, kind, turn, json FROM row WHERE {filter} key BETWEEN ?1 AND ?2
+                "SELECT {ROW_COLUMNS} FROM row WHERE {filter} key BETWEEN ?1 AND ?2
                  ORDER BY key {order} LIMIT ?3"
             ))?;
             let (first, last) = (row_key(session, range.first), row_key(session, range.last));
@@ -248,6 +258,15 @@ impl TranscriptStore for SqliteTranscripts {
         })
     }
 
+    fn search(&self, search: &WordSearch<'_>) -> Result<FoundRows, StoreError> {
+        let result = search_words(&lock(self.searcher.as_ref().unwrap_or(&self.writer)), search);
+        match result {
+            // An expression that SQLite does not understand says nothing about the database.
+            Err(error) if error.sqlite_error_code() == Some(ErrorCode::Unknown) => Err(error.into()),
+            result => self.mend(result),
+        }
+    }
+
     fn blob(&self, id: &LogId, name: &str) -> Result<Option<StoredBlob>, StoreError> {
         self.read(|connection| {
             let Some(session) = find_session(connection, id)? else { return Ok(None) };
@@ -261,6 +280,7 @@ impl TranscriptStore for SqliteTranscripts {
     fn remove(&self, id: &LogId) -> Result<(), StoreError> {
         self.change(|transaction| {
             let Some(session) = find_session(transaction, id)? else { return Ok(()) };
+            remove_words(transaction, session)?;
             for table in ["row", "file_change", "name", "text", "blob", "session"] {
                 transaction.execute(&format!("DELETE FROM {table} WHERE session = ?1"), [session])?;
             }
@@ -268,9 +288,23 @@ impl TranscriptStore for SqliteTranscripts {
         })?;
         // Otherwise the write-ahead log would keep what was deleted.
         let writer = lock(&self.writer);
-        let _reader = self.reader.as_ref().map(lock);
+        let _others: Vec<_> = self.readers().map(lock).collect();
         Ok(writer.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))?)
     }
+}
+
+fn write_rows(transaction: &Transaction<'_>, session: i64, changes: &TranscriptChanges) -> rusqlite::Result<()> {
+    let mut words = WordWriter::new(transaction, session, &changes.words)?;
+    let mut find_place = transaction.prepare("SELECT place FROM row WHERE key = ?1")?;
+    let mut insert = transaction.prepare("INSERT OR REPLACE INTO row VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)")?;
+    for row in &changes.rows {
+        let (seq, rev) = (row.seq.cast_signed(), row.rev.cast_signed());
+        let key = row_key(session, row.number);
+        let place = find_place.query_row([key], |row| row.get(0)).optional()?.flatten();
+        let place = words.write(row.number, key, &row.kind, place)?;
+        insert.execute(params![key, session, seq, rev, row.kind, row.turn, place, row.json])?;
+    }
+    Ok(())
 }
 
 fn prepare_connection(connection: &Connection) -> Result<(), StoreError> {
@@ -280,7 +314,7 @@ fn prepare_connection(connection: &Connection) -> Result<(), StoreError> {
     Ok(connection.pragma_update(None, "cache_size", -CACHE_KIB)?)
 }
 
-fn find_session(connection: &Connection, id: &LogId) -> rusqlite::Result<Option<i64>> {
+pub(super) fn find_session(connection: &Connection, id: &LogId) -> rusqlite::Result<Option<i64>> {
     let mut select = connection.prepare("SELECT session FROM session WHERE bucket = ?1 AND name = ?2")?;
     select.query_row(params![id.bucket(), id.name()], |row| row.get(0)).optional()
 }
@@ -321,7 +355,12 @@ fn convert_checkpoint(row: &Row<'_>) -> rusqlite::Result<TranscriptCheckpoint> {
     })
 }
 
-fn convert_row(row: &Row<'_>) -> rusqlite::Result<StoredRow> {
+/// Returns the number of a row's session.
+pub(super) const fn session_of_key(key: i64) -> i64 {
+    key >> NUMBER_BITS
+}
+
+pub(super) fn convert_row(row: &Row<'_>) -> rusqlite::Result<StoredRow> {
     Ok(StoredRow {
         number: row_number(row.get(0)?),
         seq: row.get::<_, i64>(1)?.cast_unsigned(),

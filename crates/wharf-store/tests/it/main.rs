@@ -14,6 +14,7 @@ mod reserve;
 mod segments;
 mod torn;
 mod transcript;
+mod word_index;
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -6,22 +6,23 @@ use std::path::Path;
 use tempfile::TempDir;
 use wharf_store::{
     LogId, RowFileChanges, RowRange, SqliteTranscripts, StoredBlob, StoredFileChange, StoredRow, TextChange, TextSlice,
-    TranscriptChanges, TranscriptCheckpoint, TranscriptStore,
+    TranscriptChanges, TranscriptCheckpoint, TranscriptProgress, TranscriptStore,
 };
 
 use crate::id;
 
-fn row(number: u64, rev: u64, kind: &str) -> StoredRow {
+pub(crate) fn row(number: u64, rev: u64, kind: &str) -> StoredRow {
     let json = format!("{{\"number\":{number}}}").into_bytes();
     StoredRow { number, seq: number * 10, rev, kind: kind.to_owned(), turn: Some("prm_1".to_owned()), json }
 }
 
-fn changes(rows: Vec<StoredRow>) -> TranscriptChanges {
+pub(crate) fn changes(rows: Vec<StoredRow>) -> TranscriptChanges {
     let checkpoint =
         TranscriptCheckpoint { fold: 1, epoch: 3, seq: 99, rows: rows.len() as u64, state: b"{}".to_vec() };
     TranscriptChanges {
         checkpoint,
         rows,
+        words: Vec::new(),
         file_changes: Vec::new(),
         keys: Vec::new(),
         texts: Vec::new(),
@@ -59,7 +60,7 @@ fn changed_row_replaces_the_older_one() {
     store.write(&id(), &changes(vec![row(1, 20, "tool"), row(2, 20, "tool")])).unwrap();
     assert_eq!(store.rows(&id(), &all(None)).unwrap(), [row(1, 20, "tool"), row(2, 20, "tool")]);
     assert_eq!(store.changed_after(&id(), 10, 10).unwrap(), [1, 2]);
-    assert_eq!(store.progress().unwrap(), [(id(), 99)]);
+    assert_eq!(store.progress().unwrap(), [TranscriptProgress { id: id(), fold: 1, seq: 99 }]);
 }
 
 #[test]
@@ -176,7 +177,7 @@ fn damage_that_is_met_while_reading_makes_the_database_anew() {
     store.write(&id(), &changes(rows)).unwrap();
     drop(store);
     let mut bytes = fs::read(&path).unwrap();
-    bytes[12 * 4096..].fill(0x5a);
+    bytes[24 * 4096..].fill(0x5a);
     fs::write(&path, bytes).unwrap();
     let store = SqliteTranscripts::open(&path).unwrap();
     let range = RowRange { max_rows: 5_000, ..all(None) };

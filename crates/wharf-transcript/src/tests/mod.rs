@@ -17,18 +17,18 @@ use crate::{Fold, MemoryRows, RowChange};
 
 /// A log that is folded while it is written.
 #[derive(Default)]
-pub(super) struct Transcript {
-    pub(super) log: Vec<(EventId, Millis, Event)>,
-    pub(super) fold: Fold,
-    pub(super) rows: MemoryRows,
-    pub(super) changes: Vec<RowChange>,
+pub(crate) struct Transcript {
+    pub(crate) log: Vec<(EventId, Millis, Event)>,
+    pub(crate) fold: Fold,
+    pub(crate) rows: MemoryRows,
+    pub(crate) changes: Vec<RowChange>,
 }
 
-pub(super) fn raw(value: &Value) -> Raw {
+pub(crate) fn raw(value: &Value) -> Raw {
     Raw::new(value.to_string()).unwrap()
 }
 
-pub(super) fn sender(name: &str) -> Sender {
+pub(crate) fn sender(name: &str) -> Sender {
     Sender {
         client: ClientId::new(name),
         chosen: None,
@@ -40,13 +40,13 @@ pub(super) fn sender(name: &str) -> Sender {
     }
 }
 
-pub(super) fn prompt_id(name: &str) -> PromptId {
+pub(crate) fn prompt_id(name: &str) -> PromptId {
     PromptId::new(name)
 }
 
 impl Transcript {
     /// Begins with a session in `/w/blog` whose agent has started.
-    pub(super) fn started() -> Self {
+    pub(crate) fn started() -> Self {
         let mut transcript = Self::default();
         let origin = Origin {
             session: SessionId::new("sess_1"),
@@ -64,7 +64,7 @@ impl Transcript {
         transcript
     }
 
-    pub(super) fn start_agent(&mut self, start: u64) {
+    pub(crate) fn start_agent(&mut self, start: u64) {
         let traits = AgentTraits { load: true, ..AgentTraits::default() };
         let answer = raw(&json!({}));
         let agent_session: Arc<str> = "a".into();
@@ -72,39 +72,39 @@ impl Transcript {
     }
 
     /// Adds an event, one second after the last.
-    pub(super) fn add(&mut self, event: impl Into<Event>) {
+    pub(crate) fn add(&mut self, event: impl Into<Event>) {
         let seq = self.log.len() as u64 + 1;
         let (id, at, event) = (EventId { epoch: Epoch(1), seq: Seq(seq) }, Millis(seq * 1_000), event.into());
         self.fold.apply(id, at, &event, &mut self.rows, &mut self.changes);
         self.log.push((id, at, event));
     }
 
-    pub(super) fn prompt(&mut self, id: &str, text: &str) {
+    pub(crate) fn prompt(&mut self, id: &str, text: &str) {
         self.accept(id, text);
         self.add(PromptEvent::TurnStarted { prompt: prompt_id(id), content: Seq(self.log.len() as u64) });
     }
 
-    pub(super) fn accept(&mut self, id: &str, text: &str) {
+    pub(crate) fn accept(&mut self, id: &str, text: &str) {
         let frame = raw(&json!({ "params": { "prompt": [{ "type": "text", "text": text }] } }));
         let (prompt, sender) = (prompt_id(id), sender("zed"));
         self.add(PromptEvent::Accepted { prompt, sender, frame, key: None, first: false });
     }
 
-    pub(super) fn update(&mut self, update: Value) {
+    pub(crate) fn update(&mut self, update: Value) {
         let kind = UpdateKind::from_tag(update["sessionUpdate"].as_str().unwrap());
         let frame = raw(&json!({ "params": { "sessionId": "sess_1", "update": update } }));
         self.add(AgentEvent::Updated { update: kind, frame, title: None, tool: None });
     }
 
-    pub(super) fn say(&mut self, text: &str) {
+    pub(crate) fn say(&mut self, text: &str) {
         self.update(json!({ "sessionUpdate": "agent_message_chunk", "content": { "type": "text", "text": text } }));
     }
 
-    pub(super) fn think(&mut self, text: &str) {
+    pub(crate) fn think(&mut self, text: &str) {
         self.update(json!({ "sessionUpdate": "agent_thought_chunk", "content": { "type": "text", "text": text } }));
     }
 
-    pub(super) fn ask(&mut self, tool_call: &Value) -> AskId {
+    pub(crate) fn ask(&mut self, tool_call: &Value) -> AskId {
         let id = AskId(self.log.len() as u64 + 1);
         let options = json!([{ "optionId": "yes", "name": "Allow", "kind": "allow_once" }]);
         let frame = raw(&json!({ "params": { "toolCall": tool_call, "options": options } }));
@@ -120,12 +120,12 @@ impl Transcript {
         id
     }
 
-    pub(super) fn answer(&mut self, ask: AskId) {
+    pub(crate) fn answer(&mut self, ask: AskId) {
         let outcome = AskOutcome::Answered { option: Some("yes".into()), answer: raw(&json!({})) };
         self.add(AskEvent::Resolved { ask, outcome, by: Some(sender("phone")) });
     }
 
-    pub(super) fn end(&mut self, id: &str, result: Value) {
+    pub(crate) fn end(&mut self, id: &str, result: Value) {
         let stop_reason = result["stopReason"].as_str().unwrap().into();
         let frame = raw(&json!({ "result": result }));
         self.add(PromptEvent::Ended {
@@ -135,17 +135,17 @@ impl Transcript {
         });
     }
 
-    pub(super) fn rows(&self) -> &[TranscriptRow] {
+    pub(crate) fn rows(&self) -> &[TranscriptRow] {
         self.rows.rows()
     }
 
     /// Returns the kinds and summaries of all rows.
-    pub(super) fn outline(&self) -> Vec<(&str, &str)> {
+    pub(crate) fn outline(&self) -> Vec<(&str, &str)> {
         self.rows().iter().map(|row| (row.body.kind(), row.summary.as_str())).collect()
     }
 
     /// Returns a row as a client gets it.
-    pub(super) fn json(&self, index: usize) -> Value {
+    pub(crate) fn json(&self, index: usize) -> Value {
         serde_json::to_value(&self.rows()[index]).unwrap()
     }
 }

@@ -94,6 +94,7 @@ mod sandbox;
 mod sandbox_limits;
 mod scope_audit;
 mod scopes;
+mod search;
 mod secrets;
 mod serve_command;
 mod session_ready;

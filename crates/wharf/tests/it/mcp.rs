@@ -257,17 +257,20 @@ async fn tools_are_listed_with_schemas_and_annotations() -> Result<()> {
         let tools = listed["result"]["tools"].as_array().context("no tools")?.clone();
         let names: Vec<&str> = tools.iter().filter_map(|tool| tool["name"].as_str()).collect();
         let rows = ["start_agent_session", "prompt_agent_session", "list_agent_sessions", "get_agent_session_output"];
-        for name in rows.into_iter().chain(["kill_agent_session", "wait_agent_session", "answer_agent_session"]) {
+        let more = ["kill_agent_session", "wait_agent_session", "answer_agent_session", "search_agent_sessions"];
+        for name in rows.into_iter().chain(more) {
             assert!(names.contains(&name), "{name} is not in {names:?}");
         }
-        assert_eq!(names.len(), 7);
+        assert_eq!(names.len(), 8);
         for tool in &tools {
             assert_eq!(
                 (&tool["inputSchema"]["type"], &tool["outputSchema"]["type"]),
                 (&json!("object"), &json!("object"))
             );
             let name = tool["name"].as_str().unwrap_or_default();
-            let reads = matches!(name, "list_agent_sessions" | "get_agent_session_output" | "wait_agent_session");
+            let reading =
+                ["list_agent_sessions", "get_agent_session_output", "wait_agent_session", "search_agent_sessions"];
+            let reads = reading.contains(&name);
             assert_eq!(tool["annotations"]["readOnlyHint"], reads, "{name}");
             assert_eq!(tool["annotations"]["destructiveHint"] == true, !reads, "{name}");
             assert_eq!(tool["annotations"]["idempotentHint"] == true, name == "kill_agent_session", "{name}");

@@ -269,7 +269,7 @@ async fn no_mcp_tool_reads_or_changes_another_workspace() -> Result<()> {
     let mut mcp = Mcp::Http(own);
     let listed = mcp.call_method("tools/list", json!({})).await?.answer;
     let listed = listed["result"]["tools"].as_array().context("no tools")?;
-    ensure!(listed.len() >= 7, "{listed:?}");
+    ensure!(listed.len() >= 8, "{listed:?}");
     let names = listed.iter().filter_map(|tool| tool["name"].as_str()).map(|name| (name, name));
     let aliases = [
         ("agent_start", "start_agent_session"),
@@ -283,7 +283,7 @@ async fn no_mcp_tool_reads_or_changes_another_workspace() -> Result<()> {
             let ask: u64 = others.ask.parse()?;
             let mut arguments = json!({
                 "sessionId": session, "prompt": "echo mine", "queue": true, "askId": ask, "cancel": true, "timeoutSeconds": 1,
-                "adapter": "scripted", "workspaceSlug": "quokka",
+                "adapter": "scripted", "workspaceSlug": "quokka", "query": "numbat",
             });
             // An argument that the tool does not have would be refused for that reason alone.
             let schema = listed.iter().find(|known| known["name"] == canonical).context("no schema")?;

@@ -1,0 +1,194 @@
+//! The index of words: finds the rows of all transcripts that have given words, the newest first.
+//!
+//! A row has a place in the index. Places are in the order of the times at which rows were created, so that the newest hits
+//! come first without sorting, and a page reads little more than it returns.
+
+use std::collections::HashMap;
+
+use rusqlite::{Connection, OptionalExtension, Statement, Transaction, params};
+
+use super::sqlite::{ROW_COLUMNS, convert_row, find_session, session_of_key};
+use super::{FoundRow, FoundRows, RowWords, WordPhrase, WordSearch};
+use crate::LogId;
+
+/// A place holds the time in milliseconds above these bits, and below them a number for rows of the same millisecond.
+const TIE_BITS: u32 = 21;
+const MAX_MILLIS: u64 = (1 << (63 - TIE_BITS)) - 1;
+/// A selection of at most so many sessions is looked up in the index; a larger one is checked hit by hit.
+const MAX_INDEXED_SESSIONS: usize = 64;
+
+/// The words are divided by spaces already, so the plainest tokenizer will do. `tags` has a word for the session and one for
+/// the kind, by which a selection is as quick as a word. The index of beginnings makes short ones cheap: without it SQLite
+/// would collect the rows of every word that begins so. With `secure-delete` words of deleted rows leave the file at once.
+pub(super) const CREATE_WORD_INDEX: &str = "
+    CREATE VIRTUAL TABLE search USING fts5(key UNINDEXED, tags, words, tokenize = 'ascii', prefix = '3');
+    INSERT INTO search (search, rank) VALUES ('secure-delete', 1);
+";
+
+/// Writes the words of one transcript's rows.
+pub(super) struct WordWriter<'a> {
+    session: i64,
+    words: HashMap<u64, &'a RowWords>,
+    find_newest: Statement<'a>,
+    insert: Statement<'a>,
+    update: Statement<'a>,
+    delete: Statement<'a>,
+}
+
+impl<'a> WordWriter<'a> {
+    pub(super) fn new(transaction: &'a Transaction<'_>, session: i64, words: &'a [RowWords]) -> rusqlite::Result<Self> {
+        let words = words.iter().filter(|row| !row.words.is_empty());
+        Ok(Self {
+            session,
+            words: words.map(|row| (row.number, row)).collect(),
+            find_newest: transaction
+                .prepare("SELECT rowid FROM search WHERE rowid BETWEEN ?1 AND ?2 ORDER BY rowid DESC LIMIT 1")?,
+            insert: transaction.prepare("INSERT INTO search (rowid, key, tags, words) VALUES (?1, ?2, ?3, ?4)")?,
+            // Most changes of a row leave its words as they are.
+            update: transaction.prepare("UPDATE search SET words = ?2 WHERE rowid = ?1 AND words <> ?2")?,
+            delete: transaction.prepare("DELETE FROM search WHERE rowid = ?1")?,
+        })
+    }
+
+    /// Writes the words of a row that has this place so far. Returns its place from now on.
+    pub(super) fn write(
+        &mut self,
+        number: u64,
+        key: i64,
+        kind: &str,
+        place: Option<i64>,
+    ) -> rusqlite::Result<Option<i64>> {
+        match (place, self.words.get(&number)) {
+            (None, None) => Ok(None),
+            (Some(place), Some(row)) => {
+                self.update.execute(params![place, row.words])?;
+                Ok(Some(place))
+            }
+            (Some(place), None) => {
+                self.delete.execute([place])?;
+                Ok(None)
+            }
+            (None, Some(row)) => {
+                let first = row.at_millis.min(MAX_MILLIS).cast_signed() << TIE_BITS;
+                let last = first | ((1 << TIE_BITS) - 1);
+                let newest: Option<i64> = self.find_newest.query_row([first, last], |row| row.get(0)).optional()?;
+                let place = newest.map_or(first, |newest| newest + 1);
+                let tags = format!("{} {}", session_tag(self.session), kind_tag(kind));
+                self.insert.execute(params![place, key, tags, row.words])?;
+                Ok(Some(place))
+            }
+        }
+    }
+}
+
+/// Takes all rows of a session out of the index, before the rows themselves are deleted.
+pub(super) fn remove_words(transaction: &Transaction<'_>, session: i64) -> rusqlite::Result<()> {
+    let mut select = transaction.prepare("SELECT place FROM row WHERE session = ?1 AND place IS NOT NULL")?;
+    let places: Vec<i64> = select.query_map([session], |row| row.get(0))?.collect::<rusqlite::Result<_>>()?;
+    let mut delete = transaction.prepare("DELETE FROM search WHERE rowid = ?1")?;
+    places.iter().try_for_each(|place| delete.execute([place]).map(|_| ()))
+}
+
+/// Looks for rows in one state of the database.
+pub(super) fn search_words(connection: &Connection, search: &WordSearch<'_>) -> rusqlite::Result<FoundRows> {
+    // The hits and their rows must be of one state.
+    let transaction = connection.unchecked_transaction()?;
+    let Some(expression) = match_expression(&transaction, search)? else { return Ok(FoundRows::default()) };
+    let mut select = transaction
+        .prepare("SELECT rowid, key FROM search WHERE search MATCH ?1 AND rowid < ?2 ORDER BY rowid DESC")?;
+    let before = search.before.map_or(i64::MAX, |place| i64::try_from(place).unwrap_or(i64::MAX));
+    let mut hits = select.query(params![expression, before])?;
+    let mut sessions = KnownSessions { transaction: &transaction, search, known: HashMap::new() };
+    let mut get_row = transaction.prepare(&format!("SELECT {ROW_COLUMNS} FROM row WHERE key = ?1"))?;
+    let mut found = FoundRows::default();
+    let mut looked_at = 0;
+    while let Some(hit) = hits.next()? {
+        let (place, key): (i64, i64) = (hit.get(0)?, hit.get(1)?);
+        if found.rows.len() >= search.max_rows || looked_at >= search.max_looked_at {
+            // The place of this hit is below the next page.
+            found.next = Some(place.cast_unsigned() + 1);
+            break;
+        }
+        looked_at += 1;
+        if let Some(id) = sessions.find(session_of_key(key))?
+            && let Some(row) = get_row.query_row([key], convert_row).optional()?
+        {
+            found.rows.push(FoundRow { id, row });
+        }
+    }
+    Ok(found)
+}
+
+/// The sessions of hits, as far as they were met.
+struct KnownSessions<'a> {
+    transaction: &'a Transaction<'a>,
+    search: &'a WordSearch<'a>,
+    /// `None` for a session that is not selected.
+    known: HashMap<i64, Option<LogId>>,
+}
+
+impl KnownSessions<'_> {
+    /// Returns the session's id if the search selects it.
+    fn find(&mut self, session: i64) -> rusqlite::Result<Option<LogId>> {
+        if let Some(known) = self.known.get(&session) {
+            return Ok(known.clone());
+        }
+        let mut select =
+            self.transaction.prepare("SELECT bucket, name FROM session WHERE session = ?1 AND fold = ?2")?;
+        let read = |row: &rusqlite::Row<'_>| Ok(LogId::new(row.get_ref(0)?.as_str()?, row.get_ref(1)?.as_str()?));
+        let id = select.query_row(params![session, self.search.fold], read).optional()?.flatten();
+        let id = id.filter(|id| (self.search.is_selected)(id));
+        self.known.insert(session, id.clone());
+        Ok(id)
+    }
+}
+
+/// Returns the query in the language of FTS5, `None` if nothing can match. Every word is quoted: no text can be an operator.
+fn match_expression(connection: &Connection, search: &WordSearch<'_>) -> rusqlite::Result<Option<String>> {
+    let phrases: Vec<String> = search.phrases.iter().filter_map(quote_phrase).collect();
+    if phrases.is_empty() {
+        return Ok(None);
+    }
+    let mut expression = format!("words : ({})", phrases.join(" AND "));
+    let mut restrict = |tags: Vec<String>| {
+        let tags: Vec<String> = tags.iter().map(|tag| quote_word(tag)).collect();
+        expression.push_str(&format!(" AND tags : ({})", tags.join(" OR ")));
+    };
+    if !search.kinds.is_empty() {
+        restrict(search.kinds.iter().map(|kind| kind_tag(kind)).collect());
+    }
+    if let Some(only) = search.only.filter(|only| only.len() <= MAX_INDEXED_SESSIONS) {
+        let mut numbers = Vec::new();
+        for id in only {
+            numbers.extend(find_session(connection, id)?);
+        }
+        if numbers.is_empty() {
+            return Ok(None);
+        }
+        restrict(numbers.into_iter().map(session_tag).collect());
+    }
+    Ok(Some(expression))
+}
+
+fn quote_phrase(phrase: &WordPhrase) -> Option<String> {
+    let mut quoted = quote_word(&phrase.words.join(" "));
+    if phrase.is_prefix {
+        quoted.push('*');
+    }
+    phrase.words.iter().any(|word| !word.is_empty()).then_some(quoted)
+}
+
+/// Returns the text as a string of FTS5, which ends at a NUL.
+fn quote_word(word: &str) -> String {
+    format!("\"{}\"", word.replace('\0', " ").replace('"', "\"\""))
+}
+
+fn session_tag(session: i64) -> String {
+    format!("s{session}")
+}
+
+/// Returns the word of a kind. It has letters only, so that it stays one word, and is no word of a session.
+fn kind_tag(kind: &str) -> String {
+    let letters: String = kind.chars().filter(char::is_ascii_alphabetic).collect();
+    format!("k{letters}")
+}
