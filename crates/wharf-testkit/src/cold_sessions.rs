@@ -6,7 +6,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 use bytes::Bytes;
-use serde_json::json;
+use serde_json::{Value, json};
 use wharf_core::{
     AgentEvent, AgentTraits, ClientId, EndReason, Ending, Event, Millis, Origin, PromptEnd, PromptEvent, PromptId, Raw,
     Sender, SessionEvent, SessionId, StartKind, StartNo, Status, UpdateKind, encode,
@@ -16,6 +16,9 @@ use wharf_store::{Engine, FileEngine, FileLease, FileOptions, Lease, LogId};
 /// The time of the first session in milliseconds; each one is a second younger than the one before.
 const FIRST_SESSION_MILLIS: u64 = 1_763_000_000_000;
 
+/// The number of events in one write to the log.
+const APPEND_BATCH_EVENTS: usize = 1_000;
+
 /// The properties of the sessions.
 #[derive(Debug, Clone)]
 pub struct ColdSessions<'a> {
@@ -23,6 +26,8 @@ pub struct ColdSessions<'a> {
     /// The adapter's name.
     pub agent: &'a str,
     pub cwd: &'a Path,
+    /// The least number of events in each of them; a session with fewer has a single short turn.
+    pub events: usize,
     /// A prompt that is queued in each of them.
     pub waiting: Option<&'a str>,
 }
@@ -39,7 +44,9 @@ impl ColdSessions<'_> {
             let log = engine.create(&log_id)?;
             let at = Millis(FIRST_SESSION_MILLIS + 1_000 * number as u64);
             let bodies: Vec<Bytes> = self.session_events(&id).iter().map(|event| encode_event(event, at)).collect();
-            log.append(lease.epoch(), 0, &bodies)?;
+            for (at, batch) in bodies.chunks(APPEND_BATCH_EVENTS).enumerate() {
+                log.append(lease.epoch(), (at * APPEND_BATCH_EVENTS) as u64, batch)?;
+            }
             let start = state_dir.join("workspaces/default/sessions").join(&id).join("start.json");
             self.write_start_inputs(&start)?;
             ids.push(id);
@@ -68,26 +75,14 @@ impl ColdSessions<'_> {
             Event::Agent(AgentEvent::Starting { start, how: StartKind::New }),
             Event::Agent(AgentEvent::Started { start, agent_session: "cold".into(), traits, answer }),
         ];
-        events.extend(accepted_event("first", "echo first"));
-        events.push(Event::Prompt(PromptEvent::TurnStarted {
-            prompt: PromptId::new("first"),
-            content: wharf_core::Seq(4),
-        }));
-        let update = json!({ "sessionUpdate": "agent_message_chunk", "content": { "type": "text", "text": "first" } });
-        let frame =
-            json!({ "jsonrpc": "2.0", "method": "session/update", "params": { "sessionId": id, "update": update } });
-        let frame = raw_json(&frame.to_string());
-        events.push(Event::Agent(AgentEvent::Updated {
-            update: UpdateKind::AgentMessageChunk,
-            frame,
-            title: None,
-            tool: None,
-        }));
-        let frame = raw_json(r#"{"jsonrpc":"2.0","id":2,"result":{"stopReason":"end_turn"}}"#);
-        let end = PromptEnd::Answered { stop_reason: "end_turn".into(), frame };
-        events.push(Event::Prompt(PromptEvent::Ended { prompt: PromptId::new("first"), end, failure: None }));
+        add_turn(&mut events, "first", &short_answer(id));
+        let mut turns = 1;
+        while events.len() < self.events {
+            turns += 1;
+            add_turn(&mut events, &format!("prompt-{turns}"), &long_answer(id, turns));
+        }
         if let Some(text) = self.waiting {
-            events.extend(accepted_event("waiting", text));
+            events.push(accepted_event("waiting", text));
         }
         let (status, reason) = (Status::Killed, EndReason::HostShutdown);
         events.push(Event::Session(SessionEvent::Ended(Ending {
@@ -110,13 +105,68 @@ impl ColdSessions<'_> {
     }
 }
 
-fn accepted_event(prompt: &str, text: &str) -> Option<Event> {
+/// Adds a turn in which the agent sends these updates.
+fn add_turn(events: &mut Vec<Event>, name: &str, updates: &[Value]) {
+    let prompt = PromptId::new(name);
+    events.push(accepted_event(name, &format!("echo {name}")));
+    let content = wharf_core::Seq(events.len() as u64);
+    events.push(Event::Prompt(PromptEvent::TurnStarted { prompt: prompt.clone(), content }));
+    events.extend(updates.iter().map(update_event));
+    let frame = raw_json(r#"{"jsonrpc":"2.0","id":2,"result":{"stopReason":"end_turn"}}"#);
+    let end = PromptEnd::Answered { stop_reason: "end_turn".into(), frame };
+    events.push(Event::Prompt(PromptEvent::Ended { prompt, end, failure: None }));
+}
+
+fn update_event(params: &Value) -> Event {
+    let update = UpdateKind::from_tag(params["update"]["sessionUpdate"].as_str().unwrap_or_default());
+    let frame = json!({ "jsonrpc": "2.0", "method": "session/update", "params": params });
+    Event::Agent(AgentEvent::Updated { update, frame: raw_json(&frame.to_string()), title: None, tool: None })
+}
+
+fn short_answer(session: &str) -> Vec<Value> {
+    vec![text_chunk(session, "agent_message_chunk", "first")]
+}
+
+/// Returns the updates of a usual turn: the agent thinks, plans, calls tools and answers, in a hundred events.
+fn long_answer(session: &str, turn: usize) -> Vec<Value> {
+    let mut updates: Vec<Value> = (0..10)
+        .map(|piece| text_chunk(session, "agent_thought_chunk", &format!("Thought {piece} about turn {turn}. ")))
+        .collect();
+    let entries = json!([{ "content": "Read the sources", "priority": "medium", "status": "in_progress" }]);
+    updates.push(json!({ "sessionId": session, "update": { "sessionUpdate": "plan", "entries": entries } }));
+    for call in 0..8 {
+        let (id, path) = (format!("call-{turn}-{call}"), format!("/project/src/module_{call}.rs"));
+        updates.push(json!({ "sessionId": session, "update": {
+            "sessionUpdate": "tool_call", "toolCallId": id, "title": format!("Read {path}"), "kind": "read", "status": "pending",
+            "rawInput": { "path": path }, "locations": [{ "path": path }],
+        } }));
+        updates.push(json!({ "sessionId": session, "update": {
+            "sessionUpdate": "tool_call_update", "toolCallId": id, "status": "in_progress",
+        } }));
+        let output = format!("line of {path}\n").repeat(20);
+        updates.push(json!({ "sessionId": session, "update": {
+            "sessionUpdate": "tool_call_update", "toolCallId": id, "status": "completed",
+            "content": [{ "type": "content", "content": { "type": "text", "text": output } }],
+        } }));
+    }
+    let chunks = (0..62).map(|piece| {
+        text_chunk(session, "agent_message_chunk", &format!("Piece {piece} of the answer to turn {turn}. "))
+    });
+    updates.extend(chunks);
+    updates
+}
+
+fn text_chunk(session: &str, kind: &str, text: &str) -> Value {
+    json!({ "sessionId": session, "update": { "sessionUpdate": kind, "content": { "type": "text", "text": text } } })
+}
+
+fn accepted_event(prompt: &str, text: &str) -> Event {
     let params = json!({ "sessionId": "x", "prompt": [{ "type": "text", "text": text }] });
     let frame = json!({ "jsonrpc": "2.0", "id": 1, "method": "session/prompt", "params": params });
     let client = ClientId::new("cli_cold");
     let sender = Sender { client, chosen: None, name: None, version: None, token: None, parent: None, peer: None };
     let (prompt, frame) = (PromptId::new(prompt), raw_json(&frame.to_string()));
-    Some(Event::Prompt(PromptEvent::Accepted { prompt, sender, frame, key: None, first: false }))
+    Event::Prompt(PromptEvent::Accepted { prompt, sender, frame, key: None, first: false })
 }
 
 fn raw_json(text: &str) -> Raw {

@@ -97,6 +97,12 @@ impl Host {
         Ok(Duration::from_nanos(nanos))
     }
 
+    /// Returns the bytes that the host has read so far: from files, also those in the page cache, and from sockets.
+    pub(super) fn bytes_read(&self) -> Result<u64> {
+        let io = fs::read_to_string(format!("/proc/{}/io", self.child.id())).context("reading the host's counters")?;
+        status_field(&io, "rchar:")
+    }
+
     /// Returns the resident memory in KiB: the current value and the peak.
     pub(super) fn memory(&self) -> Result<Memory> {
         let status = fs::read_to_string(format!("/proc/{}/status", self.child.id())).context("reading the status")?;

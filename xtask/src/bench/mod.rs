@@ -3,12 +3,16 @@
 
 mod bridge;
 mod build;
+mod cold;
 mod compare;
 mod echo;
 mod host;
+mod http;
 mod peer;
 mod pipe;
 mod restart;
+mod rows_burst;
+mod rows_page;
 mod stats;
 mod status;
 mod traffic;
@@ -29,7 +33,8 @@ use stats::{Series, percentile, round_figure};
 use traffic::{Pace, Party, Seen, Traffic, drive_connection};
 
 /// The measures of a running host; all of them if the command names none.
-const MEASURES: &[&str] = &["burst", "burst_packed", "tick", "never_reading", "status", "bridge", "restart"];
+const MEASURES: &[&str] =
+    &["burst", "burst_packed", "tick", "never_reading", "status", "bridge", "restart", "rows_page", "rows_burst"];
 /// The measure of the build itself. It runs only if it is named: it takes minutes and needs no host.
 const BUILD_MEASURE: &str = "build";
 /// The profile of the measured programs, and of xtask while it measures.
@@ -51,12 +56,14 @@ struct Plan {
     flood: u64,
     calls: u32,
     cold: u32,
+    /// The number of events of a long session.
+    long_session: u32,
 }
 
 impl Plan {
     fn parse(args: &[String]) -> Result<Self> {
         let (measures, measures_build, builds_programs, repeats) = (Vec::new(), false, true, 3);
-        let (burst, ticks, flood, calls, cold) = (300_000, 3_000, 1_000_000, 5_000, 10_000);
+        let (burst, ticks, flood, calls, cold, long_session) = (300_000, 3_000, 1_000_000, 5_000, 10_000, 100_000);
         let (mut plan, mut args) = (
             Self {
                 measures,
@@ -69,6 +76,7 @@ impl Plan {
                 flood,
                 calls,
                 cold,
+                long_session,
             },
             args.iter(),
         );
@@ -76,8 +84,8 @@ impl Plan {
             match arg.as_str() {
                 // A quick run only shows that the benchmark works; its figures mean little.
                 "--quick" => {
-                    plan =
-                        Self { repeats: 1, burst: 20_000, ticks: 300, flood: 50_000, calls: 1_000, cold: 500, ..plan };
+                    let (burst, ticks, flood, calls, cold, long_session) = (20_000, 300, 50_000, 1_000, 500, 5_000);
+                    plan = Self { repeats: 1, burst, ticks, flood, calls, cold, long_session, ..plan };
                 }
                 "--no-build" => plan.builds_programs = false,
                 "--against" => {
@@ -167,6 +175,8 @@ impl Bench {
                 "status" => self.status()?,
                 "bridge" => self.bridge()?,
                 "restart" => self.restart()?,
+                "rows_page" => self.rows_page()?,
+                "rows_burst" => self.rows_burst()?,
                 _ => self.never_reading()?,
             }
         }

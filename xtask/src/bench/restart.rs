@@ -1,20 +1,16 @@
 //! Measures the start of a host and its memory with thousands of ended sessions on disk, with its index and without.
 
-use std::fs;
-use std::io::{Read as _, Write as _};
-use std::net::TcpStream;
-use std::path::PathBuf;
 use std::time::Instant;
 
-use anyhow::{Context as _, Result, ensure};
-use serde_json::{Value, json};
+use anyhow::{Result, ensure};
+use serde_json::json;
 
 use super::Bench;
 use super::compare::{Binary, in_round, print_compared};
 use super::host::Host;
+use super::http::{fetch_text, get_json};
 use super::stats::Series;
 use crate::output::print_progress;
-use crate::process::{command, run_checked};
 
 /// The upper bound of a start.
 const TARGET_MS: f64 = 300.0;
@@ -24,7 +20,7 @@ impl Bench {
     pub(super) fn restart(&self) -> Result<()> {
         let mut sides = self.sides::<_, [Figures; 2]>(&[()]);
         for side in &sides {
-            self.make_cold_sessions(side.binary)?;
+            self.make_cold_sessions(side.binary, self.plan.cold, 0)?;
             // The first host reads all sessions and leaves an index.
             self.once(side.binary, &mut Figures::default())?;
         }
@@ -33,9 +29,7 @@ impl Bench {
             for side in in_round(round, &mut sides) {
                 let [indexed, bare] = &mut side.figures;
                 self.once(side.binary, indexed)?;
-                for file in ["index.db", "index.db-wal", "index.db-shm"] {
-                    let _ = fs::remove_file(self.cold_dir(side.binary).join("state").join(file));
-                }
+                self.delete_databases(side.binary, &["index.db"]);
                 self.once(side.binary, bare)?;
             }
         }
@@ -51,34 +45,14 @@ impl Bench {
                 "without_index_ready_ms": bare.ready.to_json(), "without_index_peak_kib": bare.peak.to_json(),
             })
         }));
-        for binary in &self.binaries {
-            let dir = self.cold_dir(binary);
-            fs::remove_dir_all(&dir).with_context(|| format!("deleting {}", dir.display()))?;
-        }
-        Ok(())
-    }
-
-    fn cold_dir(&self, binary: &Binary) -> PathBuf {
-        self.dir.join(format!("cold-{}", binary.name))
-    }
-
-    /// Makes the ended sessions with the program beside the binary, or with this repo's if there is none.
-    fn make_cold_sessions(&self, binary: &Binary) -> Result<()> {
-        let dir = self.cold_dir(binary);
-        fs::create_dir_all(&dir).with_context(|| format!("making {}", dir.display()))?;
-        print_progress(&format!("restart: making {} sessions", self.plan.cold));
-        let mut maker = binary.wharf.with_file_name("wharf-cold-sessions");
-        if !maker.exists() {
-            maker = self.agent.with_file_name("wharf-cold-sessions");
-        }
-        run_checked(command(&maker).arg(dir.join("state")).arg(self.plan.cold.to_string()))
+        self.remove_cold_sessions()
     }
 
     /// Starts a host, measures it and stops it.
     fn once(&self, binary: &Binary, figures: &mut Figures) -> Result<()> {
         let began = Instant::now();
         let host = Host::start(&binary.wharf, &self.agent, &self.cold_dir(binary))?;
-        fetch_json(&host, "/readyz")?;
+        fetch_text(&host, "/readyz")?;
         figures.ready.push(began.elapsed().as_secs_f64() * 1e3);
         let memory = host.memory()?;
         figures.now.push(memory.now as f64);
@@ -107,24 +81,4 @@ struct Figures {
     now: Series,
     peak: Series,
     page: Series,
-}
-
-/// Returns the JSON at a path.
-fn get_json(host: &Host, path: &str) -> Result<Value> {
-    let body = fetch_json(host, path)?;
-    serde_json::from_str(&body).with_context(|| format!("reading {body:?}"))
-}
-
-fn fetch_json(host: &Host, path: &str) -> Result<String> {
-    let mut stream = TcpStream::connect(&host.authority).context("connecting to the host")?;
-    let (authority, token) = (&host.authority, &host.token);
-    let request = format!(
-        "GET {path} HTTP/1.1\r\nHost: {authority}\r\nAuthorization: Bearer {token}\r\nConnection: close\r\n\r\n"
-    );
-    stream.write_all(request.as_bytes())?;
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer)?;
-    let (head, body) = answer.split_once("\r\n\r\n").context("no body")?;
-    ensure!(head.starts_with("HTTP/1.1 200"), "{path}: {head}");
-    Ok(body.to_owned())
 }

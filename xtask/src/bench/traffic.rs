@@ -38,7 +38,7 @@ pub(super) struct Seen {
 }
 
 impl Traffic {
-    fn prompt(self) -> String {
+    pub(super) fn prompt(self) -> String {
         match self {
             Self::Burst { updates, size, pace: Pace::Packed } => format!("burst {updates} {size}"),
             Self::Burst { updates, size, pace: Pace::Single } => format!("burst {updates} {size} flush"),

@@ -20,7 +20,7 @@ fn cold_with(options: HostOptions, count: usize, waiting: Option<&str>) -> Resul
     let mut host = options.start_host()?;
     ensure!(host.terminate()?.success(), "the host did not stop in order");
     let directory = host.directory().to_owned();
-    let cold = ColdSessions { count, agent: "scripted", cwd: &directory, waiting };
+    let cold = ColdSessions { count, agent: "scripted", cwd: &directory, events: 0, waiting };
     let sessions = cold.write_to(&host.state_dir())?;
     Ok((host, sessions))
 }

@@ -35,7 +35,8 @@ async fn two_hundred_sessions_with_waiting_prompts_come_back_a_few_at_a_time() -
     let mut host = options.start_host()?;
     assert!(host.terminate()?.success());
     let cwd = host.directory().to_owned();
-    let cold = ColdSessions { count: SESSION_COUNT, agent: "scripted", cwd: &cwd, waiting: Some("echo waited") };
+    let cold =
+        ColdSessions { count: SESSION_COUNT, agent: "scripted", cwd: &cwd, events: 0, waiting: Some("echo waited") };
     let sessions = cold.write_to(&host.state_dir())?;
     host.restart()?;
 

@@ -55,7 +55,13 @@ async fn killed_session_stays_dead_when_killed_at_any_moment_of_a_return() -> Re
     let mut host = options.start_host()?;
     host.kill()?;
     let directory = host.directory().to_owned();
-    let cold = ColdSessions { count: SESSION_COUNT, agent: "scripted", cwd: &directory, waiting: Some("echo waited") };
+    let cold = ColdSessions {
+        count: SESSION_COUNT,
+        agent: "scripted",
+        cwd: &directory,
+        events: 0,
+        waiting: Some("echo waited"),
+    };
     let sessions = cold.write_to(&host.state_dir())?;
     let mut killed = BTreeSet::new();
     for _ in 0..rounds {
