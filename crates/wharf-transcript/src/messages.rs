@@ -11,6 +11,10 @@ use crate::plain_text::clean_line;
 use crate::text_filter::TextFilter;
 use crate::{RowKey, RowNumber, RowStore};
 
+/// While a text that is cut grows, its bytes are counted in its row again when they have grown by this part: each count
+/// changes the row, which readers then take anew.
+const CUT_COUNT_STEP: u64 = 8;
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum TextKind {
     Message,
@@ -194,12 +198,15 @@ fn grow_text(step: &mut FoldStep<'_, impl RowStore>, shown: String) {
     run.part_bytes += shown.len() as u64;
     let is_cut = end < shown.len();
     let whole_before = (is_cut && text.cut.is_none()).then(|| text.text.clone());
+    let mut is_changed = is_new_part || whole_before.is_some();
     if is_cut {
         let cut = text.cut.get_or_insert_default();
-        cut.bytes = run.part_bytes;
+        is_changed |= run.part_bytes >= cut.bytes + cut.bytes / CUT_COUNT_STEP;
+        if is_changed {
+            cut.bytes = run.part_bytes;
+        }
         cut.whole.get_or_insert_with(|| part_address(&row_id, part));
     }
-    let mut is_changed = is_cut || is_new_part;
     if !run.is_summarised {
         let summary = summarise_parts(parts);
         run.is_summarised = summary.chars().count() >= MAX_SUMMARY_CHARS;
@@ -213,8 +220,21 @@ fn grow_text(step: &mut FoldStep<'_, impl RowStore>, shown: String) {
     }
     if is_changed {
         step.change(number, |_| ());
-    } else {
+    } else if !is_cut {
         step.note_append(number, part, shown);
+    }
+}
+
+/// Writes the bytes of the growing text into its row, if they were not written when it grew last.
+fn settle_cut(step: &mut FoldStep<'_, impl RowStore>) {
+    let Some(TextRun { row: Some(number), part: Some(part), part_bytes, .. }) = &step.fold.run else { return };
+    let (number, part, part_bytes) = (*number, *part, *part_bytes);
+    let find_cut = |row: &mut TranscriptRow| match parts_mut(row)?.get_mut(part)? {
+        RowPart::Text(text) => text.cut.as_mut().map(|cut| std::mem::replace(&mut cut.bytes, part_bytes)),
+        _ => None,
+    };
+    if step.rows.row_mut(number).and_then(find_cut).is_some_and(|before| before != part_bytes) {
+        step.change(number, |_| ());
     }
 }
 
@@ -254,6 +274,7 @@ fn flush_text(step: &mut FoldStep<'_, impl RowStore>) {
     }
     run.filter.finish(&mut shown);
     show_text(step, shown);
+    settle_cut(step);
 }
 
 /// Ends the open run: its row does not grow any more.
