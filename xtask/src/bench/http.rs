@@ -19,8 +19,8 @@ pub(super) fn fetch_text(host: &Host, path: &str) -> Result<String> {
 }
 
 /// Sends a JSON body and returns the answer.
-pub(super) fn post_json(host: &Host, path: &str, body: &Value) -> Result<Value> {
-    let answer = read_answer(open_request(host, "POST", path, Some(body))?, path)?;
+pub(super) fn send_json(host: &Host, method: &str, path: &str, body: &Value) -> Result<Value> {
+    let answer = read_answer(open_request(host, method, path, Some(body))?, path)?;
     serde_json::from_str(&answer).with_context(|| format!("reading {answer:?}"))
 }
 

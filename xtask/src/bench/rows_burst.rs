@@ -8,7 +8,7 @@ use anyhow::{Context as _, Result, ensure};
 use serde_json::json;
 
 use super::compare::{Binary, in_round, print_compared};
-use super::http::{open_request, post_json};
+use super::http::{open_request, send_json};
 use super::stats::{Series, round_figure};
 use super::traffic::{Pace, Party, Traffic};
 use super::{Bench, UPDATE_BYTES, per_second};
@@ -65,11 +65,12 @@ impl Bench {
     fn read_burst(&self, binary: &Binary, reader: Reader, traffic: Traffic) -> Result<f64> {
         let host = self.host(binary)?;
         let rate = if reader == Reader::Rows {
-            let spawned = post_json(&host, "/sessions/agent", &json!({ "cwd": self.cwd() }))?;
-            let session = spawned["sessionId"].as_str().context("no session was made")?.to_owned();
+            let spawned =
+                send_json(&host, "POST", "/sessions/agent", &json!({ "adapter": "agent", "cwd": self.cwd() }))?;
+            let session = spawned["id"].as_str().context("no session was made")?.to_owned();
             let rows = RowReader::open(open_request(&host, "GET", &format!("/sessions/{session}/rows/stream"), None)?)?;
             let began = Instant::now();
-            post_json(&host, &format!("/sessions/{session}/prompt"), &json!({ "prompt": traffic.prompt() }))?;
+            send_json(&host, "POST", &format!("/sessions/{session}/prompt"), &json!({ "prompt": traffic.prompt() }))?;
             rows.read_until_turn_end()?;
             traffic.updates() as f64 / began.elapsed().as_secs_f64()
         } else {

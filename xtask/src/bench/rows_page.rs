@@ -8,7 +8,7 @@ use serde_json::json;
 use super::Bench;
 use super::compare::{Binary, in_round, print_compared};
 use super::host::Host;
-use super::http::{fetch_text, get_json};
+use super::http::{fetch_text, get_json, send_json};
 use super::stats::Series;
 use crate::output::print_progress;
 
@@ -23,7 +23,8 @@ impl Bench {
         let mut sides = self.sides::<_, [PageFigures; 2]>(&[()]);
         for side in &sides {
             self.make_cold_sessions(side.binary, 1, self.plan.long_session)?;
-            // The first host folds the log and leaves the rows.
+            self.take_snapshot(side.binary)?;
+            // This host folds the log and leaves the rows.
             self.read_first_page(side.binary, &mut PageFigures::default())?;
         }
         for round in 0..self.plan.repeats {
@@ -51,13 +52,20 @@ impl Bench {
         self.remove_cold_sessions()
     }
 
+    /// Lets a host add an event to the session. It takes a snapshot then, as it does every few thousand events while it
+    /// makes a log by itself.
+    fn take_snapshot(&self, binary: &Binary) -> Result<()> {
+        let host = Host::start(&binary.wharf, &self.agent, &self.cold_dir(binary))?;
+        let path = format!("/sessions/{}", find_session(&host)?);
+        send_json(&host, "PATCH", &path, &json!({ "title": "A long session" }))?;
+        host.stop_and_keep()
+    }
+
     /// Starts a host, reads the newest page twice and stops the host.
     fn read_first_page(&self, binary: &Binary, figures: &mut PageFigures) -> Result<()> {
         let host = Host::start(&binary.wharf, &self.agent, &self.cold_dir(binary))?;
         fetch_text(&host, "/readyz")?;
-        let sessions = get_json(&host, "/sessions")?;
-        let session = sessions["sessions"][0]["sessionId"].as_str().context("no session is listed")?.to_owned();
-        let path = format!("/sessions/{session}/rows");
+        let path = format!("/sessions/{}/rows", find_session(&host)?);
         let (before, began) = (host.bytes_read()?, Instant::now());
         let page = fetch_text(&host, &path)?;
         figures.page.push(began.elapsed().as_secs_f64() * 1e3);
@@ -69,6 +77,12 @@ impl Bench {
         figures.peak.push(host.memory()?.peak as f64);
         host.stop_and_keep()
     }
+}
+
+/// Returns the id of the only session.
+fn find_session(host: &Host) -> Result<String> {
+    let sessions = get_json(host, "/sessions")?;
+    sessions["sessions"][0]["id"].as_str().map(ToOwned::to_owned).context("no session is listed")
 }
 
 #[derive(Default)]
