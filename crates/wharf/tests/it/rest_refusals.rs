@@ -52,6 +52,9 @@ async fn a_query_name_that_a_route_does_not_know_is_refused() -> Result<()> {
     let detail = answer.json()["detail"].as_str().unwrap_or_default().to_owned();
     assert!(detail.contains("\"Label\"") && detail.contains("label"), "the known names are told: {detail}");
     http.get("/sessions?limit=1&label=a%26colour%3Dred").await?.expect(200)?;
+    // Only the stream of lines has a choice of lines.
+    let answer = http.get(&format!("/sessions/{id}/rows/stream?include=plans")).await?;
+    assert_eq!(answer.status_and_code(), (400, "unknown_parameter".to_owned()));
     Ok(())
 }
 

@@ -41,11 +41,11 @@ pub(super) fn routes() -> OpenApiRouter<App> {
 const COMMENT_INTERVAL: Duration = Duration::from_secs(25);
 const LAST_EVENT_ID_HEADER: HeaderName = HeaderName::from_static("last-event-id");
 
-/// The query of a stream that is resumed.
+/// The query of a session's stream of lines.
 #[derive(Debug, Default, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 #[serde(default)]
-pub(super) struct ResumeQuery {
+pub(super) struct LineStreamQuery {
     /// The id of the last event that the reader had, for those that cannot send `Last-Event-ID`.
     after: Option<String>,
     /// Lines besides those of AIP-46, separated by commas: `prompts`, `plans`.
@@ -57,7 +57,7 @@ pub(super) struct ResumeQuery {
 #[utoipa::path(
     get, path = "/sessions/{id}/stream", tag = "output", operation_id = "follow",
     params(
-        ("id" = String, Path), ResumeQuery,
+        ("id" = String, Path), LineStreamQuery,
         ("Last-Event-ID" = Option<String>, Header, description = "Go on after this event"),
     ),
     responses(
@@ -71,7 +71,7 @@ pub(super) async fn follow_session(
     State(app): State<App>,
     caller: Caller,
     PathParams(id): PathParams<String>,
-    QueryParams(query): QueryParams<ResumeQuery>,
+    QueryParams(query): QueryParams<LineStreamQuery>,
     headers: HeaderMap,
 ) -> Result<Response, Fault> {
     let permit = app.limits.open_stream(&caller.identity)?;
@@ -85,11 +85,20 @@ pub(super) async fn follow_session(
     }
 }
 
+/// The query of a session's stream of rows.
+#[derive(Debug, Default, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+#[serde(default)]
+pub(super) struct RowStreamQuery {
+    /// The id of the last event that the reader had, for those that cannot send `Last-Event-ID`.
+    after: Option<String>,
+}
+
 /// The rows of a session as they change. Stays open while the session sleeps, and never wakes its agent.
 #[utoipa::path(
     get, path = "/sessions/{id}/rows/stream", tag = "transcript", operation_id = "followRows",
     params(
-        ("id" = String, Path), ResumeQuery,
+        ("id" = String, Path), RowStreamQuery,
         ("Last-Event-ID" = Option<String>, Header, description = "Go on after this event"),
     ),
     responses(
@@ -102,7 +111,7 @@ pub(super) async fn follow_rows(
     State(app): State<App>,
     caller: Caller,
     PathParams(id): PathParams<String>,
-    QueryParams(query): QueryParams<ResumeQuery>,
+    QueryParams(query): QueryParams<RowStreamQuery>,
     headers: HeaderMap,
 ) -> Result<Response, Fault> {
     let permit = app.limits.open_stream(&caller.identity)?;
