@@ -36,6 +36,12 @@ impl<'a> Json<'a> {
         Ok(Self { text: raw.get() })
     }
 
+    /// Takes text that was found to be one JSON value before. On other text the results of all calls are meaningless, but
+    /// safe.
+    pub fn checked_before(text: &'a str) -> Self {
+        Self { text: text.trim_ascii() }
+    }
+
     /// Takes a value that `serde_json` has checked.
     pub fn of_raw(raw: &'a RawValue) -> Self {
         Self { text: raw.get() }
@@ -75,17 +81,23 @@ impl<'a> Json<'a> {
 
     /// Returns the member of an object. A null member counts as absent.
     pub fn member(self, name: &str) -> Result<Option<Self>, ReadError> {
+        self.several_members([name]).map(|[value]| value)
+    }
+
+    /// Returns several members of an object in one walk, each like [`Json::member`].
+    pub fn several_members<const N: usize>(self, names: [&str; N]) -> Result<[Option<Self>; N], ReadError> {
         if !self.is_object() {
             return Err(ReadError::WrongKind { name: String::new(), expected: "an object" });
         }
-        let mut found = None;
+        let mut found = [None; N];
         for entry in Entries::new(self.text) {
-            if reads_as(between_quotes(&self.text[entry.key]), name) && found.replace(&self.text[entry.value]).is_some()
-            {
-                return Err(ReadError::Twice(name.to_owned()));
+            let key = between_quotes(&self.text[entry.key]);
+            let Some(index) = names.iter().position(|name| reads_as(key, name)) else { continue };
+            if found[index].replace(Self::known(&self.text[entry.value])).is_some() {
+                return Err(ReadError::Twice(names[index].to_owned()));
             }
         }
-        Ok(found.map(Self::known).filter(|value| value.kind() != Kind::Null))
+        Ok(found.map(|value| value.filter(|value| value.kind() != Kind::Null)))
     }
 
     /// Returns the last member of this name, null or not. For readers that leave it to others to refuse duplicates.

@@ -27,8 +27,8 @@ pub(crate) fn read_block<'a>(
     if !block.is_object() {
         return Ok(None);
     }
-    let kind = block.member("type")?.and_then(Json::text);
-    let text = block.member("text")?.and_then(Json::text_chunk);
+    let [kind, text] = block.several_members(["type", "text"])?;
+    let (kind, text) = (kind.and_then(Json::text), text.and_then(Json::text_chunk));
     Ok(match (kind.as_deref(), text) {
         (Some("text") | None, Some(text)) => Some(ContentBlock::Text(text)),
         (Some("image" | "audio"), _) => read_media(block, kind.as_deref().unwrap_or_default(), rows)?,

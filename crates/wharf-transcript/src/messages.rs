@@ -68,9 +68,14 @@ pub(crate) fn append_chunk(
     kind: TextKind,
     update: Json<'_>,
 ) -> Result<(), ReadError> {
-    let Some(content) = update.member("content")? else { return Ok(()) };
-    let message_id = read_message_id(update)?;
-    continue_run(step, kind, message_id);
+    let [content, message_id] = update.several_members(["content", "messageId"])?;
+    let Some(content) = content else { return Ok(()) };
+    let message_id = message_id.and_then(Json::text);
+    // An id that the run has is clean already.
+    let goes_on = |run: &TextRun| run.kind == kind && run.message_id.as_deref() == message_id.as_deref();
+    if !step.fold.run.as_ref().is_some_and(goes_on) {
+        continue_run(step, kind, message_id.map(|id| clean_message_id(&id)));
+    }
     append_content(step, content)
 }
 
@@ -108,7 +113,11 @@ fn continue_run(step: &mut FoldStep<'_, impl RowStore>, kind: TextKind, message_
 
 pub(crate) fn read_message_id(update: Json<'_>) -> Result<Option<String>, ReadError> {
     let id = update.member("messageId")?.and_then(Json::text);
-    Ok(id.map(|id| clean_line(&id, MAX_WORD_BYTES)))
+    Ok(id.map(|id| clean_message_id(&id)))
+}
+
+fn clean_message_id(id: &str) -> String {
+    clean_line(id, MAX_WORD_BYTES)
 }
 
 /// Appends text to the open run.

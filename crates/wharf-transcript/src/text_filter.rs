@@ -121,8 +121,14 @@ impl TextFilter {
                 copied = at;
                 continue;
             }
+            let plain = count_plain(&bytes[at..]);
+            if plain > 0 {
+                at += plain;
+                self.last = bytes[at - 1];
+                continue;
+            }
             let byte = bytes[at];
-            let verdict = if is_plain(byte) || (can_begin_secret(byte) && is_word_byte(self.last)) {
+            let verdict = if can_begin_secret(byte) && is_word_byte(self.last) {
                 PositionVerdict::Show
             } else {
                 out.push_str(&text[copied..at]);
@@ -224,9 +230,19 @@ impl TextFilter {
     }
 }
 
-/// Returns true for bytes that need no verdict.
-const fn is_plain(byte: u8) -> bool {
-    !can_begin_secret(byte) && byte != b'-'
+/// True for the bytes that need no verdict.
+const IS_PLAIN: [bool; 256] = {
+    let (mut table, mut byte) = ([false; 256], 0);
+    while byte < table.len() {
+        table[byte] = !can_begin_secret(byte as u8) && byte as u8 != b'-';
+        byte += 1;
+    }
+    table
+};
+
+/// Returns the number of bytes at the beginning that need no verdict.
+fn count_plain(bytes: &[u8]) -> usize {
+    bytes.iter().position(|byte| !IS_PLAIN[usize::from(*byte)]).unwrap_or(bytes.len())
 }
 
 /// Returns true for control characters but the tab and the line break. `0xc2` begins those above U+007F.

@@ -168,6 +168,11 @@ impl SessionTranscript {
         self.live.read(&self.handle, move |state| state.changes_after(position)).await
     }
 
+    /// Folds the events that have come, for a reader that will ask soon. Returns how far the log was read.
+    pub async fn fold_news(&self) -> Result<Seq, TranscriptFailure> {
+        self.live.read(&self.handle, |state| Ok(state.read_to)).await
+    }
+
     /// Returns true if the log holds this event, so that a reader can go on from there.
     pub async fn holds_event(&self, id: EventId) -> Result<bool, TranscriptFailure> {
         Ok(self.handle.holds_event(id).await?)

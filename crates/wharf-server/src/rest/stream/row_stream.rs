@@ -23,6 +23,8 @@ use crate::visible_sessions::VisibleSessions;
 
 /// Batches that come faster are sent together: 20 a second look fluent.
 const MIN_BATCH_INTERVAL: Duration = Duration::from_millis(50);
+/// So many new events are folded before the next batch is due.
+const FOLD_AHEAD_EVENTS: u64 = 256;
 /// How often a reader is told that the stream lives, also while there is traffic.
 const BEAT_INTERVAL: Duration = Duration::from_secs(10);
 
@@ -236,6 +238,18 @@ impl RowStream {
         self.ready.extend(format_batch(&[beat], id.as_deref()), None);
     }
 
+    /// Waits until `due`. Events that come in great numbers meanwhile are folded at once: they are still in memory.
+    async fn fold_until(&self, due: Instant) {
+        let mut ahead = self.cursor.clone_at(Seq(self.cursor.position().0 + FOLD_AHEAD_EVENTS));
+        while tokio::time::timeout_at(due, ahead.news()).await.is_ok() {
+            match self.transcript.fold_news().await {
+                Ok(folded) => ahead.go_to(Seq(folded.0 + FOLD_AHEAD_EVENTS)),
+                // The batch meets the failure again and reports it.
+                Err(_) => return tokio::time::sleep_until(due).await,
+            }
+        }
+    }
+
     /// Waits for something to tell, and makes its events.
     async fn wait_for_events(&mut self) {
         let handle = self.transcript.handle().clone();
@@ -252,7 +266,7 @@ impl RowStream {
                 self.changes.borrow_and_update();
                 return;
             }
-            tokio::time::sleep_until(self.sent_at + MIN_BATCH_INTERVAL).await;
+            self.fold_until(self.sent_at + MIN_BATCH_INTERVAL).await;
         }
         if let Err(fault) = self.send_batch().await {
             // A session that is being deleted fails first and is gone then.
