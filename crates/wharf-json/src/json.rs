@@ -6,7 +6,7 @@ use std::fmt;
 use serde_json::value::RawValue;
 
 use crate::text::{TextChunk, reads_as, unescape};
-use crate::walk::{Entries, Entry};
+use crate::walk::{Entries, Entry, skip_value};
 use crate::{ReadError, number};
 
 /// One JSON value within some text. Cheap to copy; nothing is parsed before it is asked for.
@@ -125,6 +125,28 @@ impl<'a> Json<'a> {
             }
         }
         Ok(Some(value))
+    }
+
+    /// Follows the first members of these names from object to object. For values that were checked for duplicates before:
+    /// it walks no further than needed. Returns `None` where one is absent or null, or a value is no object.
+    pub fn first_at(self, path: &[&str]) -> Option<Self> {
+        let mut start = 0;
+        for name in path {
+            if self.text.as_bytes().get(start) != Some(&b'{') {
+                return None;
+            }
+            let mut entries = Entries::within(self.text, start);
+            start = loop {
+                let (key, value) = entries.enter()?;
+                if reads_as(between_quotes(&self.text[key]), name) {
+                    break value;
+                }
+                entries.leave(skip_value(self.text.as_bytes(), value).max(value + 1));
+            };
+        }
+        let end = skip_value(self.text.as_bytes(), start);
+        let value = Self::known(self.text.get(start..end)?);
+        Some(value).filter(|value| value.kind() != Kind::Null)
     }
 
     /// Follows members like [`Json::at`], but treats a member of a value that is no object as absent. For members that

@@ -15,7 +15,8 @@ pub(crate) fn unescape(inner: &str) -> Cow<'_, str> {
 
 /// Returns true if the string between the quotes equals `name` after resolving escapes.
 pub(crate) fn reads_as(inner: &str, name: &str) -> bool {
-    inner == name || (inner.contains('\\') && unescape(inner) == name)
+    // Escapes only make it longer.
+    inner == name || (inner.len() > name.len() && inner.contains('\\') && unescape(inner) == name)
 }
 
 fn unescape_from(inner: &str, first: usize) -> String {

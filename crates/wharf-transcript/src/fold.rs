@@ -223,7 +223,7 @@ fn apply_prompt(step: &mut FoldStep<'_, impl RowStore>, event: &PromptEvent) {
 
 /// Returns the update of a frame.
 fn read_update(frame: &Raw) -> Result<Json<'_>, ReadError> {
-    let update = Json::checked_before(frame.as_str()).at(&["params", "update"])?;
+    let update = Json::checked_before(frame.as_str()).first_at(&["params", "update"]);
     update.ok_or_else(|| ReadError::Missing("update".to_owned()))
 }
 

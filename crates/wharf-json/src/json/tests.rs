@@ -99,3 +99,28 @@ fn a_part_knows_where_it_stands() {
     assert_eq!(&frame[span], b"[1, \"x\"]");
     assert_eq!(list.span_in(b"elsewhere"), None);
 }
+
+#[test]
+fn first_members_are_found_without_a_walk_to_the_end() {
+    let json = Json::checked_before(r#" {"a":{"x":"}","\u0062":{"c":[1,2]},"b":3},"n":null,"s":"t"} "#);
+    assert_eq!(json.first_at(&["a", "b", "c"]).map(Json::raw), Some("[1,2]"));
+    assert_eq!(json.first_at(&["s"]).map(Json::raw), Some(r#""t""#));
+    assert_eq!(json.first_at(&[]).map(Json::raw), Some(json.raw()));
+    for path in [&["n"][..], &["s", "b"], &["missing"], &["a", "missing", "c"]] {
+        assert_eq!(json.first_at(path).map(Json::raw), None, "{path:?}");
+    }
+    // Text that is no JSON gives nonsense, but ends.
+    for text in ["", "{", "{{", r#"{"a"#, r#"{"a":"#, r#"{"a":{"#, "[]", "é"] {
+        let _ = Json::checked_before(text).first_at(&["a", "b"]);
+    }
+}
+
+#[test]
+fn several_members_are_found_in_one_walk() {
+    let json = Json::parse(br#"{"b":1,"a":null,"c":{"b":2},"d":"x"}"#).unwrap();
+    let found = json.several_members(["a", "b", "d", "e"]).unwrap();
+    assert_eq!(found.map(|value| value.map(Json::raw)), [None, Some("1"), Some(r#""x""#), None]);
+    let twice = Json::parse(br#"{"a":1,"b":2,"\u0061":3}"#).unwrap();
+    assert!(matches!(twice.several_members(["b", "a"]), Err(ReadError::Twice(name)) if name == "a"));
+    assert!(matches!(Json::parse(b"[]").unwrap().several_members(["a"]), Err(ReadError::WrongKind { .. })));
+}
