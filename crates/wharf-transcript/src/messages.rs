@@ -240,7 +240,7 @@ fn settle_cut(step: &mut FoldStep<'_, impl RowStore>) {
     let (number, part, part_bytes) = (*number, *part, *part_bytes);
     let find_cut = |row: &mut TranscriptRow| match parts_mut(row)?.get_mut(part)? {
         RowPart::Text(text) => text.cut.as_mut().map(|cut| std::mem::replace(&mut cut.bytes, part_bytes)),
-        _ => None,
+        RowPart::Blob(_) | RowPart::File(_) | RowPart::Unknown => None,
     };
     if step.rows.row_mut(number).and_then(find_cut).is_some_and(|before| before != part_bytes) {
         step.change(number, |_| ());
