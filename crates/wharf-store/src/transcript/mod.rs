@@ -3,6 +3,7 @@
 //! It is *not* authoritative: everything in it can be made again from the logs. A row is JSON that the store does not read,
 //! besides the few values by which rows are found.
 
+mod checkpointer;
 mod file_changes;
 mod sqlite;
 mod texts;

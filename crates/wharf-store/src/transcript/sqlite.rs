@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rusqlite::{Connection, ErrorCode, OptionalExtension, Row, Transaction, params};
 
+use super::checkpointer::{Checkpointer, MAX_WAL_PAGES};
 use super::file_changes::{CREATE_FILE_CHANGES, visit_file_changes, write_file_changes};
 use super::texts::{CREATE_TEXTS, read_text, write_text};
 use super::word_index::{CREATE_WORD_INDEX, WordWriter, remove_words, search_words};
@@ -75,6 +76,8 @@ pub struct SqliteTranscripts {
     reader: Option<Mutex<Connection>>,
     /// Searches beside both: a search may take longer than a page.
     searcher: Option<Mutex<Connection>>,
+    /// `None` in memory, where there is no write-ahead log.
+    checkpointer: Option<Checkpointer>,
 }
 
 /// The columns of a row that [`convert_row`] reads.
@@ -88,7 +91,9 @@ impl SqliteTranscripts {
             Ok(Mutex::new(connection))
         };
         let (writer, reader, searcher) = (connect()?, connect()?, connect()?);
-        Ok(Arc::new(Self { path: Some(path.to_owned()), writer, reader: Some(reader), searcher: Some(searcher) }))
+        let checkpointer = Some(Checkpointer::start(path)?);
+        let path = Some(path.to_owned());
+        Ok(Arc::new(Self { path, writer, reader: Some(reader), searcher: Some(searcher), checkpointer }))
     }
 
     /// Opens a database that lives only in memory, where no file can be kept.
@@ -96,7 +101,13 @@ impl SqliteTranscripts {
         let connection = Connection::open_in_memory()?;
         connection.execute_batch(SCHEMA.create)?;
         connection.execute_batch(&SCHEMA.more.concat())?;
-        Ok(Arc::new(Self { path: None, writer: Mutex::new(connection), reader: None, searcher: None }))
+        Ok(Arc::new(Self {
+            path: None,
+            writer: Mutex::new(connection),
+            reader: None,
+            searcher: None,
+            checkpointer: None,
+        }))
     }
 
     fn read<T>(&self, look: impl FnOnce(&Connection) -> rusqlite::Result<T>) -> Result<T, StoreError> {
@@ -125,6 +136,7 @@ impl SqliteTranscripts {
         if let (Err(error), Some(path)) = (&result, &self.path)
             && is_damage(error)
         {
+            let _paused = self.checkpointer.as_ref().map(Checkpointer::pause);
             let mut writer = lock(&self.writer);
             let mut others: Vec<_> = self.readers().map(lock).collect();
             // The old connections are closed first: closing deletes files beside the database.
@@ -183,7 +195,11 @@ impl TranscriptStore for SqliteTranscripts {
                 insert.execute(params![session, blob.name, blob.mime, blob.bytes])?;
             }
             Ok(())
-        })
+        })?;
+        if let Some(checkpointer) = &self.checkpointer {
+            checkpointer.note_written(count_bytes(changes));
+        }
+        Ok(())
     }
 
     fn rows(&self, id: &LogId, range: &RowRange<'_>) -> Result<Vec<StoredRow>, StoreError> {
@@ -287,6 +303,7 @@ impl TranscriptStore for SqliteTranscripts {
             Ok(())
         })?;
         // Otherwise the write-ahead log would keep what was deleted.
+        let _paused = self.checkpointer.as_ref().map(Checkpointer::pause);
         let writer = lock(&self.writer);
         let _others: Vec<_> = self.readers().map(lock).collect();
         Ok(writer.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))?)
@@ -307,7 +324,16 @@ fn write_rows(transaction: &Transaction<'_>, session: i64, changes: &TranscriptC
     Ok(())
 }
 
+/// Returns about as many bytes as the changes take.
+fn count_bytes(changes: &TranscriptChanges) -> usize {
+    let rows = changes.rows.iter().map(|row| row.json.len());
+    let texts = changes.texts.iter().map(|text| text.text.len());
+    let blobs = changes.blobs.iter().map(|blob| blob.bytes.len());
+    rows.chain(texts).chain(blobs).sum()
+}
+
 fn prepare_connection(connection: &Connection) -> Result<(), StoreError> {
+    connection.pragma_update(None, "wal_autocheckpoint", MAX_WAL_PAGES)?;
     // Of a session that is deleted nothing may stay in free pages.
     connection.pragma_update(None, "secure_delete", true)?;
     // A negative number is one of KiB.

@@ -1,0 +1,68 @@
+//! Copies the write-ahead log of a database into the database, on a thread of its own: it waits for the disk, which those
+//! who write rows need not.
+
+use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
+
+use rusqlite::{Connection, OpenFlags};
+
+use crate::StoreError;
+
+/// The bytes of rows and texts after which the write-ahead log is copied.
+const CHECKPOINT_EVERY_BYTES: usize = 4 << 20;
+/// The pages of the write-ahead log at which the writer copies it itself, should the thread not come to it.
+pub(super) const MAX_WAL_PAGES: i64 = 16 * 1024;
+
+#[derive(Debug)]
+pub(super) struct Checkpointer {
+    wake: SyncSender<()>,
+    written: AtomicUsize,
+    /// Held while the write-ahead log is copied.
+    copying: Arc<Mutex<()>>,
+}
+
+impl Checkpointer {
+    /// Starts the thread, which ends with this value.
+    pub(super) fn start(path: &Path) -> Result<Self, StoreError> {
+        let (wake, woken) = sync_channel::<()>(1);
+        let (copying, path) = (Arc::new(Mutex::new(())), path.to_owned());
+        let pause = Arc::clone(&copying);
+        let thread = thread::Builder::new().name("wharf-rows-wal".to_owned()).spawn(move || {
+            while woken.recv().is_ok() {
+                let _copying = pause.lock().unwrap_or_else(PoisonError::into_inner);
+                // A failure leaves the write-ahead log as it is; the next time, or the writer, copies it.
+                let _ = copy_wal(&path);
+            }
+        });
+        thread.map_err(|source| StoreError::Io { what: "starting a thread for rows".to_owned(), source })?;
+        Ok(Self { wake, written: AtomicUsize::new(0), copying })
+    }
+
+    /// Notes that so many bytes were written.
+    pub(super) fn note_written(&self, bytes: usize) {
+        let written = self.written.fetch_add(bytes, Ordering::Relaxed) + bytes;
+        if written < CHECKPOINT_EVERY_BYTES {
+            return;
+        }
+        match self.wake.try_send(()) {
+            // A full channel means that the thread is about to begin.
+            Ok(()) | Err(TrySendError::Full(())) => self.written.store(0, Ordering::Relaxed),
+            Err(TrySendError::Disconnected(())) => {}
+        }
+    }
+
+    /// Keeps the thread from the database for as long as the guard lives.
+    pub(super) fn pause(&self) -> MutexGuard<'_, ()> {
+        self.copying.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Copies what no reader needs any more, beside readers and writers. A database that was deleted meanwhile is not made again.
+fn copy_wal(path: &Path) -> rusqlite::Result<()> {
+    let connection = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
+    connection.pragma_update(None, "synchronous", "normal")?;
+    connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()))
+}
