@@ -9,6 +9,8 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 const RPC_PARSE_ERROR: i32 = -32700;
 /// JSON-RPC: the message is not a valid request.
 const RPC_INVALID_REQUEST: i32 = -32600;
+/// JSON-RPC: the method does not exist.
+const RPC_METHOD_NOT_FOUND: i32 = -32601;
 /// JSON-RPC: the parameters are not valid.
 const RPC_INVALID_PARAMS: i32 = -32602;
 /// JSON-RPC: the request failed.
@@ -208,6 +210,10 @@ error_codes! {
     KILLED = "killed", 409, RPC_INTERNAL_ERROR;
     /// The session is running already.
     ALREADY_RUNNING = "already_running", 409, RPC_INVALID_PARAMS;
+    /// The agent cannot copy a session.
+    FORK_NOT_SUPPORTED = "fork_not_supported", 501, RPC_METHOD_NOT_FOUND;
+    /// The session's agent has never started: there is nothing to copy.
+    NOT_FORKABLE = "not_forkable", 409, RPC_INTERNAL_ERROR;
     /// Other clients use the session.
     IN_USE = "in_use", 409, RPC_INTERNAL_ERROR;
     /// The agent does not have this setting, or does not offer this value for it.

@@ -123,6 +123,19 @@ pub struct RowLine {
 
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+pub struct ForkInput {
+    /// The id of the session to be copied.
+    pub session_id: String,
+    /// A title of the copy.
+    #[serde(default)]
+    pub title: Option<String>,
+    /// A label of the copy.
+    #[serde(default)]
+    pub label: Option<String>,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
 pub struct KillInput {
     /// The session's id.
     pub session_id: String,

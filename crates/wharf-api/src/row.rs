@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::ToSchema;
 
-use crate::{ContextUse, FileDiff, RowAsk, RowTool, TokenUsage};
+use crate::{ContextUse, FileDiff, ForkOrigin, RowAsk, RowTool, TokenUsage};
 
 /// The number of the rules by which a log becomes rows. It rises with every change that gives other rows for an old log.
 pub const FOLD_NUMBER: u32 = 2;
@@ -205,6 +205,7 @@ words! {
         Model = "model",
         Setting = "option",
         Started = "started",
+        Forked = "forked",
         Resumed = "resumed",
         Restarted = "restarted",
         Asleep = "asleep",
@@ -241,6 +242,9 @@ pub struct RowNotice {
     pub text: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by: Option<RowActor>,
+    /// With `forked`: the session that holds the conversation up to here.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub forked_from: Option<ForkOrigin>,
 }
 
 words! {

@@ -127,6 +127,13 @@ pub struct SessionInfo {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub depth: Option<usize>,
+    /// The agent can copy it into a new session: `POST /sessions/{id}/fork`, while no turn runs. Left out if false.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub forkable: bool,
+    /// The session that it is a copy of.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub forked_from: Option<ForkOrigin>,
     /// Memory and CPU that its processes use; only while they are there and can be measured (Linux), some seconds old at most.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
@@ -150,6 +157,26 @@ pub struct SessionInfo {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub context: Option<ContextUse>,
+}
+
+/// The session that another one is a copy of.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema, schemars::JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ForkOrigin {
+    pub session_id: String,
+    /// The last event of its log when the copy was asked for.
+    pub event_id: String,
+}
+
+/// The description of a copy of a session.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ForkArgs {
+    /// A title, which beats the agent's.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub title: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub label: Option<String>,
 }
 
 /// Memory and CPU that the processes of a session use: its agent's, and all that those started.

@@ -1,6 +1,8 @@
 //! The settings of a session's decisions, and the arguments of its creation.
 
-use crate::{Millis, Origin};
+use std::sync::Arc;
+
+use crate::{AgentSetting, Millis, Origin};
 
 /// The settings of the core's decisions. All durations in milliseconds; `None` means never.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -62,4 +64,15 @@ pub enum OnRestart {
 pub struct NewSession {
     pub origin: Origin,
     pub settings: Settings,
+    /// A title of the client that creates it.
+    pub title: Option<Arc<str>>,
+    /// The settings that the agent is given before its first prompt: those of the session that a fork is a copy of.
+    pub agent_settings: Option<Vec<AgentSetting>>,
+}
+
+impl NewSession {
+    /// Returns the arguments for an ordinary session.
+    pub const fn new(origin: Origin, settings: Settings) -> Self {
+        Self { origin, settings, title: None, agent_settings: None }
+    }
 }

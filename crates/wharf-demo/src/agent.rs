@@ -77,6 +77,11 @@ impl DemoAgent {
                 joined = Some(session);
                 answer
             }),
+            "session/fork" => self.fork_session(params).map(|session| {
+                let answer = opening_answer(&lock_mutex(&session), true);
+                joined = Some(session);
+                answer
+            }),
             "session/load" | "session/resume" => self.load_session(params, method == "session/load").map(|session| {
                 let answer = opening_answer(&lock_mutex(&session), false);
                 joined = Some(session);
@@ -142,6 +147,15 @@ impl DemoAgent {
         };
         let session = DemoSession::create(&self.directory, cwd);
         Ok(self.add_session(session))
+    }
+
+    fn fork_session(&mut self, params: &Value) -> Result<SharedSession, Value> {
+        let source = params["sessionId"].as_str().unwrap_or_default();
+        let Some(cwd) = params["cwd"].as_str() else {
+            return Err(wire::error_object(wire::INVALID_PARAMS, "Invalid params: cwd is missing"));
+        };
+        let copy = DemoSession::copy(&self.directory, source, cwd).map_err(|_| wire::unknown_session_error(source))?;
+        Ok(self.add_session(copy))
     }
 
     fn add_session(&mut self, session: DemoSession) -> SharedSession {
@@ -265,7 +279,7 @@ fn initialize_answer() -> Value {
             "loadSession": true,
             "promptCapabilities": { "image": true, "audio": false, "embeddedContext": true },
             "mcpCapabilities": { "http": false, "sse": false },
-            "sessionCapabilities": { "list": {}, "resume": {}, "close": {}, "delete": {} },
+            "sessionCapabilities": { "list": {}, "resume": {}, "close": {}, "delete": {}, "fork": {} },
         },
         "authMethods": [],
     })

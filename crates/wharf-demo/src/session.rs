@@ -51,6 +51,17 @@ impl DemoSession {
         Ok(session)
     }
 
+    /// Copies a stored session with its conversation, whichever process created it.
+    pub(crate) fn copy(directory: &Path, source: &str, cwd: &str) -> std::io::Result<Self> {
+        let records = DemoHistory::open(directory, source)?.read_records();
+        let mut copy = Self::create(directory, cwd);
+        for record in records.iter().filter(|record| record.get("cwd").is_none()) {
+            copy.history.append(record);
+            copy.apply_record(record);
+        }
+        Ok(copy)
+    }
+
     fn new(id: String, cwd: &str, history: DemoHistory) -> Self {
         Self {
             id,

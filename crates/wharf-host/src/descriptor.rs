@@ -49,6 +49,12 @@ pub struct Descriptor {
     /// How many sessions are above it; 0 for one that a user started.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub depth: usize,
+    /// The agent could copy it into a new session (rule 17.10).
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub forkable: bool,
+    /// The session that it is a copy of.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub forked_from: Option<ForkedFrom>,
     /// The memory and CPU time of its processes; only present while they run and can be measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resources: Option<Resources>,
@@ -74,6 +80,14 @@ pub struct Descriptor {
     /// The ids of its ancestors, the topmost first.
     #[serde(skip)]
     pub(crate) lineage: Vec<SessionId>,
+}
+
+/// The session that was copied, and the last event of its log at that moment.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ForkedFrom {
+    pub session_id: String,
+    pub event_id: String,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's form")]
@@ -164,6 +178,11 @@ impl Descriptor {
             }),
             parent_session_id: state.origin.lineage.last().map(ToString::to_string),
             depth: state.origin.lineage.len(),
+            forkable: state.forkable(),
+            forked_from: state.origin.forked_from.as_ref().map(|source| ForkedFrom {
+                session_id: source.session.to_string(),
+                event_id: source.event.to_string(),
+            }),
             lineage: state.origin.lineage.clone(),
             queued_since: state.queue.iter().map(|queued| queued.accepted_at).min(),
         }

@@ -46,11 +46,12 @@ pub use config::{
     Limits, LogFormat, QueueBy, ReplayTurns, ResumeOnStart, SandboxMode, SandboxSettings, ServeTools, Size,
     TlsSettings,
 };
-pub use descriptor::{Descriptor, Resources, TurnWord};
+pub use descriptor::{Descriptor, ForkedFrom, Resources, TurnWord};
 pub use file_search::{FoundFile, FoundFiles};
 pub use host::{
-    CreateError, Created, DelegationError, Host, NewSessionRequest, OpenError, PrestartedAgent, RemovedWorkspace,
-    Renewal, SpawnRequest, Spawned, StartError, StorageFault, Upload, UploadError,
+    CreateError, Created, DelegationError, ForkClient, ForkError, ForkRequest, ForkStart, Host, NewSessionRequest,
+    OpenError, PrestartedAgent, RemovedWorkspace, Renewal, SpawnRequest, Spawned, StartError, StorageFault, Upload,
+    UploadError,
 };
 pub use ids::{Now, is_session_id, new_client_id, new_prompt_id, new_session_id, random_text};
 pub use limits::{

@@ -58,6 +58,7 @@ impl ColdSessions<'_> {
         let cwd = self.cwd.to_string_lossy();
         let origin = Origin {
             lineage: Vec::new(),
+            forked_from: None,
             session: SessionId::new(id),
             adapter: self.agent.into(),
             workspace: "default".into(),

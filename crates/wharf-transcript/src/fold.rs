@@ -54,6 +54,9 @@ pub(crate) struct AgentFacts {
     pub(crate) can_return: bool,
     /// True if the agent has sent an update that only ACP v2 has.
     pub(crate) speaks_v2: bool,
+    /// True if the session began as a copy of another one.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) is_fork: bool,
 }
 
 /// A change of a row.
@@ -125,7 +128,13 @@ impl Fold {
 
 fn apply_session(step: &mut FoldStep<'_, impl RowStore>, event: &SessionEvent) {
     match event {
-        SessionEvent::Created(origin) => step.fold.agent.cwd = origin.cwd.to_string(),
+        SessionEvent::Created(origin) => {
+            step.fold.agent.cwd = origin.cwd.to_string();
+            if let Some(source) = &origin.forked_from {
+                step.fold.agent.is_fork = true;
+                notices::forked(step, source);
+            }
+        }
         SessionEvent::Ended(ending) => notices::session_ended(step, ending),
         // The description of a session is no part of its conversation.
         SessionEvent::Renamed { .. } | SessionEvent::Labelled { .. } | SessionEvent::Archived { .. } => {}

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
-use wharf_api::{NoticeLevel, NoticeTopic, RowBody, RowNotice};
+use wharf_api::{ForkOrigin, NoticeLevel, NoticeTopic, RowBody, RowNotice};
 use wharf_core::{
-    AgentSetting, EndReason, Ending, FailureText, Fault, Millis, PauseReason, Raw, SettingSpelling, Status,
+    AgentSetting, EndReason, Ending, FailureText, Fault, ForkSource, Millis, PauseReason, Raw, SettingSpelling, Status,
 };
 use wharf_json::{Json, ReadError};
 
@@ -28,7 +28,17 @@ fn add_notice(step: &mut FoldStep<'_, impl RowStore>, what: NoticeTopic, level: 
     end_run(step);
     let text = filter_text(&text[..text.floor_char_boundary(MAX_MESSAGE_BYTES)]);
     let summary = summarise(&text);
-    step.create(RowBody::Notice(RowNotice { what, level, text, by: None }), summary, false);
+    let notice = RowNotice { what, level, text, by: None, forked_from: None };
+    step.create(RowBody::Notice(notice), summary, false);
+}
+
+/// The session begins as a copy: its source has the conversation up to here.
+pub(crate) fn forked(step: &mut FoldStep<'_, impl RowStore>, source: &ForkSource) {
+    let text = format!("Forked from {} at {}", source.session, source.event);
+    let origin = ForkOrigin { session_id: source.session.to_string(), event_id: source.event.to_string() };
+    let (what, level) = (NoticeTopic::Forked, NoticeLevel::Info);
+    let notice = RowNotice { what, level, text: text.clone(), by: None, forked_from: Some(origin) };
+    step.create(RowBody::Notice(notice), text, false);
 }
 
 /// The agent is there: the first start needs no words, a later one is told.
@@ -42,6 +52,7 @@ pub(crate) fn agent_started(step: &mut FoldStep<'_, impl RowStore>, answer: &Raw
 pub(crate) fn start_failed(step: &mut FoldStep<'_, impl RowStore>, message: Option<&str>, retry_in: Millis) {
     let FailureText { reason, .. } = FailureText::parse(message.unwrap_or("the agent did not start"));
     let when = match retry_in.0 {
+        0 if step.fold.agent.is_fork => "trying again at once".to_owned(),
         0 => "trying again without its memory".to_owned(),
         wait => format!("trying again in {} s", wait.div_ceil(1_000)),
     };

@@ -12,7 +12,7 @@ use crate::{Millis, Raw, StartNo};
 pub enum AgentEvent {
     /// The host began to start the agent.
     Starting { start: StartNo, how: StartKind },
-    /// The agent answered `session/new` (or load, resume): the session runs.
+    /// The agent answered `session/new` (or load, resume, fork): the session runs.
     Started {
         start: StartNo,
         agent_session: Arc<str>,
@@ -60,6 +60,8 @@ pub enum StartKind {
     New,
     Load,
     Resume,
+    /// The agent copies another of its sessions, with the conversation so far, into a new one.
+    Fork,
 }
 
 /// The agent's capabilities that the core needs.

@@ -14,7 +14,7 @@ pub use agent::{
 };
 pub use ask::{Ask, AskEvent, AskKind, AskOutcome};
 pub use prompt::{PromptEnd, PromptEvent, PromptStep, TurnLimit};
-pub use session::{EndReason, Ending, Origin, SessionEvent, SpawnKey, Status};
+pub use session::{EndReason, Ending, ForkSource, Origin, SessionEvent, SpawnKey, Status};
 pub use storage::{PauseReason, StorageEvent};
 
 use crate::{PromptId, Raw, Sender};

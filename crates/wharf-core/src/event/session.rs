@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Sender, SessionId};
+use crate::{EventId, Sender, SessionId};
 
 /// A fact about the session as a whole.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,6 +42,20 @@ pub struct Origin {
     /// session.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub lineage: Vec<SessionId>,
+    /// The session that this one is a copy of (rule 17.10). Omitted from the log for all others, as before this member
+    /// existed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub forked_from: Option<ForkSource>,
+}
+
+/// The session that was copied, as it was then.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ForkSource {
+    pub session: SessionId,
+    /// The last event of its log.
+    pub event: EventId,
+    /// The agent's own id of it.
+    pub agent_session: Arc<str>,
 }
 
 /// Identifies a repeated request for a session.

@@ -73,6 +73,7 @@ impl State {
             deaths: 0,
             failed_starts: 0,
             flooded: false,
+            left_source: false,
         }
     }
 
@@ -139,6 +140,7 @@ impl State {
                 self.how = Some(*how);
                 // A new session of the agent remembers nothing.
                 self.answered &= *how != StartKind::New;
+                self.left_source |= *how == StartKind::New && self.origin.forked_from.is_some();
             }
             AgentEvent::Started { start, agent_session, traits, answer } => {
                 self.status = Status::Running;

@@ -29,10 +29,11 @@ impl Session {
         }
     }
 
-    /// Returns how the agent is started for queued prompts: with a new session if it has answered nothing that it could
-    /// remember, or if it cannot bring a session back (rule 12.5).
+    /// Returns how the agent is started for queued prompts: with a new session if it has nothing that it could remember, or if
+    /// it cannot bring a session back (rule 12.5). A fork has its source's conversation from the start.
     fn way_on(&self) -> StartKind {
-        self.state.way_back().filter(|_| self.state.answered).unwrap_or(StartKind::New)
+        let remembers = self.state.answered || self.state.is_copy();
+        self.state.way_back().filter(|_| remembers).unwrap_or_else(|| self.state.first_way())
     }
 
     /// Brings the session back for those who need it.
@@ -135,15 +136,17 @@ impl Session {
         if self.state.queue.is_empty() || (is_first && is_awaited) {
             return None;
         }
-        let how = self.state.how.unwrap_or(StartKind::New);
+        let how = self.state.how.unwrap_or_else(|| self.state.first_way());
         match cause {
             StartFault::NotInstalled
             | StartFault::LoginNeeded
             | StartFault::SettingRefused
             | StartFault::Impossible => None,
+            // The source is gone: a new conversation would be no copy of it.
+            StartFault::SessionUnknown if how == StartKind::Fork => None,
             StartFault::SessionUnknown if how != StartKind::New => {
                 let nothing_to_lose = !self.state.answered || self.state.deaths > 0;
-                nothing_to_lose.then_some((StartKind::New, Millis(0)))
+                nothing_to_lose.then(|| (self.state.first_way(), Millis(0)))
             }
             StartFault::SessionUnknown | StartFault::Other => {
                 let wait = self.settings.start_retries.get(self.state.failed_starts as usize)?;
@@ -154,7 +157,7 @@ impl Session {
 
     fn try_start_again(&mut self, draft: &mut Draft) {
         if self.live.retry_at.is_some_and(|at| at <= draft.now) {
-            self.start_agent(self.state.how.unwrap_or(StartKind::New), draft);
+            self.start_agent(self.state.how.unwrap_or_else(|| self.state.first_way()), draft);
         }
     }
 

@@ -28,8 +28,8 @@ pub use reported_usage::{ReportedTokens, SessionTokens};
 pub use state::{Latest, Paused, QueuedPrompt, State, Turn, TurnState};
 
 use crate::{
-    Effect, Event, Input, Member, Millis, NewSession, PromptEvent, Reply, Sender, Seq, SessionEvent, Settings,
-    StartKind, Step, StorageEvent,
+    AgentEvent, Effect, Event, Input, Member, Millis, NewSession, PromptEvent, Reply, Sender, Seq, SessionEvent,
+    Settings, Step, StorageEvent,
 };
 
 /// One conversation, as a value. It decides; the host that owns it does the rest.
@@ -82,12 +82,19 @@ impl Draft {
 impl Session {
     /// Creates a session that starts its first agent.
     pub fn create(new: NewSession, now: Millis) -> (Self, Step) {
-        let NewSession { origin, settings } = new;
+        let NewSession { origin, settings, title, agent_settings } = new;
         let mut draft = Draft::new(now);
         let state = State::new(origin.clone(), Seq::ZERO.next(), now);
+        let by = origin.by.clone();
         draft.events.push(Event::Session(SessionEvent::Created(origin)));
         let mut session = Self { settings, state, live: Live::default() };
-        session.start_agent(StartKind::New, &mut draft);
+        if title.is_some() {
+            session.record(SessionEvent::Renamed { title, by }, &mut draft);
+        }
+        if let Some(settings) = agent_settings {
+            session.record(AgentEvent::SettingsChanged { settings }, &mut draft);
+        }
+        session.start_agent(session.state.first_way(), &mut draft);
         (session, draft.finish(Reply::Done))
     }
 

@@ -91,6 +91,9 @@ pub struct State {
     pub(super) failed_starts: u32,
     /// True if this start of the agent has exceeded the limit of asks.
     pub(super) flooded: bool,
+    /// True if a fork has begun a new conversation since: it is no copy of its source any more.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(super) left_source: bool,
 }
 
 /// A queued prompt.
@@ -213,6 +216,22 @@ impl State {
     /// Returns how the agent could be started again with this conversation, if at all.
     pub fn way_back(&self) -> Option<StartKind> {
         self.agent_session.as_ref().and_then(|_| self.traits.way_back())
+    }
+
+    /// Returns how an agent without a session of its own for this conversation is started: a fork copies its source, as long as it
+    /// has answered nothing itself.
+    pub(super) fn first_way(&self) -> StartKind {
+        if self.is_copy() && !self.answered { StartKind::Fork } else { StartKind::New }
+    }
+
+    /// Returns true if the conversation began as a copy of another one.
+    pub(super) const fn is_copy(&self) -> bool {
+        self.origin.forked_from.is_some() && !self.left_source
+    }
+
+    /// Returns true if the agent could copy the conversation into a new session (rule 17.10).
+    pub fn forkable(&self) -> bool {
+        self.traits.fork && self.agent_session.is_some()
     }
 
     /// Returns true if the session has ended and can come back, also if a user killed it: see

@@ -289,7 +289,7 @@ fn descriptions() -> Vec<Event> {
 
 #[test]
 fn every_event_comes_back_as_it_was() {
-    for event in one_of_each().into_iter().chain(descriptions()) {
+    for event in one_of_each().into_iter().chain(descriptions()).chain(forks()) {
         let body = encoded(&event);
         assert_eq!(decode(&body), Ok((AT, event)), "{body:?}");
     }
@@ -328,6 +328,22 @@ const DESCRIPTIONS: &str = include_str!("../../../../fixtures/log/v1/description
 fn descriptions_are_encoded_as_recorded() {
     let encoded: Vec<_> = descriptions().iter().map(encoded).collect();
     assert_eq!(encoded, DESCRIPTIONS.lines().collect::<Vec<_>>());
+}
+
+/// The first events of a fork.
+fn forks() -> Vec<Event> {
+    let fork = Origin { forked_from: Some(fork_source()), ..origin() };
+    let starting = AgentEvent::Starting { start: StartNo(1), how: StartKind::Fork };
+    vec![Event::Session(SessionEvent::Created(fork)), Event::Agent(starting)]
+}
+
+/// The encoded form of `forks`, in the same way. Never edited.
+const FORKS: &str = include_str!("../../../../fixtures/log/v1/forks.jsonl");
+
+#[test]
+fn forks_are_encoded_as_recorded() {
+    let encoded: Vec<_> = forks().iter().map(encoded).collect();
+    assert_eq!(encoded, FORKS.lines().collect::<Vec<_>>());
 }
 
 #[test]

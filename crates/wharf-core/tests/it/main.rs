@@ -10,6 +10,7 @@ mod asks;
 mod attention;
 mod codec;
 mod deaths;
+mod forks;
 mod identity;
 mod join;
 mod life;

@@ -1,9 +1,9 @@
 //! A session with its log, for scenarios.
 
 use wharf_core::{
-    AgentInput, AgentTraits, AskId, AskKind, Attachment, CancelScope, ClientInput, Effect, EndReason, Event, Input,
-    LifecycleInput, Millis, NewSession, Origin, Overlap, PromptId, Raw, Refusal, Reply, Role, Sender, Seq, Session,
-    SessionId, Settings, StartFault, StartNo, Step, Submission,
+    AgentInput, AgentTraits, AskId, AskKind, Attachment, CancelScope, ClientInput, Effect, EndReason, Epoch, Event,
+    EventId, ForkSource, Input, LifecycleInput, Millis, NewSession, Origin, Overlap, PromptId, Raw, Refusal, Reply,
+    Role, Sender, Seq, Session, SessionId, Settings, StartFault, StartNo, Step, Submission,
 };
 
 pub(crate) struct Stage {
@@ -38,8 +38,12 @@ pub(crate) const QUEUES: AgentTraits = AgentTraits {
 impl Stage {
     /// Creates a session whose agent is starting.
     pub(crate) fn starting(settings: Settings) -> Self {
-        let now = Millis(1_000);
-        let (session, first) = Session::create(NewSession { origin: origin(), settings: settings.clone() }, now);
+        Self::starting_new(NewSession::new(origin(), settings))
+    }
+
+    pub(crate) fn starting_new(new: NewSession) -> Self {
+        let (settings, now) = (new.settings.clone(), Millis(1_000));
+        let (session, first) = Session::create(new, now);
         let mut stage = Self { session, settings, log: Vec::new(), now, first: Step::default() };
         stage.keep(&first);
         stage.first = first;
@@ -135,7 +139,13 @@ pub(crate) fn origin() -> Origin {
         by: None,
         key: None,
         lineage: Vec::new(),
+        forked_from: None,
     }
+}
+
+pub(crate) fn fork_source() -> ForkSource {
+    let event = EventId { epoch: Epoch(3), seq: Seq(45) };
+    ForkSource { session: SessionId::new("sess_0"), event, agent_session: "source".into() }
 }
 
 pub(crate) fn raw(text: &str) -> Raw {

@@ -14,7 +14,7 @@ fn initialize_names_the_agent_and_what_it_can_do() -> Result<()> {
     assert_eq!(answer["agentCapabilities"]["loadSession"], true);
     assert_eq!(
         answer["agentCapabilities"]["sessionCapabilities"],
-        json!({ "close": {}, "delete": {}, "list": {}, "resume": {} })
+        json!({ "close": {}, "delete": {}, "fork": {}, "list": {}, "resume": {} })
     );
     Ok(())
 }

@@ -1,5 +1,5 @@
-//! Opens a session in an initialized agent: `session/new`, or `session/load` and `session/resume` for a session that it
-//! had.
+//! Opens a session in an initialized agent: `session/new`, `session/load` and `session/resume` for a session that it had, or
+//! `session/fork` for a copy of one.
 
 use std::borrow::Cow;
 use std::time::Duration;
@@ -24,7 +24,7 @@ pub(crate) struct SessionOpening {
     pub(crate) how: StartKind,
     /// The `session/new` request that the session was created with.
     pub(crate) new_frame: Raw,
-    /// The agent's own id of the session, for load and resume.
+    /// The agent's own id of the session, for load and resume; of the session to be copied for fork.
     pub(crate) agent_session: Option<String>,
     /// The settings that must be in force before the first prompt: a session never comes back with more rights than it
     /// had (rule 2.6).
@@ -56,6 +56,9 @@ pub(crate) async fn open_session(
     mut agent: InitializedAgent,
     opening: &SessionOpening,
 ) -> Result<OpenedAgent, StartFailure> {
+    if opening.how == StartKind::Fork && !agent.initialize_response.traits.fork {
+        return Err(StartFailure::impossible("the agent cannot copy a session any more (`sessionCapabilities.fork`)"));
+    }
     let id = agent.take_id();
     let (method, request) = build_open_request(opening, id)?;
     if opening.how != StartKind::New {
@@ -68,10 +71,13 @@ pub(crate) async fn open_session(
     let told = read_session_id(&answer)
         .map_err(|error| StartFailure::new(format!("the agent's answer to `{method}` cannot be used: {error}")))?;
     let agent_session = match (&opening.agent_session, told) {
+        (Some(source), Some(told)) if opening.how == StartKind::Fork && *source == told => {
+            return Err(StartFailure::new("the agent answered `session/fork` with the session that was to be copied"));
+        }
         (_, Some(told)) => told,
         // The answers to load and resume need not repeat the id.
-        (Some(known), None) => known.clone(),
-        (None, None) => return Err(StartFailure::new(format!("the agent answered `{method}` without a sessionId"))),
+        (Some(known), None) if opening.how != StartKind::Fork => known.clone(),
+        (_, None) => return Err(StartFailure::new(format!("the agent answered `{method}` without a sessionId"))),
     };
     if agent.initialize_response.traits.ready {
         agent.send_ready(&agent_session);
@@ -112,10 +118,13 @@ fn explain_unknown_session(failure: StartFailure, how: StartKind) -> StartFailur
     if how == StartKind::New || answer.is_none_or(|answer| answer["error"]["code"] != code::RESOURCE_NOT_FOUND) {
         return failure;
     }
-    let message = format!(
-        "the agent does not know this session any more; its log can still be read; start a new session to go on ({})",
-        failure.message
-    );
+    let message = match how {
+        StartKind::Fork => format!("the agent does not know the session that is to be copied ({})", failure.message),
+        StartKind::New | StartKind::Load | StartKind::Resume => format!(
+            "the agent does not know this session any more; its log can still be read; start a new session to go on ({})",
+            failure.message
+        ),
+    };
     StartFailure { message, cause: StartFault::SessionUnknown, ..failure }
 }
 
@@ -126,7 +135,8 @@ fn build_open_request(opening: &SessionOpening, id: u64) -> Result<(&'static str
         (StartKind::New, _) => Ok(("session/new", frame::with_id(frame, &envelope, id.to_string().as_bytes()))),
         (StartKind::Load, Some(session)) => build_reopen_request("session/load", frame, session, id),
         (StartKind::Resume, Some(session)) => build_reopen_request("session/resume", frame, session, id),
-        (StartKind::Load | StartKind::Resume, None) => {
+        (StartKind::Fork, Some(source)) => build_reopen_request("session/fork", frame, source, id),
+        (StartKind::Load | StartKind::Resume | StartKind::Fork, None) => {
             Err(StartFailure::impossible("the agent never had this session: it cannot be brought back"))
         }
     }

@@ -10,7 +10,7 @@ use bytes::Bytes;
 use rustix::io::Errno;
 use serde_json::Value;
 use tokio::sync::oneshot;
-use wharf_core::{NewSession, Origin, Raw, Sender, Seq, Session, SessionId, SpawnKey};
+use wharf_core::{AgentSetting, ForkSource, NewSession, Origin, Raw, Sender, Seq, Session, SessionId, SpawnKey};
 use wharf_store::{LogId, StoreError};
 
 use super::{DelegationError, Host, Inner, PrestartedAgent, StartInputs, sandbox_profile};
@@ -56,6 +56,17 @@ pub struct NewSessionRequest {
     pub lineage: Vec<SessionId>,
     /// The caller waits for the agent: a first start that fails is not tried again, but told.
     pub caller_waits: bool,
+    /// The session is a copy of another one.
+    pub fork: Option<ForkStart>,
+}
+
+/// The beginning of a session that is a copy of another one (rule 17.10).
+#[derive(Debug)]
+pub struct ForkStart {
+    pub source: ForkSource,
+    pub title: Option<String>,
+    /// The settings of the source, which the copy's agent is given: a copy has no more rights than its source had.
+    pub settings: Vec<AgentSetting>,
 }
 
 /// A session whose agent is up.
@@ -202,9 +213,13 @@ impl Host {
             by: request.sender,
             key: request.key,
             lineage: request.lineage,
+            forked_from: request.fork.as_ref().map(|fork| fork.source.clone()),
         };
-        let (session, step) =
-            Session::create(NewSession { origin, settings: inner.config.core_settings() }, Now::millis());
+        let mut new = NewSession::new(origin, inner.config.core_settings());
+        if let Some(fork) = request.fork {
+            (new.title, new.agent_settings) = (fork.title.map(Into::into), Some(fork.settings));
+        }
+        let (session, step) = Session::create(new, Now::millis());
         let attention = AttentionSource::new(Arc::clone(&log), inner.storage.epoch());
         let described = (Descriptor::of_session(&session, &attention), attention);
         let shared = Shared::new(id, log_id, log, Arc::clone(&inner.budget), Seq::ZERO, described);

@@ -8,7 +8,7 @@ use wharf_core::{Raw, Sender, SessionId, SpawnKey};
 use wharf_json::rpc;
 
 use super::create::{Begun, not_created};
-use super::{CreateError, Host, NewSessionRequest};
+use super::{CreateError, Host, Inner, NewSessionRequest};
 use crate::config::{FormAnswerersWord, with_tools};
 use crate::session::handle::{Abilities, SessionHandle};
 use crate::workspaces::DirectoryScope;
@@ -60,20 +60,21 @@ impl Host {
             Some(key) => {
                 // Held until the session can be found: a repeat that comes at the same time waits here.
                 let one = self.inner.locks.spawning.lock().await;
-                if let Some(id) = self.spawned_with(&request, &key)? {
+                if let Some(id) = self.spawned_with(request.sender.as_ref(), &request.directory_scope, &key)? {
                     drop(one);
-                    let handle = self.open(&id).await.map_err(|error| CreateError::Storage(error.to_string()))?;
-                    return Ok(Spawned { handle, warnings: Vec::new(), duplicate: true });
+                    return self.repeat_spawn(&id).await;
                 }
                 self.begin_spawn(request, Some(key))?
             }
         };
         drop(one_child);
-        match begun.created.await {
-            Ok(Ok(_)) => Ok(Spawned { handle: begun.handle, warnings, duplicate: false }),
-            Ok(Err(error)) => Err(not_created(error)),
-            Err(_) => Err(CreateError::Storage("the host is stopping".to_owned())),
-        }
+        begun.wait_until_logged(warnings).await
+    }
+
+    /// Returns the session of an earlier request with the same key.
+    pub(super) async fn repeat_spawn(&self, id: &SessionId) -> Result<Spawned, CreateError> {
+        let handle = self.open(id).await.map_err(|error| CreateError::Storage(error.to_string()))?;
+        Ok(Spawned { handle, warnings: Vec::new(), duplicate: true })
     }
 
     /// The session, and what its caller should know.
@@ -106,11 +107,7 @@ impl Host {
         let params = json!({ "cwd": cwd, "mcpServers": request.mcp_servers, "additionalDirectories": more });
         let frame = rpc::request(rpc::PLACEHOLDER_ID, "session/new", params);
         let frame = Raw::new(frame).ok_or_else(|| CreateError::Cwd { path: place.cwd.clone() })?;
-        let told = match self.inner.config.forms {
-            FormAnswerersWord::Clients => "{}",
-            FormAnswerersWord::Anyone => r#"{"elicitation":{"form":{}}}"#,
-        };
-        let capabilities = with_tools(told, Abilities::default());
+        let capabilities = self.inner.capabilities_without_client();
         let begun = self.begin_session(NewSessionRequest {
             adapter: request.adapter,
             cwd: place.cwd,
@@ -129,15 +126,21 @@ impl Host {
             key,
             lineage,
             caller_waits: request.caller_waits,
+            fork: None,
         })?;
         Ok((begun, place.warnings))
     }
 
     /// The session that was made with this key, if any.
-    fn spawned_with(&self, request: &SpawnRequest, key: &SpawnKey) -> Result<Option<SessionId>, CreateError> {
-        let token = request.sender.as_ref().and_then(|sender| sender.token.as_deref());
+    pub(super) fn spawned_with(
+        &self,
+        sender: Option<&Sender>,
+        scope: &DirectoryScope,
+        key: &SpawnKey,
+    ) -> Result<Option<SessionId>, CreateError> {
+        let token = sender.and_then(|sender| sender.token.as_deref());
         // A session that its caller cannot see is never the answer.
-        let in_sight = |slug: &str| request.directory_scope.only_workspace().is_none_or(|only| only == slug);
+        let in_sight = |slug: &str| scope.only_workspace().is_none_or(|only| only == slug);
         let known = self.descriptors().into_iter().filter(|known| in_sight(&known.workspace_slug)).find(|known| {
             known.spawned.as_ref().is_some_and(|with| with.token.as_deref() == token && with.key.key == key.key)
         });
@@ -146,6 +149,28 @@ impl Host {
             return Err(CreateError::KeyReused { session: known.id.clone() });
         }
         Ok(Some(SessionId::new(known.id.as_str())))
+    }
+}
+
+impl Inner {
+    /// Returns the `clientCapabilities` of a session that no ACP client asks for.
+    pub(super) fn capabilities_without_client(&self) -> String {
+        let told = match self.config.forms {
+            FormAnswerersWord::Clients => "{}",
+            FormAnswerersWord::Anyone => r#"{"elicitation":{"form":{}}}"#,
+        };
+        with_tools(told, Abilities::default())
+    }
+}
+
+impl Begun {
+    /// Returns when the session is in its log.
+    pub(super) async fn wait_until_logged(self, warnings: Vec<String>) -> Result<Spawned, CreateError> {
+        match self.created.await {
+            Ok(Ok(_)) => Ok(Spawned { handle: self.handle, warnings, duplicate: false }),
+            Ok(Err(error)) => Err(not_created(error)),
+            Err(_) => Err(CreateError::Storage("the host is stopping".to_owned())),
+        }
     }
 }
 

@@ -5,7 +5,7 @@ use std::time::UNIX_EPOCH;
 use wharf_core::{SessionId, Status};
 
 use super::reported_usage::of_reported_usage;
-use super::{Counter, Family, Metrics, PROMPT_OUTCOMES, Value};
+use super::{Counter, Family, Metrics, PROMPT_OUTCOMES, START_WORDS, Value};
 use crate::descriptor::{Descriptor, TurnWord};
 use crate::host::Host;
 use crate::ids::Now;
@@ -197,7 +197,7 @@ impl Metrics {
     fn of_agents(&self) -> Vec<Family> {
         let mut starts =
             Family::counter("wharf_agent_starts_total", "Starts of agents, by how; load and resume are restarts");
-        for (word, counter) in ["new", "load", "resume"].iter().zip(&self.agent_starts) {
+        for (word, counter) in START_WORDS.iter().zip(&self.agent_starts) {
             starts = starts.with("how", *word, Value::Whole(counter.get()));
         }
         let slept = Family::counter("wharf_sessions_put_to_sleep_total", "Sessions put to sleep, by reason")

@@ -46,7 +46,7 @@ pub struct Metrics {
     pub(crate) turn_time: Histogram,
     pub(crate) queue_time: Histogram,
     pub(crate) asks: Counter,
-    agent_starts: [Counter; 3],
+    agent_starts: [Counter; START_WORDS.len()],
     pub(crate) start_failures: Counter,
     pub(crate) agent_exits: Counter,
     pub(crate) slept_for_memory: Counter,
@@ -91,6 +91,9 @@ impl Default for Metrics {
     }
 }
 
+/// The words for the ways in which agents are started.
+const START_WORDS: [&str; 4] = ["new", "load", "resume", "fork"];
+
 impl Metrics {
     /// Counts the end of a prompt whose turn had begun, or never did.
     pub(crate) fn prompt_ended(&self, outcome: &'static str, had_turn: bool) {
@@ -101,7 +104,13 @@ impl Metrics {
     }
 
     pub(crate) fn agent_starting(&self, how: StartKind) {
-        self.agent_starts[how as usize].add(1);
+        let place = match how {
+            StartKind::New => 0,
+            StartKind::Load => 1,
+            StartKind::Resume => 2,
+            StartKind::Fork => 3,
+        };
+        self.agent_starts[place].add(1);
     }
 
     /// Sets the current usage by adapter; the CPU time is that since the last call. An adapter that is not named uses

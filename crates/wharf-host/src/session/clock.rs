@@ -50,6 +50,7 @@ mod tests {
         let text = "x";
         let origin = Origin {
             lineage: Vec::new(),
+            forked_from: None,
             session: SessionId::new("sess_1"),
             adapter: text.into(),
             workspace: text.into(),
@@ -59,7 +60,7 @@ mod tests {
             by: None,
             key: None,
         };
-        let new = NewSession { origin, settings: Settings::default() };
+        let new = NewSession::new(origin, Settings::default());
         let (before, first) = Session::create(new, Millis(9_000_000));
         let logged: Vec<Event> = first.events;
         let entries = logged.into_iter().enumerate();

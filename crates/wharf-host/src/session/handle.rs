@@ -185,12 +185,27 @@ pub struct AgentReport {
     pub settings: Option<Vec<AgentSetting>>,
     pub latest: Latest,
     pub traits: AgentTraits,
+    /// The agent's own id of the session.
+    pub agent_session: Option<Arc<str>>,
+    /// True while the agent works on a prompt.
+    pub has_turn: bool,
+    /// The last event of the log at that moment.
+    pub head: Seq,
 }
 
 impl AgentReport {
     pub(super) fn of(state: &State) -> Self {
         let (answer, answer_at) = (state.answer.clone(), state.answer_at);
-        Self { answer, answer_at, settings: state.settings.clone(), latest: state.latest.clone(), traits: state.traits }
+        Self {
+            answer,
+            answer_at,
+            settings: state.settings.clone(),
+            latest: state.latest.clone(),
+            traits: state.traits,
+            agent_session: state.agent_session.clone(),
+            has_turn: !state.turns.is_empty(),
+            head: state.head,
+        }
     }
 }
 

@@ -90,8 +90,12 @@ impl Startup {
         let (host, shared, commands) = (Arc::clone(host), Arc::clone(shared), commands.clone());
         let (ending, prestarted) = (self.ending.take(), self.prestarted.take());
         let origin = session.state().origin.clone();
-        let known = session.state().agent_session.as_ref().filter(|_| how != StartKind::New);
-        let agent_session = known.map(ToString::to_string);
+        let agent_session = match how {
+            StartKind::New => None,
+            StartKind::Load | StartKind::Resume => session.state().agent_session.as_ref(),
+            StartKind::Fork => origin.forked_from.as_ref().map(|source| &source.agent_session),
+        };
+        let agent_session = agent_session.map(ToString::to_string);
         let terms = std::mem::take(&mut self.terms);
         let wanted = AgentSettings::from_sources(session.state()).on_return(&terms);
         let need = std::mem::replace(&mut self.need, StartPriority::Client);

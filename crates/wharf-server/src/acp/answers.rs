@@ -68,7 +68,6 @@ pub(super) fn initialize(agent: &Raw, id: &[u8], terminal_auth: bool) -> Result<
         result.set(&session(added), "{}")?;
     }
     // Child sessions that a client did not open cannot be relayed (rule 3.1).
-    result.remove(&session("fork"))?;
     result.remove(&session("subagents"))?;
     result.set(&["agentCapabilities", "loadSession"], "true")?;
     // The second place that readers of `session/ready` look in.
@@ -157,11 +156,11 @@ mod tests {
 
     #[test]
     fn an_agents_own_capabilities_stay_beside_those_that_are_added() {
-        let agent = r#"{"id":0,"result":{"capabilities":{"session":{"fancy":{"n":1e400}},"x":"\ud83d"},"agentCapabilities":{"sessionCapabilities":{"fork":{},"own":[1.0]},"n":-0}}}"#;
+        let agent = r#"{"id":0,"result":{"capabilities":{"session":{"fancy":{"n":1e400}},"x":"\ud83d"},"agentCapabilities":{"sessionCapabilities":{"fork":{},"subagents":{},"own":[1.0]},"n":-0}}}"#;
         let answer = initialize(&Raw::new(agent).unwrap(), b"7", false).unwrap();
         let expected = concat!(
             r#"{"jsonrpc":"2.0","id":7,"result":{"capabilities":{"session":{"fancy":{"n":1e400},"ready":true},"x":"\ud83d"},"#,
-            r#""agentCapabilities":{"sessionCapabilities":{"own":[1.0],"attach":{},"detach":{},"status":{},"#,
+            r#""agentCapabilities":{"sessionCapabilities":{"fork":{},"own":[1.0],"attach":{},"detach":{},"status":{},"#,
             r#""promptQueueing":{},"list":{},"resume":{},"close":{},"delete":{},"ready":{},"setTitle":{},"archive":{}},"n":-0,"loadSession":true},"#,
             r#""protocolVersion":1}}"#,
         );

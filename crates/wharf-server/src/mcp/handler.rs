@@ -11,10 +11,10 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use wharf_api::mcp::{
-    AnswerInput, AnswerOutput, KillInput, KillOutput, LinesOutput, ListInput, OutputFormat, OutputInput, PromptInput,
-    PromptOutput, SearchInput,
+    AnswerInput, AnswerOutput, ForkInput, KillInput, KillOutput, LinesOutput, ListInput, OutputFormat, OutputInput,
+    PromptInput, PromptOutput, SearchInput,
 };
-use wharf_api::{AnswerArgs, ErrorCode, OutputQuery, PromptArgs, SessionQuery};
+use wharf_api::{AnswerArgs, ErrorCode, ForkArgs, OutputQuery, PromptArgs, SessionQuery};
 use wharf_host::CountLimit;
 
 use super::schemas::keep_newest_lines;
@@ -129,6 +129,7 @@ impl McpHandler {
             ToolName::Start => to_result(
                 &use_cases::spawn_session(&self.app, caller, read_arguments(arguments)?, None, true).await?.answer,
             ),
+            ToolName::Fork => self.fork_session(caller, read_arguments(arguments)?).await,
             ToolName::Prompt => self.send_prompt(caller, read_arguments(arguments)?).await,
             ToolName::List => self.list_sessions(caller, read_arguments(arguments)?),
             ToolName::Output => self.read_output(caller, read_arguments(arguments)?).await,
@@ -139,6 +140,12 @@ impl McpHandler {
             ToolName::Answer => self.answer_ask(caller, read_arguments(arguments)?).await,
             ToolName::Search => self.search_rows(caller, read_arguments(arguments)?).await,
         }
+    }
+
+    async fn fork_session(&self, caller: &Caller, input: ForkInput) -> ToolOutcome {
+        let ForkInput { session_id, title, label } = input;
+        let args = ForkArgs { title, label };
+        to_result(&use_cases::fork_session(&self.app, caller, &session_id, args, None, true).await?.session)
     }
 
     async fn send_prompt(&self, caller: &Caller, input: PromptInput) -> ToolOutcome {

@@ -6,10 +6,10 @@ use rmcp::model::{JsonObject, Tool, ToolAnnotations};
 use schemars::JsonSchema;
 
 use wharf_api::mcp::{
-    AnswerInput, AnswerOutput, KillInput, KillOutput, LinesOutput, ListInput, OutputInput, PromptInput, PromptOutput,
-    SearchInput, WaitInput, WaitOutput,
+    AnswerInput, AnswerOutput, ForkInput, KillInput, KillOutput, LinesOutput, ListInput, OutputInput, PromptInput,
+    PromptOutput, SearchInput, WaitInput, WaitOutput,
 };
-use wharf_api::{SearchPage, SessionPage, SpawnArgs, SpawnedSession};
+use wharf_api::{SearchPage, SessionInfo, SessionPage, SpawnArgs, SpawnedSession};
 
 use super::schemas::{input_schema, output_schema};
 
@@ -17,6 +17,7 @@ use super::schemas::{input_schema, output_schema};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ToolName {
     Start,
+    Fork,
     Prompt,
     List,
     Output,
@@ -27,13 +28,23 @@ pub(super) enum ToolName {
 }
 
 impl ToolName {
-    pub(super) const ALL: [Self; 8] =
-        [Self::Start, Self::Prompt, Self::List, Self::Output, Self::Wait, Self::Answer, Self::Kill, Self::Search];
+    pub(super) const ALL: [Self; 9] = [
+        Self::Start,
+        Self::Prompt,
+        Self::List,
+        Self::Output,
+        Self::Wait,
+        Self::Answer,
+        Self::Kill,
+        Self::Search,
+        Self::Fork,
+    ];
 
     /// Returns the name under which the tool is listed.
     pub(super) const fn as_str(self) -> &'static str {
         match self {
             Self::Start => "start_agent_session",
+            Self::Fork => "fork_agent_session",
             Self::Prompt => "prompt_agent_session",
             Self::List => "list_agent_sessions",
             Self::Output => "get_agent_session_output",
@@ -77,6 +88,13 @@ fn describe_tool(which: ToolName) -> Tool {
             "Start an agent session",
             "Starts a coding agent in a directory and returns its session. With `prompt` its first turn begins at \
              once: read it with get_agent_session_output or wait_agent_session.",
+            acting_hints(),
+        ),
+        ToolName::Fork => build_tool::<ForkInput, SessionInfo>(
+            which,
+            "Fork an agent session",
+            "Copies a session with its conversation so far into a new one, and returns that; only where `forkable` is true \
+             and no turn runs. The source stays as it is.",
             acting_hints(),
         ),
         ToolName::Prompt => build_tool::<PromptInput, PromptOutput>(

@@ -1,4 +1,4 @@
-//! `/sessions`: spawn, list, get, prompt, interrupt, kill, resume and forget.
+//! `/sessions`: spawn, fork, list, get, prompt, interrupt, kill, resume and forget.
 
 use axum::Json;
 use axum::extract::State;
@@ -7,7 +7,7 @@ use axum::response::{IntoResponse, Response};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 use wharf_api::{
-    Finished, Forgotten, InterruptArgs, Interrupted, Killed, PromptArgs, PromptQuery, Prompted, ResumeArgs,
+    Finished, Forgotten, ForkArgs, InterruptArgs, Interrupted, Killed, PromptArgs, PromptQuery, Prompted, ResumeArgs,
     SessionInfo, SessionPage, SessionPatch, SessionQuery, SpawnArgs, SpawnedSession, UsagePage,
 };
 
@@ -20,6 +20,7 @@ pub(super) fn routes() -> OpenApiRouter<App> {
     OpenApiRouter::new()
         .routes(routes!(list_sessions))
         .routes(routes!(spawn_session))
+        .routes(routes!(fork_session))
         .routes(routes!(get_session, change_session, forget_session))
         .routes(routes!(list_usage))
         .routes(routes!(send_prompt))
@@ -75,18 +76,62 @@ pub(super) async fn spawn_session(
 ) -> Result<Response, Fault> {
     let at_once = has_preference(&headers, RESPOND_ASYNC);
     let spawn = use_cases::spawn_session(&app, &caller, args, key.as_deref(), !at_once).await?;
-    let status = if spawn.duplicate { StatusCode::OK } else { StatusCode::CREATED };
-    let location = HeaderValue::from_str(&format!("/sessions/{}", spawn.answer.session.id));
-    let mut response = (status, Json(spawn.answer)).into_response();
+    let id = spawn.answer.session.id.clone();
+    Ok(created_response(Json(spawn.answer), &id, spawn.duplicate, at_once))
+}
+
+/// Returns the answer for a session that was created, or that an earlier request with the same key has created.
+fn created_response(body: impl IntoResponse, id: &str, is_duplicate: bool, at_once: bool) -> Response {
+    let status = if is_duplicate { StatusCode::OK } else { StatusCode::CREATED };
+    let location = HeaderValue::from_str(&format!("/sessions/{id}"));
+    let mut response = (status, body).into_response();
     let set = response.headers_mut();
     set.extend(location.map(|location| (header::LOCATION, location)));
     if at_once {
         set.insert("preference-applied", HeaderValue::from_static(RESPOND_ASYNC));
     }
-    if spawn.duplicate {
+    if is_duplicate {
         set.insert("idempotency-replayed", HeaderValue::from_static("true"));
     }
-    Ok(response)
+    response
+}
+
+/// Copies a session, with its conversation so far, into a new one, where the agent can. The answer comes when the copy runs.
+#[utoipa::path(
+    post, path = "/sessions/{id}/fork", tag = "sessions", operation_id = "fork",
+    request_body(content = Option<ForkArgs>, description = "The description of the copy; may be left out"),
+    params(
+        ("id" = String, Path),
+        ("Idempotency-Key" = Option<String>, Header, description = "A repeated request with the same key is the same session"),
+        ("Prefer" = Option<String>, Header, description = "`respond-async`: answer at once, while the agent starts"),
+    ),
+    responses(
+        (status = 201, description = "The new session", body = SessionInfo,
+            headers(("Location" = String, description = "Its route"), ("Preference-Applied" = String, description = "`respond-async`"))),
+        (status = 200, description = "The session of an earlier request with the same Idempotency-Key", body = SessionInfo,
+            headers(("Location" = String, description = "Its route"), ("Idempotency-Replayed" = String, description = "`true`"))),
+        (status = 403, description = "`cwd_not_allowed`"),
+        (status = 409, description = "`turn_in_progress`; `not_forkable`: its agent has never started"),
+        (status = 422, description = "`invalid_params`, `label_too_long`, `unknown_adapter`, `invalid_manifest`, `invalid_cwd`, `unknown_mode`, `invalid_option`, `sandbox_impossible`, `idempotency_key_reused`, `invalid_idempotency_key`"),
+        (status = 429, description = "`too_many_sessions`, `too_many_spawns` with the header `Retry-After`"),
+        (status = 501, description = "`fork_not_supported`: the agent cannot; `adapter_not_installed`, `protocol_not_supported`, `sandbox_not_supported`"),
+        (status = 502, description = "`start_failed`, with the id of the failed session and the tail of the agent's stderr"),
+        (status = 507, description = "`storage_full`"),
+    )
+)]
+pub(super) async fn fork_session(
+    State(app): State<App>,
+    caller: Caller,
+    PathParams(id): PathParams<String>,
+    IdempotencyKey(key): IdempotencyKey,
+    headers: HeaderMap,
+    OptionalJsonBody(args): OptionalJsonBody<ForkArgs>,
+) -> Result<Response, Fault> {
+    let at_once = has_preference(&headers, RESPOND_ASYNC);
+    let args = args.unwrap_or_default();
+    let fork = use_cases::fork_session(&app, &caller, &id, args, key.as_deref(), !at_once).await?;
+    let id = fork.session.id.clone();
+    Ok(created_response(Json(fork.session), &id, fork.duplicate, at_once))
 }
 
 /// One session.

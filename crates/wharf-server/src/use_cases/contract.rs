@@ -3,8 +3,8 @@
 
 use super::to_accepted_kinds;
 use wharf_api::{
-    AdapterDescription, AdapterMode, AdapterOption, AskOption, AskType, ContextUse, EndCause, LoginState, OpenAsk,
-    ResourceUse, SessionInfo, SessionStatus, StoragePause, TokenUsage, TurnOutcome, TurnPhase, UsageCost,
+    AdapterDescription, AdapterMode, AdapterOption, AskOption, AskType, ContextUse, EndCause, ForkOrigin, LoginState,
+    OpenAsk, ResourceUse, SessionInfo, SessionStatus, StoragePause, TokenUsage, TurnOutcome, TurnPhase, UsageCost,
     WorkspaceInfo, WorkspaceRegistry,
 };
 use wharf_host::core::{Ask, AskKind, EndReason, OutcomeKind, PauseReason, Status};
@@ -40,6 +40,8 @@ pub(crate) fn to_session_info(known: &Descriptor) -> SessionInfo {
         message: known.message,
         depth: known.parent_session_id.as_ref().map(|_| known.depth),
         parent_session_id: known.parent_session_id,
+        forkable: known.forkable,
+        forked_from: known.forked_from.map(|from| ForkOrigin { session_id: from.session_id, event_id: from.event_id }),
         resources: known.resources.map(to_resource_use),
         attention: None,
         last_outcome: known.last_outcome.map(to_turn_outcome),

@@ -39,7 +39,8 @@ pub(crate) async fn change_session(
     Ok(describe_session(app, caller, &handle.descriptor()))
 }
 
-fn check_title(title: &str) -> Result<String, Fault> {
+/// Returns a title without blanks around it, or refuses it.
+pub(super) fn check_title(title: &str) -> Result<String, Fault> {
     let title = title.trim();
     if title.is_empty() || title.chars().any(char::is_control) || title.chars().count() > MAX_TITLE_CHARS {
         let detail =

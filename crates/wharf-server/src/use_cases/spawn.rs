@@ -77,7 +77,7 @@ pub(crate) async fn spawn_session(
 }
 
 /// Returns false if the session of an earlier request has ended since for another reason than a failed start.
-fn needs_waiting(handle: &SessionHandle) -> bool {
+pub(super) fn needs_waiting(handle: &SessionHandle) -> bool {
     let known = handle.descriptor();
     known.status.is_alive() || known.end_reason == Some(EndReason::StartFailed)
 }
@@ -124,12 +124,24 @@ pub(crate) struct NewSession {
 #[derive(Debug)]
 pub(crate) enum NotCreated {
     Refused(Fault),
-    /// The agent answered `session/new` with this error. The session is there, without an agent.
+    /// The agent answered `session/new` or `session/fork` with this error. The session is there, without an agent.
     ByAgent {
         answer: Bytes,
         session: SessionId,
         fault: Fault,
     },
+}
+
+impl NotCreated {
+    pub(super) fn from_create_error(error: CreateError) -> Self {
+        let fault = fault_from_create_error(&error);
+        if let CreateError::Start { failure, session } = error
+            && let Some(answer) = failure.answer
+        {
+            return Self::ByAgent { answer, session: SessionId::new(session.as_str()), fault };
+        }
+        Self::Refused(fault)
+    }
 }
 
 impl From<NotCreated> for Fault {
@@ -162,16 +174,9 @@ pub(crate) async fn create_session(app: &App, caller: &Caller, new: NewSession) 
         key: None,
         lineage: Vec::new(),
         caller_waits: true,
+        fork: None,
     });
-    created.await.map_err(|error| {
-        let fault = fault_from_create_error(&error);
-        if let CreateError::Start { failure, session } = error
-            && let Some(answer) = failure.answer
-        {
-            return NotCreated::ByAgent { answer, session: SessionId::new(session.as_str()), fault };
-        }
-        NotCreated::Refused(fault)
-    })
+    created.await.map_err(NotCreated::from_create_error)
 }
 
 /// Forgets a session that its agent refused to open: to the client it never was.

@@ -43,6 +43,7 @@ pub struct Flags {
     pub resume: bool,
     pub close: bool,
     pub delete: bool,
+    pub fork: bool,
     pub replay: u64,
     pub replay_on_resume: bool,
     pub replay_after_load: bool,
@@ -98,6 +99,7 @@ wharf-scripted-agent: an ACP agent for tests; prompts are scripts, see the crate
   --resume              has session/resume
   --close               has session/close
   --delete              has session/delete
+  --fork                has session/fork; a copy tells from which session it was made
   --replay N            session/load replays N prompts with their answers (2)
   --replay-on-resume    session/resume replays too
   --replay-after-load   the replay comes after the response
@@ -164,6 +166,7 @@ impl Flags {
             "--resume" => &mut self.resume,
             "--close" => &mut self.close,
             "--delete" => &mut self.delete,
+            "--fork" => &mut self.fork,
             "--replay-on-resume" => &mut self.replay_on_resume,
             "--replay-after-load" => &mut self.replay_after_load,
             "--replay-forever" => &mut self.replay_forever,

@@ -15,6 +15,7 @@ pub(super) fn initialize_answer(flags: &Flags, client: &Value) -> Value {
         ("resume", flags.resume),
         ("close", flags.close),
         ("delete", flags.delete),
+        ("fork", flags.fork),
         ("promptQueueing", flags.native_queue),
         ("ready", flags.ready),
     ];

@@ -120,7 +120,7 @@ impl ScriptedAgent {
 
     fn handle_request(&mut self, id: &Value, method: &str, params: &Value, line: &[u8]) -> io::Result<()> {
         self.answer_request(id, method, params, line)?;
-        if matches!(method, "session/new" | "session/load" | "session/resume") {
+        if matches!(method, "session/new" | "session/load" | "session/resume" | "session/fork") {
             append_sign(&self.flags, "-")?;
         }
         if self.flags.die_after.iter().any(|named| named == method) {
@@ -156,6 +156,7 @@ impl ScriptedAgent {
             "session/prompt" => return self.start_prompt(id, params),
             "session/new" if self.may_start() => return self.new_session(id, params),
             "session/load" | "session/resume" => return self.load_session(id, method, params),
+            "session/fork" if flags.fork => return self.fork_session(id, params),
             "session/set_mode" | "session/set_config_option" => return self.change_setting(id, method, params),
             "session/set_model" if flags.models || flags.split_models => {
                 return self.change_setting(id, method, params);
@@ -248,6 +249,25 @@ impl ScriptedAgent {
             return self.send_update(session, &script::commands_update());
         }
         Ok(())
+    }
+
+    /// Makes a copy, whichever process the source belongs to: sessions of other processes are on the same disk. The id of the copy
+    /// names its source.
+    fn fork_session(&mut self, id: &Value, params: &Value) -> io::Result<()> {
+        let source = params["sessionId"].as_str().unwrap_or_default();
+        if self.flags.forget {
+            return self.send_message(&wire::error_frame(id, wire::unknown_session_error(source)));
+        }
+        self.created += 1;
+        let session = format!("copy-{}-{}-of-{source}", std::process::id(), self.created);
+        let state = self.add_session(&session, params);
+        if self.flags.replay_on_resume {
+            self.send_replay(&session)?;
+        }
+        let mut result = state.settings.opening_answer(&self.flags);
+        result["sessionId"] = json!(session);
+        self.send_result("session/fork", id, result)?;
+        self.send_opening_updates(&session)
     }
 
     fn load_session(&mut self, id: &Value, method: &str, params: &Value) -> io::Result<()> {

@@ -58,6 +58,7 @@ impl Transcript {
             by: None,
             key: None,
             lineage: Vec::new(),
+            forked_from: None,
         };
         transcript.add(SessionEvent::Created(origin));
         transcript.start_agent(1);

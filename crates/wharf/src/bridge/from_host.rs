@@ -64,7 +64,7 @@ impl Bridge {
         let plain = event.as_ref().map_or_else(|| frame.clone(), |event| event.remove_from(frame));
         let mut joined = session.to_owned();
         match &*request.method {
-            "session/new" => {
+            "session/new" | "session/fork" => {
                 let told = Json::parse(frame).and_then(|answer| answer.text_at(&["result", "sessionId"]));
                 if let Ok(Some(session)) = told {
                     let session = session.into_owned();
@@ -167,7 +167,7 @@ impl Bridge {
 
 /// Returns true if the answer to this method holds the event up to which it tells.
 fn is_join(method: &str) -> bool {
-    matches!(method, "session/new" | "session/load" | "session/resume" | "session/attach")
+    matches!(method, "session/new" | "session/fork" | "session/load" | "session/resume" | "session/attach")
 }
 
 /// Returns the answer with the session's id in its result, as `session/new` has it.

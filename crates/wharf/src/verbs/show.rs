@@ -86,6 +86,11 @@ fn session_rows(screen: Screen, session: &SessionInfo) -> Vec<(&'static str, Str
             TextStyle::Plain,
         ),
         ("events", session.last_seq.to_string(), TextStyle::Plain),
+        (
+            "forked from",
+            session.forked_from.as_ref().map(|from| from.session_id.clone()).unwrap_or_default(),
+            TextStyle::Plain,
+        ),
         ("resumable", if session.resumable { "yes" } else { "no" }.to_owned(), TextStyle::Plain),
     ];
     rows.into_iter().filter(|(_, value, _)| !value.is_empty()).collect()

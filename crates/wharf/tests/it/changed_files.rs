@@ -56,7 +56,7 @@ async fn changed_files_add_up_over_turns_and_survive_a_crash() -> Result<()> {
     let other = json!({ "path": "/other.txt", "status": "changed", "added": 0, "removed": 1, "exact": true,
         "rows": rows_two, "rowCount": 1, "turns": [two], "turnCount": 1, "changedAt": at });
     let last = http.get(&format!("/sessions/{id}/rows?limit=1")).await?.expect(200)?["asOf"].clone();
-    let expected = json!({ "fold": 1, "session": id, "asOf": last, "files": [other, made], "total": 2, "added": 5,
+    let expected = json!({ "fold": wharf_api::FOLD_NUMBER, "session": id, "asOf": last, "files": [other, made], "total": 2, "added": 5,
         "removed": 2, "partial": false });
     assert_eq!(all, expected);
     let first = read_changes(&http, &id, &format!("?turn={one}&limit=1")).await?;

@@ -31,6 +31,7 @@ mod export;
 mod faults;
 mod file_and_terminal_fallback;
 mod foreign_sessions;
+mod forks;
 mod forms;
 mod frame_bytes;
 mod full_disk;

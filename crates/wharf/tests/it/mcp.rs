@@ -258,10 +258,10 @@ async fn tools_are_listed_with_schemas_and_annotations() -> Result<()> {
         let names: Vec<&str> = tools.iter().filter_map(|tool| tool["name"].as_str()).collect();
         let rows = ["start_agent_session", "prompt_agent_session", "list_agent_sessions", "get_agent_session_output"];
         let more = ["kill_agent_session", "wait_agent_session", "answer_agent_session", "search_agent_sessions"];
-        for name in rows.into_iter().chain(more) {
+        for name in rows.into_iter().chain(more).chain(["fork_agent_session"]) {
             assert!(names.contains(&name), "{name} is not in {names:?}");
         }
-        assert_eq!(names.len(), 8);
+        assert_eq!(names.len(), 9);
         for tool in &tools {
             assert_eq!(
                 (&tool["inputSchema"]["type"], &tool["outputSchema"]["type"]),

@@ -42,6 +42,9 @@ pub(super) struct Ledger {
     asks: BTreeMap<AskId, bool>,
     status: Option<Status>,
     last_start: StartNo,
+    /// True for a copy of another session, and once it has begun a new conversation instead.
+    is_fork: bool,
+    begun_anew: bool,
     /// The start whose process may exist.
     process: Option<StartNo>,
     /// True while the agent is paused.
@@ -144,8 +147,9 @@ impl Ledger {
 
     fn check_event(&mut self, event: &Event, seq: Seq) {
         let kind = match event {
-            Event::Session(SessionEvent::Created(_)) => {
+            Event::Session(SessionEvent::Created(origin)) => {
                 assert_eq!(seq, Seq(1));
+                self.is_fork = origin.forked_from.is_some();
                 self.status = Some(Status::Starting);
                 0
             }
@@ -153,9 +157,13 @@ impl Ledger {
                 assert_eq!(start.0, self.last_start.0 + 1);
                 assert!(!self.killed_by_user, "a start undoes a user's kill");
                 let free = self.retrying || self.status.is_some_and(|status| !status.is_alive());
-                assert!(seq == Seq(2) || free, "two starts at once");
+                let is_first = start.0 == 1;
+                assert!(is_first || free, "two starts at once");
                 let waits = self.prompts.values().any(|prompt| prompt.life == Life::Waiting);
-                assert!(seq == Seq(2) || *how != StartKind::New || waits || self.retrying, "memory lost for nothing");
+                assert!(is_first || *how != StartKind::New || waits || self.retrying, "memory lost for nothing");
+                assert!(*how != StartKind::Fork || (self.is_fork && !self.begun_anew), "a copy of no session");
+                assert!(!is_first || (*how == StartKind::Fork) == self.is_fork, "the first start of a fork copies");
+                self.begun_anew |= *how == StartKind::New;
                 self.retrying = false;
                 (self.last_start, self.status) = (*start, Some(Status::Starting));
                 1

@@ -22,7 +22,7 @@ use self::dice::Dice;
 use self::ledger::{KINDS, Ledger};
 use self::proposal::Proposal;
 use self::readers::Readers;
-use crate::stage::{origin, sender};
+use crate::stage::{fork_source, origin, sender};
 
 const WALKS: u64 = 200_000;
 const INPUTS: usize = 60;
@@ -99,6 +99,17 @@ impl Drop for Seed {
     }
 }
 
+/// Returns the arguments of a session; of a fork for some.
+fn new_session(dice: &mut Dice, settings: Settings) -> NewSession {
+    let mut new = NewSession::new(origin(), settings);
+    if dice.one_in(4) {
+        new.origin.forked_from = Some(fork_source());
+        new.title = dice.one_in(2).then(|| "copy".into());
+        new.agent_settings = dice.one_in(2).then(Vec::new);
+    }
+    new
+}
+
 impl Walk {
     /// Runs one walk from the session's creation to its end. Returns the number of events of each kind.
     fn walk(seed: u64) -> [u64; KINDS.len()] {
@@ -124,7 +135,7 @@ impl Walk {
         let mut dice = Dice::new(seed);
         let settings = settings(&mut dice);
         let now = Millis(1_000);
-        let (session, first) = Session::create(NewSession { origin: origin(), settings: settings.clone() }, now);
+        let (session, first) = Session::create(new_session(&mut dice, settings.clone()), now);
         let shadow = State::begin(Seq(1), now, &first.events[0]).unwrap();
         let traits = AgentTraits {
             load: dice.one_in(2),

@@ -102,6 +102,12 @@ fn list_entry(known: &Descriptor, view: &use_cases::AttentionView) -> Value {
         own["parentSessionId"] = parent.as_str().into();
         own["depth"] = known.depth.into();
     }
+    if known.forkable {
+        own["forkable"] = true.into();
+    }
+    if let Some(source) = &known.forked_from {
+        own["forkedFrom"] = json!(source);
+    }
     json!({
         "sessionId": known.id,
         "cwd": known.cwd,

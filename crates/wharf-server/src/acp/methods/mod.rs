@@ -5,6 +5,7 @@ mod attach;
 mod describe;
 mod end_session;
 mod enter;
+mod fork_session;
 mod forward;
 mod initialize;
 mod list_sessions;
@@ -82,6 +83,10 @@ impl Methods for AcpMethods {
             AcpMethod::Authenticate => initialize::authenticate(connection, request).await,
             AcpMethod::Logout => initialize::log_out(connection, request).await,
             AcpMethod::New => begin_session(connection, request, None).await,
+            AcpMethod::Fork => {
+                let _turn = turn;
+                fork_session::fork_session(connection, request).await
+            }
             AcpMethod::List => list_sessions::list_sessions(connection, request),
             AcpMethod::Status => list_sessions::tell_status(connection, request),
             AcpMethod::Close => end_session::close_session(connection, request).await,

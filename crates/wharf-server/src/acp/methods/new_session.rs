@@ -33,7 +33,17 @@ pub(in crate::acp) async fn begin_session(
     request: ClientRequest<'_>,
     name: Option<Arc<str>>,
 ) -> Outcome {
-    let created = match create_session(connection, request.frame, name).await? {
+    let created = create_session(connection, request.frame, name).await?;
+    join_created(connection, request, created).await
+}
+
+/// Joins a session that was created for this request, and answers.
+pub(super) async fn join_created(
+    connection: &Connection,
+    request: ClientRequest<'_>,
+    created: Result<Created, NotCreated>,
+) -> Outcome {
+    let created = match created {
         Ok(created) => created,
         // The agent's own error goes to the client as it came: it may be asking for a login.
         Err(NotCreated::ByAgent { answer, session, fault }) => {

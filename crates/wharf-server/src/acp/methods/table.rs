@@ -9,6 +9,7 @@ pub enum AcpMethod {
     Authenticate,
     Logout,
     New,
+    Fork,
     Load,
     Resume,
     List,
@@ -35,11 +36,13 @@ pub enum MethodTrait {
     ChangesMembership,
 }
 
-const TABLE: [(AcpMethod, &str, &[MethodTrait]); 15] = [
+const TABLE: [(AcpMethod, &str, &[MethodTrait]); 16] = [
     (AcpMethod::Initialize, "initialize", &[MayWait, Repeatable]),
     (AcpMethod::Authenticate, "authenticate", &[MayWait, Repeatable]),
     (AcpMethod::Logout, "logout", &[MayWait, Repeatable]),
     (AcpMethod::New, "session/new", &[MayWait]),
+    // In its order: the copy is made before the client's next prompt to the source.
+    (AcpMethod::Fork, "session/fork", &[Ordered, MayWait]),
     (AcpMethod::Load, "session/load", &[Ordered, MayWait, Repeatable, ChangesMembership]),
     (AcpMethod::Resume, "session/resume", &[Ordered, MayWait, Repeatable, ChangesMembership]),
     (AcpMethod::List, "session/list", &[Repeatable]),
