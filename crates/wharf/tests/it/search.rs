@@ -248,7 +248,7 @@ async fn sessions_that_nobody_opened_are_found_in_time_and_missing_ones_are_coun
     let mut host = scripted_host(&[])?.start_host()?;
     host.terminate()?;
     let directory = host.directory().to_owned();
-    let cold = ColdSessions { count: SESSIONS, agent: "scripted", cwd: &directory, waiting: None };
+    let cold = ColdSessions { count: SESSIONS, agent: "scripted", cwd: &directory, events: 0, waiting: None };
     cold.write_to(&host.state_dir())?;
     host.restart()?;
     let http = RestClient::new(&host);
