@@ -1,10 +1,11 @@
-//! The repo's tasks: `cargo xtask tidy`, `cargo xtask test`, `cargo xtask soak`, `cargo xtask bench`.
+//! The repo's tasks: `cargo xtask tidy`, `cargo xtask test`, `cargo xtask soak`, `cargo xtask bench`, `cargo xtask clients`.
 //!
 //! It is *not* part of the product and depends on none of the repo's crates, so that it builds in seconds and still
 //! runs when they do not compile.
 #![expect(clippy::disallowed_methods, reason = "it reads what cargo and Wharf wrote")]
 
 mod bench;
+mod clients;
 mod output;
 mod process;
 mod repo;
@@ -22,6 +23,8 @@ usage: cargo xtask COMMAND
   test [--fast]                 run every test; --fast leaves out the long random walks and the doc tests
   tidy                          check the invariants that a machine can check
   soak NAME                     run a random test for long: walk (ten minutes) or kills (500 kills of the host)
+  clients [--without node] [--without python]
+                                generate clients from /openapi.json, and follow the rows of a session with each
   bench [--quick] [--no-build] [--against PATH] [MEASURE …]
                                 measure the binary of the dist profile: burst, burst_packed, tick, never_reading,
                                 status, bridge, restart; or, if it is named, the first build itself: build;
@@ -46,6 +49,7 @@ fn dispatch(args: &[String]) -> Result<()> {
         "tidy" => tidy::run(&root, rest),
         "soak" => soak::run(&root, rest),
         "bench" => bench::run(&root, rest),
+        "clients" => clients::run(&root, rest),
         "help" | "--help" | "-h" => {
             output::print_line(USAGE);
             Ok(())

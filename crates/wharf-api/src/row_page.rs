@@ -71,6 +71,7 @@ words! {
 pub struct ExportQuery {
     /// `md` if it is left out.
     #[serde(deserialize_with = "known_format")]
+    #[param(inline)]
     pub format: Option<ExportType>,
 }
 

@@ -17,18 +17,18 @@ const START_LIMIT: Duration = Duration::from_secs(30);
 /// The host promises to be gone ten seconds after SIGTERM.
 const STOP_LIMIT: Duration = Duration::from_secs(15);
 
-pub(super) struct Host {
+pub(crate) struct Host {
     child: Child,
     dir: PathBuf,
     /// True to keep the directory when this host ends, for the next one.
     keeps: bool,
-    pub(super) authority: String,
-    pub(super) token: String,
+    pub(crate) authority: String,
+    pub(crate) token: String,
 }
 
 impl Host {
     /// Starts `wharf serve` with an empty state directory `dir`, which is deleted at the end.
-    pub(super) fn start(wharf: &Path, agent: &Path, dir: &Path) -> Result<Self> {
+    pub(crate) fn start(wharf: &Path, agent: &Path, dir: &Path) -> Result<Self> {
         fs::create_dir_all(dir).with_context(|| format!("making {}", dir.display()))?;
         let stderr = fs::File::create(dir.join("stderr")).context("making a file for the host's stderr")?;
         let child = command(wharf)
@@ -110,7 +110,7 @@ impl Host {
     }
 
     /// Sends SIGTERM, as an operator would, and waits for the exit.
-    pub(super) fn stop(mut self) -> Result<()> {
+    pub(crate) fn stop(mut self) -> Result<()> {
         let pid = self.child.id().to_string();
         command("sh").args(["-c", "kill -TERM \"$0\"", &pid]).status().context("sending SIGTERM")?;
         let began = Instant::now();

@@ -28,6 +28,7 @@ use crate::output::{print_line, print_progress};
 use crate::process::{cargo_command, run_checked};
 use crate::repo;
 use compare::{Binary, Side, print_compared};
+pub(crate) use host::Host;
 use pipe::Pipe;
 use stats::{Series, percentile, round_figure};
 use traffic::{Pace, Party, Seen, Traffic, drive_connection};

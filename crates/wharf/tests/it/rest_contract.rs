@@ -46,6 +46,42 @@ async fn document_is_openapi_3_1_and_lists_the_routes_of_the_docs() -> Result<()
     Ok(())
 }
 
+/// Adds the references of the document that lead nowhere.
+fn find_dangling_references(document: &Value, value: &Value, found: &mut Vec<String>) {
+    if let Some(place) = value["$ref"].as_str()
+        && place.strip_prefix('#').is_none_or(|place| document.pointer(place).is_none())
+    {
+        found.push(place.to_owned());
+    }
+    let members = value.as_object().into_iter().flat_map(|object| object.values());
+    for inner in members.chain(value.as_array().into_iter().flatten()) {
+        find_dangling_references(document, inner, found);
+    }
+}
+
+#[tokio::test]
+async fn generators_of_clients_find_every_schema_and_every_event_of_a_stream() -> Result<()> {
+    let host = scripted_host(&[])?.start_host()?;
+    let document = fetch_document(&RestClient::new(&host)).await?.0;
+    let mut dangling = Vec::new();
+    find_dangling_references(&document, &document, &mut dangling);
+    assert_eq!(dangling, Vec::<String>::new(), "references that lead nowhere");
+    let mut streams = 0;
+    for operation in OpenApiDocument(document.clone()).list_operations() {
+        let schema = &operation.about["responses"]["200"]["content"]["text/event-stream"]["schema"];
+        let Some(place) = schema["$ref"].as_str().and_then(|place| place.strip_prefix('#')) else { continue };
+        streams += 1;
+        let events = document.pointer(place).and_then(|schema| schema["oneOf"].as_array()).context(place.to_owned())?;
+        for event in events {
+            let members = &event["properties"];
+            assert_eq!(members["event"]["enum"].as_array().map(Vec::len), Some(1), "{place}: a name tells the data");
+            assert!(members["data"]["$ref"].is_string(), "{place}: the data of {} have no schema", members["event"]);
+        }
+    }
+    assert!(streams >= 3, "only {streams} streams have a schema");
+    Ok(())
+}
+
 /// Returns words with a meaning in this host, and others without one.
 async fn sample_words(http: &RestClient, host: &TestHost) -> Result<Vec<String>> {
     let here = cwd(host)?;
