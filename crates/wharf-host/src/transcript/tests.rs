@@ -1,5 +1,7 @@
 //! Random logs: rows are the same live, after a restart, and by applying changes to an earlier state.
 
+mod file_walk;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 

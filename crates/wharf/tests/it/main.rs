@@ -91,6 +91,7 @@ mod rest_uploads;
 mod restart;
 mod revocation;
 mod rows;
+mod rows_walk;
 mod sandbox;
 mod sandbox_limits;
 mod scope_audit;

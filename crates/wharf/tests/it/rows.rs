@@ -105,13 +105,18 @@ impl RowReader {
         Ok(())
     }
 
-    fn rows(&self) -> Vec<Value> {
+    /// Returns the position of the last complete batch.
+    pub(crate) fn position(&self) -> Option<&str> {
+        self.position.as_deref()
+    }
+
+    pub(crate) fn rows(&self) -> Vec<Value> {
         self.rows.values().cloned().collect()
     }
 }
 
 /// Reads all rows, a page at a time from the newest end.
-async fn read_all_rows(http: &RestClient, id: &str, limit: usize) -> Result<Vec<Value>> {
+pub(crate) async fn read_all_rows(http: &RestClient, id: &str, limit: usize) -> Result<Vec<Value>> {
     let (mut rows, mut before) = (Vec::new(), None::<String>);
     loop {
         let cursor = before.map(|before| format!("&before={before}")).unwrap_or_default();
@@ -145,7 +150,7 @@ async fn follow_turn(events: &mut TestEventStream, reader: &mut RowReader, promp
 }
 
 /// Runs a prompt to its end and returns its id.
-async fn run_prompt(http: &RestClient, id: &str, script: &str) -> Result<String> {
+pub(crate) async fn run_prompt(http: &RestClient, id: &str, script: &str) -> Result<String> {
     let sent = send_prompt(http, id, script).await?;
     wait_until_idle(http, id).await?;
     Ok(sent["promptId"].as_str().context("no prompt id")?.to_owned())
@@ -155,7 +160,7 @@ fn kinds(rows: &[Value]) -> Vec<&str> {
     rows.iter().filter_map(|row| row["kind"].as_str()).collect()
 }
 
-async fn start_session() -> Result<(TestHost, RestClient, String)> {
+pub(crate) async fn start_session() -> Result<(TestHost, RestClient, String)> {
     let host = scripted_host(&["--resume"])?.start_host()?;
     let http = RestClient::new(&host);
     let id = spawn_session(&http, &host).await?;
