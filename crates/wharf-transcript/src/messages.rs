@@ -106,7 +106,6 @@ fn continue_run(step: &mut FoldStep<'_, impl RowStore>, kind: TextKind, message_
     {
         run.row = Some(number);
         run.shown_bytes = step.rows.row_mut(number).map_or(0, text_bytes);
-        run.is_summarised = true;
     }
     step.fold.run = Some(run);
 }

@@ -376,7 +376,7 @@ fn updates_of_v2_fold_into_rows() {
     log.update(json!({ "sessionUpdate": "state_update", "state": "idle", "stopReason": "error",
         "background": [{ "type": "terminal", "terminalId": "x" }] }));
     let outline = [
-        ("message", "final"),
+        ("message", "final words"),
         ("tool", "Index (paused)"),
         ("tool", "Read"),
         ("turn_end", "Failed (error) in 8.0 s"),
