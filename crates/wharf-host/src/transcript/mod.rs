@@ -22,7 +22,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use tokio::sync::Notify;
-use wharf_api::TranscriptRow;
+use wharf_api::{FOLD_NUMBER, TranscriptRow};
 use wharf_core::{EventId, Seq, SessionId};
 use wharf_store::{LogId, SqliteTranscripts, StoreError, TranscriptStore};
 
@@ -42,6 +42,9 @@ const IDLE_TIMEOUT: Duration = Duration::from_secs(60);
 /// The transcripts that stay in memory although nobody reads them at the moment.
 const MAX_IDLE_TRANSCRIPTS: usize = 16;
 
+/// A deletion that takes longer goes on in the background.
+const REMOVAL_TIMEOUT: Duration = Duration::from_secs(2);
+
 /// The transcripts of all sessions.
 #[derive(Debug)]
 pub(crate) struct Transcripts {
@@ -60,7 +63,13 @@ struct KnownTranscript {
 impl Transcripts {
     /// Opens the database. It is derived: where no file can be kept, memory will do.
     pub(crate) fn open(root: &Path) -> Result<Self, StoreError> {
-        let store = SqliteTranscripts::open(&root.join("transcript.db")).or_else(|error| {
+        let path = root.join("transcript.db");
+        let opened = SqliteTranscripts::open(&path).and_then(|store| {
+            // One new file is made sooner than the rows of another fold are deleted session by session.
+            let is_current = store.progress()?.iter().all(|known| known.fold == FOLD_NUMBER);
+            if is_current { Ok(store) } else { store.recreate().map(|()| store) }
+        });
+        let store = opened.or_else(|error| {
             tracing::warn!(%error, "the database of transcripts cannot be used; they are made from the logs at every start");
             SqliteTranscripts::in_memory()
         })?;
@@ -85,10 +94,14 @@ impl Transcripts {
             known.live.end().await;
         }
         let (store, log_id) = (Arc::clone(&self.store), log_id.clone());
-        let removed = tokio::task::spawn_blocking(move || store.remove(&log_id)).await;
-        if let Ok(Err(error)) = removed {
-            tracing::warn!(%session, %error, "the rows of a deleted session are left in transcript.db; delete that file to be sure");
-        }
+        let session = session.clone();
+        let removal = tokio::task::spawn_blocking(move || {
+            if let Err(error) = store.remove(&log_id) {
+                tracing::warn!(%session, %error, "the rows of a deleted session are left in transcript.db; delete that file to be sure");
+            }
+        });
+        // The words of a long session take a while. If the host ends meanwhile, its next start deletes the rest.
+        let _ = tokio::time::timeout(REMOVAL_TIMEOUT, removal).await;
     }
 
     /// Drops the transcripts that nobody uses, after their last changes were written.

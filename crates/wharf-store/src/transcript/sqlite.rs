@@ -8,7 +8,7 @@ use rusqlite::{Connection, ErrorCode, OptionalExtension, Row, Transaction, param
 use super::checkpointer::{Checkpointer, MAX_WAL_PAGES};
 use super::file_changes::{CREATE_FILE_CHANGES, visit_file_changes, write_file_changes};
 use super::texts::{CREATE_TEXTS, read_text, write_text};
-use super::word_index::{CREATE_WORD_INDEX, WordWriter, remove_words, search_words};
+use super::word_index::{CREATE_WORD_INDEX, WordWriter, remove_some_words, search_words};
 use super::{
     FoundRows, RowRange, StoredBlob, StoredFileChange, StoredRow, TextSlice, TranscriptChanges, TranscriptCheckpoint,
     TranscriptProgress, TranscriptStore, WordSearch,
@@ -133,9 +133,17 @@ impl SqliteTranscripts {
 
     /// Makes a damaged database anew. The call fails all the same: what its caller knew of the rows is no longer true.
     fn mend<T>(&self, result: rusqlite::Result<T>) -> Result<T, StoreError> {
-        if let (Err(error), Some(path)) = (&result, &self.path)
+        if let Err(error) = &result
             && is_damage(error)
         {
+            self.recreate()?;
+        }
+        Ok(result?)
+    }
+
+    /// Deletes everything. A database in memory stays as it is.
+    pub fn recreate(&self) -> Result<(), StoreError> {
+        if let Some(path) = &self.path {
             let _paused = self.checkpointer.as_ref().map(Checkpointer::pause);
             let mut writer = lock(&self.writer);
             let mut others: Vec<_> = self.readers().map(lock).collect();
@@ -151,7 +159,7 @@ impl SqliteTranscripts {
                 prepare_connection(connection)?;
             }
         }
-        Ok(result?)
+        Ok(())
     }
 }
 
@@ -294,9 +302,12 @@ impl TranscriptStore for SqliteTranscripts {
     }
 
     fn remove(&self, id: &LogId) -> Result<(), StoreError> {
+        let mut after = 0;
+        while let Some(last) = self.change(|transaction| remove_some_words(transaction, id, after))? {
+            after = last;
+        }
         self.change(|transaction| {
             let Some(session) = find_session(transaction, id)? else { return Ok(()) };
-            remove_words(transaction, session)?;
             for table in ["row", "file_change", "name", "text", "blob", "session"] {
                 transaction.execute(&format!("DELETE FROM {table} WHERE session = ?1"), [session])?;
             }
@@ -361,7 +372,7 @@ fn put_checkpoint(
     put.query_row(params![id.bucket(), id.name(), fold, epoch, seq, rows, state], |row| row.get(0))
 }
 
-const fn row_key(session: i64, number: u64) -> i64 {
+pub(super) const fn row_key(session: i64, number: u64) -> i64 {
     let most = (1 << NUMBER_BITS) - 1;
     let number = if number > most { most } else { number };
     (session << NUMBER_BITS) | number.cast_signed()

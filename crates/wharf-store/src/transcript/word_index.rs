@@ -7,7 +7,7 @@ use std::collections::HashMap;
 
 use rusqlite::{Connection, OptionalExtension, Statement, Transaction, params};
 
-use super::sqlite::{ROW_COLUMNS, convert_row, find_session, session_of_key};
+use super::sqlite::{ROW_COLUMNS, convert_row, find_session, row_key, session_of_key};
 use super::{FoundRow, FoundRows, RowWords, WordPhrase, WordSearch};
 use crate::LogId;
 
@@ -16,6 +16,8 @@ const TIE_BITS: u32 = 21;
 const MAX_MILLIS: u64 = (1 << (63 - TIE_BITS)) - 1;
 /// A selection of at most so many sessions is looked up in the index; a larger one is checked hit by hit.
 const MAX_INDEXED_SESSIONS: usize = 64;
+/// The rows that are taken out of the index in one transaction.
+const REMOVED_AT_ONCE: i64 = 16;
 
 /// The words are divided by spaces already, so the plainest tokenizer will do. `tags` has a word for the session and one for
 /// the kind, by which a selection is as quick as a word. The index of beginnings makes short ones cheap: without it SQLite
@@ -81,12 +83,30 @@ impl<'a> WordWriter<'a> {
     }
 }
 
-/// Takes all rows of a session out of the index, before the rows themselves are deleted.
-pub(super) fn remove_words(transaction: &Transaction<'_>, session: i64) -> rusqlite::Result<()> {
-    let mut select = transaction.prepare("SELECT place FROM row WHERE session = ?1 AND place IS NOT NULL")?;
-    let places: Vec<i64> = select.query_map([session], |row| row.get(0))?.collect::<rusqlite::Result<_>>()?;
+/// Takes some rows of a session out of the index, before the rows themselves are deleted: those after a key. Returns the
+/// last key, `None` if there was no such row.
+///
+/// SQLite looks for every word of a row in every part of the index to overwrite it, which takes milliseconds for a row. The
+/// caller must not do that for a long session at once: nothing else could be written meanwhile.
+pub(super) fn remove_some_words(
+    transaction: &Transaction<'_>,
+    id: &LogId,
+    after: i64,
+) -> rusqlite::Result<Option<i64>> {
+    let Some(session) = find_session(transaction, id)? else { return Ok(None) };
+    let (first, last) = (row_key(session, 0), row_key(session, u64::MAX));
+    let mut select = transaction.prepare(
+        "SELECT key, place FROM row WHERE key > ?1 AND key BETWEEN ?2 AND ?3 AND place IS NOT NULL ORDER BY key LIMIT ?4",
+    )?;
+    let rows = select.query_map([after, first, last, REMOVED_AT_ONCE], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    let rows: Vec<(i64, i64)> = rows.collect::<rusqlite::Result<_>>()?;
     let mut delete = transaction.prepare("DELETE FROM search WHERE rowid = ?1")?;
-    places.iter().try_for_each(|place| delete.execute([place]).map(|_| ()))
+    let mut forget = transaction.prepare("UPDATE row SET place = NULL WHERE key = ?1")?;
+    for (key, place) in &rows {
+        delete.execute([place])?;
+        forget.execute([key])?;
+    }
+    Ok(rows.last().map(|(key, _)| *key))
 }
 
 /// Looks for rows in one state of the database.

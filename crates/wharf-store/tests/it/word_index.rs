@@ -189,3 +189,15 @@ fn database_of_the_version_without_words_is_made_anew() {
     store.write(&id(), &written(&[(1, 10, "prompt", "wombat")])).unwrap();
     assert_eq!(search(&store, "wombat").len(), 1);
 }
+
+#[test]
+fn recreated_database_is_empty_and_works() {
+    let dir = TempDir::new().unwrap();
+    let store = SqliteTranscripts::open(&dir.path().join("transcript.db")).unwrap();
+    let rows = written(&[(1, 10, "prompt", "wombat")]);
+    store.write(&id(), &rows).unwrap();
+    store.recreate().unwrap();
+    assert_eq!((search(&store, "wombat"), store.progress().unwrap()), (Vec::new(), Vec::new()));
+    store.write(&id(), &rows).unwrap();
+    assert_eq!(search(&store, "wombat").len(), 1);
+}
