@@ -150,10 +150,11 @@ fn long_answer(session: &str, turn: usize) -> Vec<Value> {
             "content": [{ "type": "content", "content": { "type": "text", "text": output } }],
         } }));
     }
-    let chunks = (0..62).map(|piece| {
+    let chunks = (0..61).map(|piece| {
         text_chunk(session, "agent_message_chunk", &format!("Piece {piece} of the answer to turn {turn}. "))
     });
     updates.extend(chunks);
+    updates.push(text_chunk(session, "agent_message_chunk", &format!("This was {session}.")));
     updates
 }
 

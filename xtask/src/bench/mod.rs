@@ -13,6 +13,7 @@ mod pipe;
 mod restart;
 mod rows_burst;
 mod rows_page;
+mod search;
 mod stats;
 mod status;
 mod traffic;
@@ -34,8 +35,18 @@ use stats::{Series, percentile, round_figure};
 use traffic::{Pace, Party, Seen, Traffic, drive_connection};
 
 /// The measures of a running host; all of them if the command names none.
-const MEASURES: &[&str] =
-    &["burst", "burst_packed", "tick", "never_reading", "status", "bridge", "restart", "rows_page", "rows_burst"];
+const MEASURES: &[&str] = &[
+    "burst",
+    "burst_packed",
+    "tick",
+    "never_reading",
+    "status",
+    "bridge",
+    "restart",
+    "rows_page",
+    "rows_burst",
+    "search",
+];
 /// The measure of the build itself. It runs only if it is named: it takes minutes and needs no host.
 const BUILD_MEASURE: &str = "build";
 /// The profile of the measured programs, and of xtask while it measures.
@@ -59,12 +70,15 @@ struct Plan {
     cold: u32,
     /// The number of events of a long session.
     long_session: u32,
+    /// The number of sessions that are searched.
+    searched: u32,
 }
 
 impl Plan {
     fn parse(args: &[String]) -> Result<Self> {
         let (measures, measures_build, builds_programs, repeats) = (Vec::new(), false, true, 3);
-        let (burst, ticks, flood, calls, cold, long_session) = (300_000, 3_000, 1_000_000, 5_000, 10_000, 100_000);
+        let (burst, ticks, flood, calls, cold) = (300_000, 3_000, 1_000_000, 5_000, 10_000);
+        let (long_session, searched) = (100_000, 1_000);
         let (mut plan, mut args) = (
             Self {
                 measures,
@@ -78,6 +92,7 @@ impl Plan {
                 calls,
                 cold,
                 long_session,
+                searched,
             },
             args.iter(),
         );
@@ -85,8 +100,9 @@ impl Plan {
             match arg.as_str() {
                 // A quick run only shows that the benchmark works; its figures mean little.
                 "--quick" => {
-                    let (burst, ticks, flood, calls, cold, long_session) = (20_000, 300, 50_000, 1_000, 500, 5_000);
-                    plan = Self { repeats: 1, burst, ticks, flood, calls, cold, long_session, ..plan };
+                    let (burst, ticks, flood, calls, cold) = (20_000, 300, 50_000, 1_000, 500);
+                    let (long_session, searched) = (5_000, 20);
+                    plan = Self { repeats: 1, burst, ticks, flood, calls, cold, long_session, searched, ..plan };
                 }
                 "--no-build" => plan.builds_programs = false,
                 "--against" => {
@@ -178,6 +194,7 @@ impl Bench {
                 "restart" => self.restart()?,
                 "rows_page" => self.rows_page()?,
                 "rows_burst" => self.rows_burst()?,
+                "search" => self.search()?,
                 _ => self.never_reading()?,
             }
         }
