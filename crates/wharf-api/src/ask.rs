@@ -5,6 +5,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
 
+use crate::AskSubject;
+
 words! {
     /// The kind of an ask: leave to do something, or a form to be filled in.
     pub enum AskType as "AskKind" {
@@ -36,6 +38,14 @@ pub struct OpenAsk {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub opened_at: Option<String>,
+    /// The row of the transcript that shows it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub row: Option<String>,
+    /// The command, the paths and the diffs that it is about, redacted and bounded as in its row.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub subject: Option<AskSubject>,
     /// The choices of a permission.
     pub options: Vec<AskOption>,
     /// The action that the permission is for, as the agent describes it.

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Deserializer, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
+use crate::session::present_or_null;
 use crate::{QueueEntry, SessionInfo, TranscriptRow};
 
 /// Selects a part of a text that is too large for its row.
@@ -130,8 +131,10 @@ pub struct StateChange {
     pub session: Option<Box<SessionInfo>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub asks: Option<Vec<String>>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub plan: Option<String>,
+    /// Null if there is no plan any more.
+    #[serde(default, deserialize_with = "present_or_null", skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>)]
+    pub plan: Option<Option<String>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queue: Option<Vec<QueueEntry>>,
 }

@@ -252,7 +252,10 @@ pub struct SessionPatch {
 }
 
 /// Reads a member that is there, so that null differs from a member that is left out.
-fn present_or_null<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Option<String>>, D::Error> {
+pub(crate) fn present_or_null<'de, D>(deserializer: D) -> Result<Option<Option<String>>, D::Error>
+where
+    D: Deserializer<'de>,
+{
     Option::deserialize(deserializer).map(Some)
 }
 

@@ -200,7 +200,11 @@ fn apply_other_update(step: &mut FoldStep<'_, impl RowStore>, update: Json<'_>) 
         "state_update" => turns::state_update(step, update),
         "tool_call_content_chunk" => tools::append_content(step, update),
         "plan_update" => plans::update_plan(step, update),
-        "plan_removed" => Ok(()),
+        "plan_removed" => {
+            // Its row stays, but it is no longer the plan of the session.
+            step.fold.plan = None;
+            Ok(())
+        }
         "subagent_update" => tools::subagent_update(step, update),
         "notice" => notices::agent_notice(step, update),
         "compaction_update" => notices::compaction(step, update),

@@ -50,6 +50,12 @@ impl LiveState {
         })
     }
 
+    /// Returns the rows of the open asks, the oldest first.
+    pub(super) fn open_asks(&mut self) -> Result<Vec<TranscriptRow>, StoreError> {
+        let numbers = self.fold.open_asks().into_iter();
+        numbers.map(|number| self.rows.row(number.0)?.ok_or_else(|| missing_row(number.0))).collect()
+    }
+
     fn collect_updates(&self, position: Seq) -> Result<Option<Vec<RowUpdate>>, StoreError> {
         let changes = match self.ring.after(position) {
             Some(changes) => changes,

@@ -181,6 +181,11 @@ impl SessionTranscript {
         self.live.read(&self.handle, move |state| state.changes_after(position)).await
     }
 
+    /// Returns the rows of the open asks, the oldest first.
+    pub async fn open_asks(&self) -> Result<Vec<TranscriptRow>, TranscriptFailure> {
+        self.live.read(&self.handle, live::LiveState::open_asks).await
+    }
+
     /// Folds the events that have come, for a reader that will ask soon. Returns how far the log was read.
     pub async fn fold_news(&self) -> Result<Seq, TranscriptFailure> {
         self.live.read(&self.handle, |state| Ok(state.read_to)).await

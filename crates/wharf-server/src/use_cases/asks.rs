@@ -1,7 +1,10 @@
 //! The asks of agents, and the answers (rule 3.7).
 
 use serde_json::{Value, json};
-use wharf_api::{AnswerAction, AnswerArgs, Answered, AskList, AskOverview, AskQuery, ErrorCode, OpenAsk, SessionAsk};
+use wharf_api::{
+    AnswerAction, AnswerArgs, Answered, AskList, AskOverview, AskQuery, AskSubject, ErrorCode, OpenAsk, RowBody,
+    SessionAsk, TranscriptRow,
+};
 use wharf_host::core::{AskId, AskKind, Raw, Seq};
 use wharf_host::{Descriptor, SessionHandle, format_timestamp};
 use wharf_json::rpc;
@@ -65,11 +68,25 @@ fn to_session_ask(known: &Descriptor, ask: OpenAsk) -> SessionAsk {
 /// Reads the open asks of a session. This is the one place where an ask of the contract is made.
 async fn read_open_asks(app: &App, handle: &SessionHandle) -> Result<Vec<OpenAsk>, Fault> {
     let open = handle.asks().await.map_err(|error| fault_from_failed_call(app, handle.id(), &error))?;
+    if open.is_empty() {
+        return Ok(Vec::new());
+    }
+    // Asks can be answered even if the transcript cannot be read.
+    let rows = app.host.transcript(handle.clone()).open_asks().await.unwrap_or_default();
     let mut asks = Vec::with_capacity(open.len());
     for ask in &open {
-        asks.push(OpenAsk { opened_at: read_opened_at(handle, ask.id).await, ..to_open_ask(ask) });
+        let (row, subject) = find_subject(&rows, ask.id).unzip();
+        asks.push(OpenAsk { opened_at: read_opened_at(handle, ask.id).await, row, subject, ..to_open_ask(ask) });
     }
     Ok(asks)
+}
+
+/// Returns the id and the subject of an ask's row.
+fn find_subject(rows: &[TranscriptRow], ask: AskId) -> Option<(String, AskSubject)> {
+    rows.iter().find_map(|row| match &row.body {
+        RowBody::Ask(shown) if shown.ask_id == ask.0 => Some((row.id.clone(), shown.subject.clone())),
+        _ => None,
+    })
 }
 
 /// Returns the time of the event that opened the ask; an ask's id is the number of that event.

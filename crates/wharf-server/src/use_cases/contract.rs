@@ -143,7 +143,8 @@ pub(crate) fn to_open_ask(ask: &Ask) -> OpenAsk {
         })
         .collect();
     let tool_call = params.get("toolCall").cloned();
-    OpenAsk { ask_id: ask.id.0, kind: to_ask_type(ask.kind), opened_at: None, options, tool_call, params }
+    let (ask_id, kind) = (ask.id.0, to_ask_type(ask.kind));
+    OpenAsk { ask_id, kind, opened_at: None, row: None, subject: None, options, tool_call, params }
 }
 
 pub(super) fn to_adapter_description(info: AdapterInfo) -> AdapterDescription {

@@ -10,7 +10,7 @@ use wharf_host::{
     TranscriptFailure, UnknownAnchor, format_timestamp,
 };
 
-use super::contract::to_session_info;
+use super::attention::AttentionView;
 use super::faults::{fault_from_failed_call, invalid_query, unknown_session, unreadable_session};
 use super::queue::to_queue_entries;
 use super::{Caller, open_session};
@@ -26,17 +26,25 @@ pub(crate) async fn read_rows(app: &App, caller: &Caller, id: &str, query: &RowQ
     let transcript = open_transcript(app, caller, id).await?;
     let page = transcript.page(request).await.map_err(|failure| transcript_fault(app, id, &failure))?;
     let slice = page.map_err(|unknown| unknown_anchor(unknown, query))?;
-    let state = if is_newest { Some(transcript_state(app, &transcript, &slice).await?) } else { None };
+    let mut state = None;
+    if is_newest {
+        let view = AttentionView::new(app, &caller.identity);
+        state = Some(transcript_state(app, &view, &transcript, &slice).await?);
+    }
     Ok(to_row_page(id, slice, state))
 }
 
 /// Reads the newest page with the state of the session, for the beginning of a stream.
-pub(crate) async fn read_newest_rows(app: &App, transcript: &SessionTranscript) -> Result<RowPage, Fault> {
+pub(crate) async fn read_newest_rows(
+    app: &App,
+    view: &AttentionView,
+    transcript: &SessionTranscript,
+) -> Result<RowPage, Fault> {
     let id = transcript.handle().id().as_str();
     let request = PageRequest { anchor: PageAnchor::End, limit: DEFAULT_PAGE_ROWS, kinds: Vec::new() };
     let page = transcript.page(request).await.map_err(|failure| transcript_fault(app, id, &failure))?;
     let slice = page.map_err(|unknown| unknown_anchor(unknown, &RowQuery::default()))?;
-    let state = transcript_state(app, transcript, &slice).await?;
+    let state = transcript_state(app, view, transcript, &slice).await?;
     Ok(to_row_page(id, slice, Some(state)))
 }
 
@@ -86,12 +94,13 @@ pub(crate) async fn open_transcript(app: &App, caller: &Caller, id: &str) -> Res
 /// Returns the session beside its rows.
 pub(crate) async fn transcript_state(
     app: &App,
+    view: &AttentionView,
     transcript: &SessionTranscript,
     slice: &RowSlice,
 ) -> Result<TranscriptState, Fault> {
     let handle = transcript.handle();
     let queue = read_queue(app, handle).await?;
-    let session = to_session_info(&handle.descriptor());
+    let session = view.session_info(&handle.descriptor());
     Ok(TranscriptState { session, asks: slice.open_asks.clone(), plan: slice.plan.clone(), queue })
 }
 

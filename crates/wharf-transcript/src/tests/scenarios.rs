@@ -335,6 +335,9 @@ fn a_plan_has_one_row_in_a_turn() {
     log.say("working");
     log.update(plan("completed"));
     assert_eq!(log.outline(), [("prompt", "go"), ("plan", "Plan 2/2"), ("message", "working")]);
+    assert_eq!(log.fold.plan(), Some(RowNumber(2)));
+    log.update(json!({ "sessionUpdate": "plan_removed" }));
+    assert_eq!((log.fold.plan(), log.rows().len()), (None, 3), "the row of a plan that was removed stays");
 }
 
 #[test]

@@ -20,7 +20,7 @@ async fn change(http: &RestClient, id: &str, body: &Value) -> Result<RestAnswer>
     http.send("PATCH", &format!("/sessions/{id}"), &JSON, &body.to_string()).await
 }
 
-async fn mark_seen(http: &RestClient, id: &str, up_to: &Value) -> Result<RestAnswer> {
+pub(crate) async fn mark_seen(http: &RestClient, id: &str, up_to: &Value) -> Result<RestAnswer> {
     put(http, &format!("/sessions/{id}/seen"), &json!({ "upTo": up_to })).await
 }
 

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use wharf_testkit::host::TestHost;
 use wharf_testkit::http::{RestClient, TestEvent, TestEventStream};
 
+use crate::attention::mark_seen;
 use crate::mcp_client::Mcp;
 use crate::rest::{send_prompt, spawn_session, wait_for_session, wait_until_idle};
 use crate::scopes::{register_workspace, workspace_caller};
@@ -472,16 +473,44 @@ async fn queue_and_asks_are_in_the_state_of_a_stream() -> Result<()> {
     http.post(&format!("/sessions/{id}/prompt"), &json!({ "prompt": "echo later", "queue": true }))
         .await?
         .expect(200)?;
-    let has_both = |state: &Value| state["queue"][0]["text"] == "echo later" && state["asks"][0].is_string();
-    while !has_both(&reader.state) {
+    let has_all = |state: &Value| {
+        let waits = state["session"]["attention"]["state"] == "needs_answer";
+        waits && state["queue"][0]["text"] == "echo later" && state["asks"][0].is_string()
+    };
+    while !has_all(&reader.state) {
         reader.apply(&events.next().await?.context("the stream has ended")?)?;
     }
     let ask = reader.state["asks"][0].as_str().context("no ask")?;
     let row = reader.rows.get(&row_place(ask)).context("no row of the ask")?;
     assert_eq!((&row["kind"], &row["state"]), (&json!("ask"), &json!("open")));
+    for path in ["/asks".to_owned(), format!("/sessions/{id}/asks")] {
+        let listed = http.get(&path).await?.expect(200)?;
+        let shown = (&listed["asks"][0]["row"], &listed["asks"][0]["subject"]);
+        assert_eq!(shown, (&row["id"], &row["subject"]), "{path}");
+    }
     let ask = row["askId"].to_string();
     http.post(&format!("/sessions/{id}/asks/{ask}"), &json!({ "optionId": "allow_once" })).await?.expect(200)?;
     while reader.state["queue"] != json!([]) || reader.state["asks"] != json!([]) {
+        reader.apply(&events.next().await?.context("the stream has ended")?)?;
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn state_of_a_stream_follows_the_attention_of_its_reader() -> Result<()> {
+    let (_host, http, id) = start_session().await?;
+    let mut events = http.open_stream(&format!("/sessions/{id}/rows/stream"), None).await?;
+    let mut reader = RowReader::default();
+    send_prompt(&http, &id, "echo done").await?;
+    while reader.state["session"]["attention"]["state"] != "finished" {
+        reader.apply(&events.next().await?.context("the stream has ended")?)?;
+    }
+    let page = http.get(&format!("/sessions/{id}/rows")).await?.expect(200)?;
+    assert_eq!(page["state"]["session"]["attention"], reader.state["session"]["attention"]);
+    // Nothing happens in the session itself.
+    let end = reader.state["session"]["attention"]["row"].clone();
+    mark_seen(&http, &id, &end).await?.expect(200)?;
+    while reader.state["session"]["attention"]["state"] != "quiet" {
         reader.apply(&events.next().await?.context("the stream has ended")?)?;
     }
     Ok(())

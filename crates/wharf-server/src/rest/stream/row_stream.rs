@@ -18,7 +18,7 @@ use super::session_list_stream::has_same_state;
 use super::{ChunkSource, format_event};
 use crate::App;
 use crate::fault::Fault;
-use crate::use_cases::{self, Caller, transcript_fault};
+use crate::use_cases::{self, AttentionView, Caller, transcript_fault};
 use crate::visible_sessions::VisibleSessions;
 
 /// Batches that come faster are sent together: 20 a second look fluent.
@@ -31,6 +31,7 @@ const BEAT_INTERVAL: Duration = Duration::from_secs(10);
 pub(super) struct RowStream {
     app: App,
     visible: VisibleSessions,
+    attention: AttentionView,
     session: SessionId,
     transcript: SessionTranscript,
     cursor: Cursor,
@@ -94,6 +95,7 @@ impl RowStream {
         let buffers = Arc::clone(app.host.buffers());
         Ok(Self {
             changes: visible.changes(),
+            attention: AttentionView::new(app, &caller.identity),
             visible,
             session: transcript.handle().id().clone(),
             cursor: follow_log(&transcript, position.map_or(Seq::ZERO, |position| position.seq)),
@@ -136,6 +138,7 @@ impl RowStream {
 
     async fn make_batch(&mut self) -> Result<Batch, Fault> {
         self.changes.borrow_and_update();
+        self.attention.refresh(&self.visible.descriptors());
         let Some(position) = self.position else { return self.make_page(self.reset).await };
         let changes = self.transcript.changes_after(position.seq).await;
         let changes = changes.map_err(|failure| transcript_fault(&self.app, self.session.as_str(), &failure))?;
@@ -168,7 +171,7 @@ impl RowStream {
     async fn make_page(&self, reset: Option<&'static str>) -> Result<Batch, Fault> {
         let descriptor = self.transcript.handle().descriptor();
         let read_to = self.transcript.handle().head();
-        let page = use_cases::read_newest_rows(&self.app, &self.transcript).await?;
+        let page = use_cases::read_newest_rows(&self.app, &self.attention, &self.transcript).await?;
         let position: Option<EventId> = page.as_of.parse().ok();
         let told = page.state.clone().map(|state| ToldState { descriptor, state });
         let mut events = Vec::new();
@@ -190,20 +193,22 @@ impl RowStream {
             true => use_cases::read_queue(&self.app, self.transcript.handle()).await?,
             false => Vec::new(),
         };
-        Ok(TranscriptState { session: use_cases::to_session_info(descriptor), asks, plan, queue })
+        Ok(TranscriptState { session: self.attention.session_info(descriptor), asks, plan, queue })
     }
 
     /// Returns the members that differ from those that the reader knows; all of them if it knows none.
     fn find_state_change(&self, descriptor: &Arc<Descriptor>, now: &TranscriptState) -> Option<StateChange> {
         let told = self.told.as_ref();
-        let session = told.is_none_or(|told| !has_same_state(&told.descriptor, descriptor));
+        let session = told.is_none_or(|told| {
+            !has_same_state(&told.descriptor, descriptor) || told.state.session.attention != now.session.attention
+        });
         let asks = told.is_none_or(|told| told.state.asks != now.asks);
         let plan = told.is_none_or(|told| told.state.plan != now.plan);
         let queue = told.is_none_or(|told| told.state.queue != now.queue);
         (session || asks || plan || queue).then(|| StateChange {
             session: session.then(|| Box::new(now.session.clone())),
             asks: asks.then(|| now.asks.clone()),
-            plan: now.plan.clone().filter(|_| plan),
+            plan: plan.then(|| now.plan.clone()),
             queue: queue.then(|| now.queue.clone()),
         })
     }
@@ -225,11 +230,15 @@ impl RowStream {
     }
 
     /// Returns true if there may be something to tell. Changes of other sessions wake the stream, too.
-    fn has_news(&self) -> bool {
+    fn has_news(&mut self) -> bool {
         let Some(told) = &self.told else { return true };
         let now = self.transcript.handle().descriptor();
         let has_queue = now.queued > 0 || !told.state.queue.is_empty();
-        self.cursor.is_behind() || has_queue || !has_same_state(&told.descriptor, &now)
+        if self.cursor.is_behind() || has_queue || !has_same_state(&told.descriptor, &now) {
+            return true;
+        }
+        self.attention.refresh(&self.visible.descriptors());
+        told.state.session.attention != Some(self.attention.attention_of(&now))
     }
 
     fn send_beat(&self) {
