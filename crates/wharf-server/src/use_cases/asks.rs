@@ -83,9 +83,9 @@ async fn read_open_asks(app: &App, handle: &SessionHandle) -> Result<Vec<OpenAsk
 
 /// Returns the id and the subject of an ask's row.
 fn find_subject(rows: &[TranscriptRow], ask: AskId) -> Option<(String, AskSubject)> {
-    rows.iter().find_map(|row| match &row.body {
-        RowBody::Ask(shown) if shown.ask_id == ask.0 => Some((row.id.clone(), shown.subject.clone())),
-        _ => None,
+    rows.iter().find_map(|row| {
+        let RowBody::Ask(shown) = &row.body else { return None };
+        (shown.ask_id == ask.0).then(|| (row.id.clone(), shown.subject.clone()))
     })
 }
 
