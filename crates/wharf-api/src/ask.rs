@@ -42,9 +42,11 @@ pub struct OpenAsk {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub row: Option<String>,
-    /// The command, the paths and the diffs that it is about, redacted and bounded as in its row.
+    /// The command, the paths and the diffs that it is about, redacted and bounded as in its row. MCP leaves it out: its
+    /// schemas have no nulls, and a tool call is in the answer as the agent sent it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
+    #[schemars(skip)]
     pub subject: Option<AskSubject>,
     /// The choices of a permission.
     pub options: Vec<AskOption>,
