@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::thread;
+use std::thread::{self, JoinHandle};
 
 use rusqlite::{Connection, OpenFlags};
 
@@ -18,14 +18,16 @@ pub(super) const MAX_WAL_PAGES: i64 = 16 * 1024;
 
 #[derive(Debug)]
 pub(super) struct Checkpointer {
-    wake: SyncSender<()>,
+    /// `None` once the thread is to end.
+    wake: Option<SyncSender<()>>,
+    thread: Option<JoinHandle<()>>,
     written: AtomicUsize,
     /// Held while the write-ahead log is copied.
     copying: Arc<Mutex<()>>,
 }
 
 impl Checkpointer {
-    /// Starts the thread, which ends with this value.
+    /// Starts the thread.
     pub(super) fn start(path: &Path) -> Result<Self, StoreError> {
         let (wake, woken) = sync_channel::<()>(1);
         let (copying, path) = (Arc::new(Mutex::new(())), path.to_owned());
@@ -37,8 +39,9 @@ impl Checkpointer {
                 let _ = copy_wal(&path);
             }
         });
-        thread.map_err(|source| StoreError::Io { what: "starting a thread for rows".to_owned(), source })?;
-        Ok(Self { wake, written: AtomicUsize::new(0), copying })
+        let thread =
+            thread.map_err(|source| StoreError::Io { what: "starting a thread for rows".to_owned(), source })?;
+        Ok(Self { wake: Some(wake), thread: Some(thread), written: AtomicUsize::new(0), copying })
     }
 
     /// Notes that so many bytes were written.
@@ -47,10 +50,10 @@ impl Checkpointer {
         if written < CHECKPOINT_EVERY_BYTES {
             return;
         }
-        match self.wake.try_send(()) {
+        match self.wake.as_ref().map(|wake| wake.try_send(())) {
             // A full channel means that the thread is about to begin.
-            Ok(()) | Err(TrySendError::Full(())) => self.written.store(0, Ordering::Relaxed),
-            Err(TrySendError::Disconnected(())) => {}
+            Some(Ok(()) | Err(TrySendError::Full(()))) => self.written.store(0, Ordering::Relaxed),
+            Some(Err(TrySendError::Disconnected(()))) | None => {}
         }
     }
 
@@ -60,9 +63,42 @@ impl Checkpointer {
     }
 }
 
+/// Lets the thread finish what it was woken for, and waits for its end.
+impl Drop for Checkpointer {
+    fn drop(&mut self) {
+        self.wake = None;
+        if let Some(thread) = self.thread.take() {
+            // A panic of the thread was reported by itself.
+            let _ = thread.join();
+        }
+    }
+}
+
 /// Copies what no reader needs any more, beside readers and writers. A database that was deleted meanwhile is not made again.
 fn copy_wal(path: &Path) -> rusqlite::Result<()> {
     let connection = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
     connection.pragma_update(None, "synchronous", "normal")?;
     connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn write_ahead_log_is_copied_beside_a_writer_after_enough_bytes() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("rows.db");
+        let writer = Connection::open(&path).unwrap();
+        writer.pragma_update(None, "journal_mode", "wal").unwrap();
+        writer.pragma_update(None, "wal_autocheckpoint", MAX_WAL_PAGES).unwrap();
+        writer.execute_batch("CREATE TABLE t (b); INSERT INTO t VALUES (zeroblob(1000000))").unwrap();
+        let size = || std::fs::metadata(&path).unwrap().len();
+        for (written, is_copied) in [(CHECKPOINT_EVERY_BYTES - 1, false), (CHECKPOINT_EVERY_BYTES, true)] {
+            let checkpointer = Checkpointer::start(&path).unwrap();
+            checkpointer.note_written(written);
+            drop(checkpointer);
+            assert_eq!(size() > 1_000_000, is_copied, "{written} bytes written, {} in the database", size());
+        }
+    }
 }

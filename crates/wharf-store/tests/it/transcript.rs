@@ -188,7 +188,7 @@ fn damage_that_is_met_while_reading_makes_the_database_anew() {
 }
 
 #[test]
-fn long_texts_get_from_the_write_ahead_log_into_the_database_beside_the_writer() {
+fn write_ahead_log_of_a_deleted_session_is_emptied() {
     let dir = TempDir::new().unwrap();
     let path = dir.path().join("transcript.db");
     let store = SqliteTranscripts::open(&path).unwrap();
@@ -197,12 +197,6 @@ fn long_texts_get_from_the_write_ahead_log_into_the_database_beside_the_writer()
     for _ in 0..5 {
         store.write(&id(), &written).unwrap();
     }
-    let gives_up_at = std::time::Instant::now() + std::time::Duration::from_secs(20);
-    while fs::metadata(&path).unwrap().len() < 4 << 20 {
-        assert!(std::time::Instant::now() < gives_up_at, "the write-ahead log is not copied");
-        std::thread::yield_now();
-    }
     store.remove(&id()).unwrap();
-    let wal = fs::metadata(dir.path().join("transcript.db-wal")).unwrap();
-    assert_eq!(wal.len(), 0, "the write-ahead log of a deleted session is emptied");
+    assert_eq!(fs::metadata(dir.path().join("transcript.db-wal")).unwrap().len(), 0);
 }
