@@ -32,6 +32,8 @@ pub(super) struct RowStream {
     app: App,
     visible: VisibleSessions,
     attention: AttentionView,
+    /// True if a session has changed since `attention` was made: it looks over all of them.
+    is_attention_stale: bool,
     session: SessionId,
     transcript: SessionTranscript,
     cursor: Cursor,
@@ -96,6 +98,7 @@ impl RowStream {
         Ok(Self {
             changes: visible.changes(),
             attention: AttentionView::new(app, &caller.identity),
+            is_attention_stale: false,
             visible,
             session: transcript.handle().id().clone(),
             cursor: follow_log(&transcript, position.map_or(Seq::ZERO, |position| position.seq)),
@@ -137,8 +140,7 @@ impl RowStream {
     }
 
     async fn make_batch(&mut self) -> Result<Batch, Fault> {
-        self.changes.borrow_and_update();
-        self.attention.refresh(&self.visible.descriptors());
+        self.refresh_attention();
         let Some(position) = self.position else { return self.make_page(self.reset).await };
         let changes = self.transcript.changes_after(position.seq).await;
         let changes = changes.map_err(|failure| transcript_fault(&self.app, self.session.as_str(), &failure))?;
@@ -229,6 +231,15 @@ impl RowStream {
         }
     }
 
+    /// Looks over the sessions again if one of them has changed.
+    fn refresh_attention(&mut self) {
+        self.is_attention_stale |= self.changes.has_changed().unwrap_or(false);
+        self.changes.borrow_and_update();
+        if std::mem::take(&mut self.is_attention_stale) {
+            self.attention.refresh(&self.visible.descriptors());
+        }
+    }
+
     /// Returns true if there may be something to tell. Changes of other sessions wake the stream, too.
     fn has_news(&mut self) -> bool {
         let Some(told) = &self.told else { return true };
@@ -237,7 +248,8 @@ impl RowStream {
         if self.cursor.is_behind() || has_queue || !has_same_state(&told.descriptor, &now) {
             return true;
         }
-        self.attention.refresh(&self.visible.descriptors());
+        self.refresh_attention();
+        let Some(told) = &self.told else { return true };
         told.state.session.attention != Some(self.attention.attention_of(&now))
     }
 
@@ -268,11 +280,13 @@ impl RowStream {
             () = handle.closed() => return self.go_on().await,
             () = async {}, if self.position.is_none() => {}
             () = self.cursor.news() => {}
-            changed = self.changes.changed() => if changed.is_err() { self.is_over = true },
+            changed = self.changes.changed() => {
+                self.is_attention_stale = true;
+                self.is_over = changed.is_err();
+            }
         }
         if self.position.is_some() {
             if !self.has_news() {
-                self.changes.borrow_and_update();
                 return;
             }
             self.fold_until(self.sent_at + MIN_BATCH_INTERVAL).await;
