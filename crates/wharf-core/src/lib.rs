@@ -34,7 +34,7 @@ pub use input::{
 };
 pub use raw::Raw;
 pub use session::{
-    AttentionFacts, FirstAsk, LastOutcome, Latest, OutcomeCause, OutcomeKind, Paused, QueuedPrompt, Raised, RaisedWhy,
-    ReportedTokens, Session, SessionTokens, State, Turn, TurnState, Work, WorkKind,
+    AskFact, AttentionFacts, LastOutcome, Latest, OutcomeCause, OutcomeKind, Paused, QueuedPrompt, Raised, RaisedWhy,
+    ReportedTokens, Session, SessionTokens, State, Turn, TurnCancel, TurnState, Work, WorkKind,
 };
 pub use settings::{FormAnswerers, NewSession, OnRestart, Settings};

@@ -5,6 +5,7 @@ use std::fmt;
 
 use serde_json::value::RawValue;
 
+use crate::open_value::OpenValue;
 use crate::text::{TextChunk, reads_as, unescape};
 use crate::walk::{Entries, Entry, skip_value};
 use crate::{ReadError, number};
@@ -130,6 +131,11 @@ impl<'a> Json<'a> {
     /// Follows the first members of these names from object to object. For values that were checked for duplicates before:
     /// it walks no further than needed. Returns `None` where one is absent or null, or a value is no object.
     pub fn first_at(self, path: &[&str]) -> Option<Self> {
+        self.open_at(path).map(OpenValue::close)
+    }
+
+    /// Follows members like [`Json::first_at`], without looking for the end of the value.
+    pub fn open_at(self, path: &[&str]) -> Option<OpenValue<'a>> {
         let mut start = 0;
         for name in path {
             if self.text.as_bytes().get(start) != Some(&b'{') {
@@ -144,9 +150,8 @@ impl<'a> Json<'a> {
                 entries.leave(skip_value(self.text.as_bytes(), value).max(value + 1));
             };
         }
-        let end = skip_value(self.text.as_bytes(), start);
-        let value = Self::known(self.text.get(start..end)?);
-        Some(value).filter(|value| value.kind() != Kind::Null)
+        let text = self.text.get(start..)?;
+        (Self::known(text).kind() != Kind::Null).then_some(OpenValue { text })
     }
 
     /// Follows members like [`Json::at`], but treats a member of a value that is no object as absent. For members that

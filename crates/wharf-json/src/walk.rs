@@ -9,9 +9,22 @@ pub(crate) fn skip_space(text: &[u8], mut at: usize) -> usize {
     at
 }
 
+/// Strings of so many bytes are looked through byte by byte: most keys and values are shorter, and a search by blocks costs more
+/// than it saves there.
+const SHORT_STRING_BYTES: usize = 16;
+
 /// Returns the end of the string that begins at `at` with its quote.
 pub(crate) fn skip_string(text: &[u8], at: usize) -> usize {
     let mut at = at + 1;
+    let short = at.saturating_add(SHORT_STRING_BYTES);
+    while at < short {
+        match text.get(at) {
+            Some(b'"') => return at + 1,
+            Some(b'\\') => at += 2,
+            Some(_) => at += 1,
+            None => return text.len(),
+        }
+    }
     while let Some(found) = text.get(at..).and_then(|rest| memchr::memchr2(b'"', b'\\', rest)) {
         at += found;
         if text[at] == b'"' {

@@ -186,6 +186,11 @@ impl UpdateKind {
         }
     }
 
+    /// Returns true for updates that report settings or commands of the agent.
+    pub const fn is_setting(self) -> bool {
+        matches!(self, Self::AvailableCommandsUpdate | Self::CurrentModeUpdate | Self::ConfigOptionUpdate)
+    }
+
     /// Returns true for updates that report a state, of which a joining client needs only the latest.
     pub const fn is_state(self) -> bool {
         matches!(

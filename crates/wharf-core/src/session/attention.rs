@@ -6,10 +6,9 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use wharf_json::Json;
 
-use super::state::State;
-use crate::{
-    AskKind, EndReason, Ending, FailureText, Millis, PauseReason, PromptEnd, Raw, Seq, StartNo, Status, TurnLimit,
-};
+use super::outcome::{OutcomeCause, OutcomeKind};
+use super::state::{State, Turn};
+use crate::{Ask, AskKind, EndReason, Ending, FailureText, Millis, PauseReason, PromptEnd, Raw, Seq, StartNo, Status};
 
 /// The longest text of a failure that is kept with the state. A reader shortens it further after redaction.
 const MAX_TEXT_CHARS: usize = 1_000;
@@ -29,78 +28,9 @@ pub struct LastOutcome {
     /// The failure in words for a person, as the agent or the host gave it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub text: Option<Arc<str>>,
-}
-
-/// The cause of an outcome.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum OutcomeCause {
-    EndTurn,
-    /// The agent stopped before it was done: `max_tokens`, `max_turn_requests` or an unknown stop reason.
-    Stopped,
-    Refusal,
-    /// A client requested the end.
-    Cancelled,
-    /// The agent answered with an error.
-    Error,
-    /// A limit of the turn (rule 2.8).
-    Deadline,
-    NoProgress,
-    AgentExited,
-    StartFailed,
-    /// The start failed because its user has to log in first.
-    LoginNeeded,
-    SessionEnded,
-    LogFull,
-    HostShutdown,
-    HostRestarted,
-}
-
-/// An outcome in one word for a person.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum OutcomeKind {
-    Done,
-    Stopped,
-    Refused,
-    Cancelled,
-    Failed,
-    CutOff,
-}
-
-impl OutcomeCause {
-    pub const fn kind(self) -> OutcomeKind {
-        match self {
-            Self::EndTurn => OutcomeKind::Done,
-            Self::Stopped => OutcomeKind::Stopped,
-            Self::Refusal => OutcomeKind::Refused,
-            Self::Cancelled => OutcomeKind::Cancelled,
-            Self::Error | Self::Deadline | Self::NoProgress | Self::StartFailed | Self::LoginNeeded | Self::LogFull => {
-                OutcomeKind::Failed
-            }
-            Self::AgentExited | Self::SessionEnded | Self::HostShutdown | Self::HostRestarted => OutcomeKind::CutOff,
-        }
-    }
-
-    /// Returns the cause that the end of a prompt shows by itself.
-    fn of_end(end: &PromptEnd) -> Option<Self> {
-        Some(match end {
-            PromptEnd::Answered { stop_reason, .. } => match &**stop_reason {
-                "end_turn" => Self::EndTurn,
-                "refusal" => Self::Refusal,
-                "error" => Self::Error,
-                _ => Self::Stopped,
-            },
-            PromptEnd::Failed { .. } => Self::Error,
-            PromptEnd::Cancelled => Self::Cancelled,
-            PromptEnd::Removed { .. } => return None,
-            PromptEnd::AgentExited => Self::AgentExited,
-            PromptEnd::StartFailed => Self::StartFailed,
-            PromptEnd::SessionEnded => Self::SessionEnded,
-            PromptEnd::HostShutdown => Self::HostShutdown,
-            PromptEnd::HostRestarted => Self::HostRestarted,
-        })
-    }
+    /// How long the turn took; `None` if no turn ended, and in snapshots of older versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ran_for: Option<Millis>,
 }
 
 /// The facts of a session's attention. The states are taken in this order: an open ask, a raised outcome that a person has
@@ -109,7 +39,9 @@ impl OutcomeCause {
 pub struct AttentionFacts {
     pub asks: usize,
     /// The ask that has waited longest.
-    pub first_ask: Option<FirstAsk>,
+    pub first_ask: Option<AskFact>,
+    /// The ask that came last, if several are open.
+    pub newest_ask: Option<AskFact>,
     pub raised: Option<Raised>,
     pub work: Option<Work>,
     /// The time since which the session is quiet if nothing else holds.
@@ -117,7 +49,7 @@ pub struct AttentionFacts {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct FirstAsk {
+pub struct AskFact {
     pub seq: Seq,
     /// `None` for an ask in a snapshot of an older version.
     pub at: Option<Millis>,
@@ -132,6 +64,8 @@ pub struct Raised {
     pub seq: Seq,
     pub at: Millis,
     pub text: Option<Arc<str>>,
+    /// How long the turn took, if a turn ended.
+    pub ran_for: Option<Millis>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -157,14 +91,14 @@ pub enum WorkKind {
 impl State {
     /// Returns the facts that decide the session's attention.
     pub fn attention_facts(&self) -> AttentionFacts {
-        let first_ask = self.asks.values().next().map(|ask| FirstAsk {
-            seq: Seq(ask.id.0),
-            at: self.asked_at.get(&ask.id).copied(),
-            kind: ask.kind,
-        });
+        let to_fact =
+            |ask: &Ask| AskFact { seq: Seq(ask.id.0), at: self.asked_at.get(&ask.id).copied(), kind: ask.kind };
+        let first_ask = self.asks.values().next().map(to_fact);
+        let newest_ask = self.asks.values().next_back().map(to_fact).filter(|_| self.asks.len() > 1);
         let ended = self.outcome.as_ref().map(|outcome| outcome.at);
         let quiet_since = ended.max(self.ended_at).unwrap_or(self.created_at);
-        AttentionFacts { asks: self.asks.len(), first_ask, raised: self.raised(), work: self.work(), quiet_since }
+        let (raised, work) = (self.raised(), self.work());
+        AttentionFacts { asks: self.asks.len(), first_ask, newest_ask, raised, work, quiet_since }
     }
 
     /// Returns the newest outcome in one word.
@@ -173,23 +107,28 @@ impl State {
     }
 
     fn raised(&self) -> Option<Raised> {
+        // A person that ends the session knows its state, and an archived session is out of everybody's way.
+        if self.archived || (!self.status.is_alive() && self.ended_by_person()) {
+            return None;
+        }
         if let Some(paused) = &self.paused {
             let why = RaisedWhy::Paused(paused.why);
-            return Some(Raised { is_failure: true, why, seq: paused.seq, at: paused.since, text: None });
+            let (seq, at) = (paused.seq, paused.since);
+            return Some(Raised { is_failure: true, why, seq, at, text: None, ran_for: None });
         }
-        // A person that ends the session knows its state, and an archived session is out of everybody's way.
-        let is_put_away = self.archived || (!self.status.is_alive() && self.ended_by_person());
-        if is_put_away || !self.turns.is_empty() {
+        if !self.turns.is_empty() {
             return None;
         }
         let outcome = self.outcome.as_ref().filter(|outcome| !outcome.superseded)?;
         let is_failure = match outcome.cause.kind() {
+            // The person that ended the session knows of the turn, also once the session is back.
+            _ if outcome.cause == OutcomeCause::Killed => return None,
             OutcomeKind::Failed | OutcomeKind::Refused | OutcomeKind::CutOff => true,
             OutcomeKind::Done | OutcomeKind::Stopped if self.queue.is_empty() => false,
             OutcomeKind::Done | OutcomeKind::Stopped | OutcomeKind::Cancelled => return None,
         };
         let (why, text) = (RaisedWhy::Outcome(outcome.cause), outcome.text.clone());
-        Some(Raised { is_failure, why, seq: outcome.seq, at: outcome.at, text })
+        Some(Raised { is_failure, why, seq: outcome.seq, at: outcome.at, text, ran_for: outcome.ran_for })
     }
 
     fn work(&self) -> Option<Work> {
@@ -209,21 +148,16 @@ impl State {
             .is_some_and(|ending| matches!(ending.reason, EndReason::User | EndReason::Closed | EndReason::Finished))
     }
 
-    /// Notes the end of a prompt. `cancel` tells why its turn was to end, `None` if it had no turn.
-    pub(super) fn note_prompt_outcome(&mut self, seq: Seq, at: Millis, end: &PromptEnd, turn: Option<TurnCancel>) {
-        let Some(cause) = OutcomeCause::of_end(end) else { return };
-        let cause = match turn {
-            Some(TurnCancel::ByLimit(TurnLimit::Deadline)) => OutcomeCause::Deadline,
-            Some(TurnCancel::ByLimit(TurnLimit::NoProgress)) => OutcomeCause::NoProgress,
-            // Someone was there, however the turn then ended.
-            Some(TurnCancel::ByClient) => OutcomeCause::Cancelled,
-            Some(TurnCancel::No) => cause,
-            // A prompt without a turn counts only if it was to have one.
-            None if matches!(cause, OutcomeCause::Cancelled | OutcomeCause::SessionEnded) => return,
-            None => cause,
-        };
+    /// Notes the end of a prompt. `turn` is its turn, if it had one.
+    pub(super) fn note_prompt_outcome(&mut self, seq: Seq, at: Millis, end: &PromptEnd, turn: Option<&Turn>) {
+        let cause = OutcomeCause::of_end(end, turn.map(Turn::cancelled).unwrap_or_default());
+        // A prompt without a turn counts only if it was to have one.
+        if turn.is_none() && matches!(cause, OutcomeCause::Cancelled | OutcomeCause::SessionEnded) {
+            return;
+        }
         let text = if let PromptEnd::Failed { frame } = end { error_text(frame) } else { None };
-        self.outcome = Some(LastOutcome { cause, seq, at, superseded: false, start: self.start, text });
+        let ran_for = turn.map(|turn| Millis(at.0.saturating_sub(turn.started_at.0)));
+        self.outcome = Some(LastOutcome { cause, seq, at, superseded: false, start: self.start, text, ran_for });
     }
 
     /// Notes that a turn has started: earlier outcomes are past.
@@ -254,7 +188,7 @@ impl State {
                 (OutcomeCause::AgentExited, false)
             }
             EndReason::User | EndReason::Closed | EndReason::Finished if before == Some(OutcomeCause::SessionEnded) => {
-                (OutcomeCause::Cancelled, true)
+                (OutcomeCause::Killed, true)
             }
             EndReason::AgentExited
             | EndReason::Unresponsive
@@ -269,7 +203,8 @@ impl State {
         if belongs && let Some(outcome) = &mut self.outcome {
             (outcome.cause, outcome.text) = (cause, text.or(outcome.text.take()));
         } else {
-            self.outcome = Some(LastOutcome { cause, seq, at, superseded: false, start: self.start, text });
+            let (start, ran_for) = (self.start, None);
+            self.outcome = Some(LastOutcome { cause, seq, at, superseded: false, start, text, ran_for });
         }
     }
 
@@ -281,14 +216,6 @@ impl State {
             self.outcome = None;
         }
     }
-}
-
-/// The request that a turn should end.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum TurnCancel {
-    No,
-    ByClient,
-    ByLimit(TurnLimit),
 }
 
 /// Returns the message of a JSON-RPC error.

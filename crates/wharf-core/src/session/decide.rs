@@ -53,7 +53,7 @@ impl Session {
             LifecycleInput::Wake { cause } => self.propose_start(self.way_to_wake(*cause).ok()),
             LifecycleInput::Sleep { reason, why } => {
                 let ending = || SessionEvent::Ended(Self::sleep_ending(*reason, why.clone())).into();
-                self.why_not_sleep().is_none().then(ending)
+                self.why_not_sleep(*reason).is_none().then(ending)
             }
             LifecycleInput::Kill { .. } | LifecycleInput::HostRestarted => None,
         }

@@ -70,6 +70,7 @@ impl State {
             open_tools: Vec::new(),
             how: None,
             answered: false,
+            prompted: false,
             deaths: 0,
             failed_starts: 0,
             flooded: false,
@@ -140,6 +141,8 @@ impl State {
                 self.how = Some(*how);
                 // A new session of the agent remembers nothing.
                 self.answered &= *how != StartKind::New;
+                // A first start that is no new one takes a conversation over.
+                self.prompted |= *how != StartKind::New && start.0 <= 1;
                 self.left_source |= *how == StartKind::New && self.origin.forked_from.is_some();
             }
             AgentEvent::Started { start, agent_session, traits, answer } => {
@@ -160,6 +163,7 @@ impl State {
     fn apply_prompt_event(&mut self, seq: Seq, at: Millis, event: &PromptEvent) {
         match event {
             PromptEvent::Accepted { prompt, sender, frame, key, first } => {
+                self.prompted = true;
                 if let Some(key) = key {
                     self.keys.add(key.clone(), prompt.clone(), sender, frame);
                 }
@@ -239,7 +243,7 @@ impl State {
         }
         self.keys.end(prompt, end);
         let turn = self.untrack(prompt);
-        self.note_prompt_outcome(seq, at, end, turn.as_ref().map(Turn::cancelled));
+        self.note_prompt_outcome(seq, at, end, turn.as_ref());
         if turn.is_none() {
             self.unqueue(prompt);
         } else if said && self.turns.is_empty() {

@@ -77,6 +77,17 @@ impl Session {
         self.live.clients().into_values().filter(|member| member.sender.parent.as_ref() != own).count()
     }
 
+    /// Returns true if a client is attached as a controller. The session's own agent does not count.
+    pub fn has_controller(&self) -> bool {
+        let own = Some(&self.state.origin.session);
+        self.members().any(|member| member.role == Role::Controller && member.sender.parent.as_ref() != own)
+    }
+
+    /// Returns since when no client is attached and no work is left.
+    pub fn alone_since(&self) -> Option<Millis> {
+        self.live.idle_since
+    }
+
     /// Records since when the session has no client and no work.
     pub(super) fn watch_idleness(&mut self, now: Millis) {
         let state = &self.state;

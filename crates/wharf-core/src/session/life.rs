@@ -261,9 +261,9 @@ impl Session {
     }
 
     /// Ends the agent of an idle session; the next caller that needs it wakes it (rule 2.6). Refused for a session that
-    /// works or could not come back, so nothing is lost.
+    /// works or could not come back, so nothing is lost, and for want of work (`Idle`) while a controller is attached.
     pub(super) fn sleep(&mut self, reason: EndReason, why: Arc<str>, draft: &mut Draft) -> Reply {
-        if let Some(refusal) = self.why_not_sleep() {
+        if let Some(refusal) = self.why_not_sleep(reason) {
             return Reply::Refused(refusal);
         }
         let start = self.state.start;
@@ -272,11 +272,13 @@ impl Session {
         Reply::Done
     }
 
-    pub(super) fn why_not_sleep(&self) -> Option<Refusal> {
-        if !self.state.is_idle() {
+    pub(super) fn why_not_sleep(&self, reason: EndReason) -> Option<Refusal> {
+        if !self.state.is_idle() || (reason == EndReason::Idle && self.has_controller()) {
             return Some(Refusal::TurnInProgress);
         }
-        self.state.way_back().is_none().then_some(Refusal::NotResumable)
+        // A session that was never prompted has nothing that could be lost (rule 2.13).
+        let is_unused = reason == EndReason::Idle && self.state.is_unused();
+        (self.state.way_back().is_none() && !is_unused).then_some(Refusal::NotResumable)
     }
 
     /// Ends the session of a dead host, whose agent died with it (rule 2.7).

@@ -14,16 +14,16 @@ mod life;
 mod limits;
 mod live;
 mod notice;
+mod outcome;
 mod pause;
 mod reported_usage;
 mod send_now;
 mod state;
 mod turns;
 
-pub use attention::{
-    AttentionFacts, FirstAsk, LastOutcome, OutcomeCause, OutcomeKind, Raised, RaisedWhy, Work, WorkKind,
-};
+pub use attention::{AskFact, AttentionFacts, LastOutcome, Raised, RaisedWhy, Work, WorkKind};
 use live::Live;
+pub use outcome::{OutcomeCause, OutcomeKind, TurnCancel};
 pub use reported_usage::{ReportedTokens, SessionTokens};
 pub use state::{Latest, Paused, QueuedPrompt, State, Turn, TurnState};
 

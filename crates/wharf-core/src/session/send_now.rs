@@ -14,6 +14,9 @@ impl Session {
             if !self.takes_prompt_while_busy() {
                 return Reply::Refused(Refusal::CannotSteer);
             }
+            if !self.has_room_for_turn() {
+                return Reply::Refused(Refusal::QueueFull { limit: self.settings.max_queue });
+            }
             self.start_turn(&prompt, draft);
             return Reply::Cancelled { was_busy: false, crossed: false };
         }
@@ -33,7 +36,7 @@ impl Session {
             return self.propose_move(prompt, by, 0);
         }
         let queued = self.state.queue.iter().find(|queued| queued.prompt == *prompt)?;
-        let goes = self.not_waiting(prompt, by).is_none() && self.takes_prompt_while_busy();
+        let goes = self.not_waiting(prompt, by).is_none() && self.takes_prompt_while_busy() && self.has_room_for_turn();
         goes.then(|| PromptEvent::TurnStarted { prompt: prompt.clone(), content: queued.content }.into())
     }
 }

@@ -5,8 +5,9 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::attention::{LastOutcome, TurnCancel};
+use super::attention::LastOutcome;
 use super::keys::Keys;
+use super::outcome::TurnCancel;
 use super::reported_usage::SessionTokens;
 use crate::codec::present;
 use crate::{
@@ -82,6 +83,10 @@ pub struct State {
     /// for snapshots without it, so that no conversation is lost.
     #[serde(default = "yes")]
     pub(super) answered: bool,
+    /// True once a prompt was accepted, or if the agent's session was there before. Defaults to true for snapshots without
+    /// it, so that no session counts as unused by mistake.
+    #[serde(default = "yes")]
+    pub(super) prompted: bool,
     /// The number of times that the agent exited by itself or was killed as unresponsive since the last answered
     /// prompt.
     #[serde(default)]
@@ -184,11 +189,7 @@ pub enum TurnState {
 
 impl Turn {
     pub(super) const fn cancelled(&self) -> TurnCancel {
-        match (self.cancel, self.limit) {
-            (false, _) => TurnCancel::No,
-            (true, Some(limit)) => TurnCancel::ByLimit(limit),
-            (true, None) => TurnCancel::ByClient,
-        }
+        if self.cancel { TurnCancel::requested(self.limit) } else { TurnCancel::No }
     }
 }
 
@@ -211,6 +212,11 @@ impl State {
     /// Returns true if the agent is up with no turn, no queued prompt and no open ask.
     pub fn is_idle(&self) -> bool {
         self.status == Status::Running && self.turns.is_empty() && self.queue.is_empty() && self.asks.is_empty()
+    }
+
+    /// Returns true if nobody has used the session yet: it is new, and was never prompted.
+    pub fn is_unused(&self) -> bool {
+        !self.prompted
     }
 
     /// Returns how the agent could be started again with this conversation, if at all.

@@ -118,7 +118,16 @@ impl Session {
             return Some(Refusal::TurnInProgress);
         }
         let limit = self.settings.max_queue;
-        (!self.starts_at_once(hands_over) && state.queue.len() >= limit).then_some(Refusal::QueueFull { limit })
+        let is_full = match hands_over {
+            true => !self.has_room_for_turn(),
+            false => !self.starts_at_once(false) && state.queue.len() >= limit,
+        };
+        is_full.then_some(Refusal::QueueFull { limit })
+    }
+
+    /// Returns true if the agent may get one more prompt while it works. Those that it has count as a queue.
+    pub(super) fn has_room_for_turn(&self) -> bool {
+        self.state.turns.len() <= self.settings.max_queue.max(1)
     }
 
     /// Sends the next queued prompt to the agent if it is idle.

@@ -84,13 +84,34 @@ fn turn_cancelled_by_a_person_tells_nothing_however_it_ends() {
 }
 
 #[test]
-fn turn_cancelled_by_a_limit_is_a_failure() {
-    let mut stage = Stage::running_with(Settings { turn_deadline: Some(Millis(50)), ..Settings::default() }, RESUMES);
+fn turn_cancelled_by_a_limit_is_a_failure_however_it_ends() {
+    for stop_reason in ["cancelled", "end_turn"] {
+        let settings = Settings { turn_deadline: Some(Millis(50)), ..Settings::default() };
+        let mut stage = Stage::running_with(settings, RESUMES);
+        stage.prompt("p1", "ann");
+        stage.wait(60);
+        stage.give(ended("p1", Some(stop_reason), "{}"));
+        assert_eq!(told(&stage), Some((true, OutcomeCause::Deadline, stage.session.head())));
+        assert_eq!(last_outcome(&stage), Some(OutcomeKind::Failed));
+    }
+}
+
+#[test]
+fn turn_that_the_agent_cancelled_by_itself_is_told_as_stopped() {
+    let mut stage = Stage::running();
     stage.prompt("p1", "ann");
-    stage.wait(60);
     stage.give(ended("p1", Some("cancelled"), "{}"));
-    assert_eq!(told(&stage), Some((true, OutcomeCause::Deadline, stage.session.head())));
-    assert_eq!(last_outcome(&stage), Some(OutcomeKind::Failed));
+    assert_eq!(told(&stage), Some((false, OutcomeCause::Stopped, stage.session.head())));
+}
+
+#[test]
+fn turn_that_a_kill_cut_off_tells_nothing_when_the_session_is_back() {
+    let mut stage = Stage::running_with(Settings::default(), RESUMES);
+    stage.prompt("p1", "ann");
+    stage.kill(EndReason::User);
+    stage.give(Input::Lifecycle(LifecycleInput::Resume));
+    stage.give(started(2, RESUMES));
+    assert_eq!((told(&stage), last_outcome(&stage)), (None, Some(OutcomeKind::CutOff)));
 }
 
 #[test]
@@ -149,7 +170,7 @@ fn death_in_a_turn_points_to_the_end_of_the_turn() {
     stage.prompt("p1", "ann");
     stage.give(exited(1, Some(1)));
     assert_eq!(told(&stage), Some((true, OutcomeCause::AgentExited, Seq(stage.session.head().0 - 1))));
-    assert_eq!(last_outcome(&stage), Some(OutcomeKind::CutOff));
+    assert_eq!(last_outcome(&stage), Some(OutcomeKind::Failed));
 }
 
 #[test]
@@ -175,7 +196,7 @@ fn killed_and_closed_sessions_tell_nothing() {
         let mut stage = Stage::running();
         stage.prompt("p1", "ann");
         stage.kill(reason);
-        assert_eq!((told(&stage), last_outcome(&stage)), (None, Some(OutcomeKind::Cancelled)));
+        assert_eq!((told(&stage), last_outcome(&stage)), (None, Some(OutcomeKind::CutOff)));
     }
     let mut stage = Stage::running();
     stage.prompt("p1", "ann");
@@ -205,6 +226,15 @@ fn paused_log_is_a_failure_until_it_goes_on() {
     assert_eq!((raised.why, raised.seq), (RaisedWhy::Paused(PauseReason::StorageFull), stage.session.head()));
     stage.give(Input::Storage(StorageInput::Back));
     assert_eq!(told(&stage), None);
+}
+
+#[test]
+fn paused_log_of_an_archived_session_tells_nothing() {
+    let mut stage = Stage::running();
+    stage.give(archive(true));
+    stage.give(Input::Storage(StorageInput::Failed { why: PauseReason::StorageFull }));
+    assert!(stage.session.state().paused.is_some());
+    assert_eq!(stage.session.state().attention_facts().raised, None);
 }
 
 #[test]

@@ -49,6 +49,23 @@ fn sent_prompt_that_is_next_already_only_interrupts() {
 }
 
 #[test]
+fn agent_gets_no_more_prompts_at_once_than_may_wait() {
+    let mut stage = Stage::running_with(Settings { max_queue: 2, ..Settings::default() }, QUEUES);
+    stage.prompt("p1", "ann");
+    for n in 2..=3 {
+        stage.prompt(&format!("p{n}"), "ann");
+        stage.give(send_now(&format!("p{n}"), "ann", true));
+    }
+    stage.prompt("p4", "ann");
+    let step = stage.give(send_now("p4", "ann", true));
+    assert!(matches!(step.reply, Reply::Refused(Refusal::QueueFull { limit: 2 })), "{step:?}");
+    assert_eq!((stage.turns(), stage.queue()), (vec!["p1", "p2", "p3"], vec!["p4"]));
+    stage.give(answered("p2"));
+    stage.give(send_now("p4", "ann", true));
+    assert_eq!(stage.turns(), ["p1", "p3", "p4"]);
+}
+
+#[test]
 fn steered_prompt_goes_to_an_agent_that_queues_by_itself() {
     let mut stage = busy(QUEUES);
     let step = stage.give(send_now("p3", "ann", true));
