@@ -16,6 +16,9 @@ pub enum StoreError {
     Io { what: String, source: io::Error },
     #[error("index: {0}")]
     Index(String),
+    /// The database of transcripts was made anew: rows that were written before are gone.
+    #[error("the database of transcripts was made anew")]
+    Recreated,
 }
 
 impl StoreError {

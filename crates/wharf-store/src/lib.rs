@@ -26,9 +26,9 @@ pub use lease::{FileLease, Lease, LeaseError};
 pub use memory::{Hostility, MemoryEngine};
 pub use sqlite::SqliteIndex;
 pub use transcript::{
-    FoundRow, FoundRows, RowFileChanges, RowRange, RowWords, SqliteTranscripts, StoredBlob, StoredFileChange,
-    StoredRow, TextChange, TextSlice, TranscriptChanges, TranscriptCheckpoint, TranscriptProgress, TranscriptStore,
-    WordPhrase, WordSearch,
+    FoundRow, FoundRows, IndexStep, RowFileChanges, RowRange, RowWords, SqliteTranscripts, StoredBlob,
+    StoredFileChange, StoredRow, TextChange, TextSlice, TranscriptChanges, TranscriptCheckpoint, TranscriptProgress,
+    TranscriptStore, WordPhrase, WordSearch,
 };
 
 /// The id of a log: a workspace's bucket and the session's name in it. Both are safe as directory names.

@@ -8,14 +8,16 @@ use wharf_json::{Json, ReadError};
 
 use crate::fold::FoldStep;
 use crate::limits::{
-    MAX_ASK_OPTIONS, MAX_FORM_BYTES, MAX_MESSAGE_BYTES, MAX_NAMED_ASKS, MAX_PATH_BYTES, MAX_TITLE_BYTES,
-    MAX_TOOL_TEXT_BYTES, MAX_WORD_BYTES,
+    MAX_ASK_OPTIONS, MAX_FORM_BYTES, MAX_MESSAGE_BYTES, MAX_NAMED_ASKS, MAX_OPTION_ID_BYTES, MAX_OPTION_IDS_BYTES,
+    MAX_PATH_BYTES, MAX_TITLE_BYTES, MAX_TOOL_TEXT_BYTES,
 };
 use crate::messages::end_run;
-use crate::paths::is_outside;
-use crate::plain_text::{clean_line, join_lines, summarise};
+use crate::paths::{is_outside, show_path};
+use crate::plain_text::join_lines;
 use crate::prompts::to_actor;
-use crate::text_filter::filter_text;
+use crate::row_size::json_bytes;
+use crate::text_rules::{TextRules, clean_word};
+use crate::tool_content::PATH_MEMBERS;
 use crate::tool_summary::name_tool;
 use crate::{RowNumber, RowStore, tools};
 
@@ -41,7 +43,7 @@ pub(crate) fn open_ask(step: &mut FoldStep<'_, impl RowStore>, ask: &Ask) {
     let tool_row = tool.and_then(|number| step.rows.row_mut(number)).cloned();
     let subject = match (&tool_row, params) {
         (Some(row), _) => match &row.body {
-            RowBody::Tool(tool) => subject_of(tool, &step.fold.agent.cwd),
+            RowBody::Tool(tool) => subject_of(tool, &step.fold.texts),
             RowBody::Prompt(_)
             | RowBody::Message(_)
             | RowBody::Thought(_)
@@ -51,21 +53,24 @@ pub(crate) fn open_ask(step: &mut FoldStep<'_, impl RowStore>, ask: &Ask) {
             | RowBody::TurnEnd(_)
             | RowBody::Unknown => AskSubject::default(),
         },
-        (None, Some(params)) => form_subject(params),
+        (None, Some(params)) => form_subject(params, &step.fold.texts),
         (None, None) => AskSubject::default(),
     };
-    let name = tool_row.as_ref().and_then(|row| name_subject(&row.body, &step.fold.agent.cwd));
+    let name = tool_row.as_ref().and_then(|row| name_subject(&row.body, &step.fold.texts));
+    let options = params.map(|params| read_options(params, &step.fold.texts).unwrap_or_default());
+    let (options, more_options) = options.unwrap_or_default();
     let body = RowAsk {
         ask_id: ask.id.0,
         ask: if ask.kind == AskKind::Permission { "permission" } else { "form" }.to_owned(),
         state: AskState::Open,
         tool: tool_row.map(|row| row.id),
-        options: params.map(|params| read_options(params).unwrap_or_default()).unwrap_or_default(),
-        form: params.filter(|_| ask.kind == AskKind::Elicitation).map(read_form),
+        options,
+        more_options,
+        form: params.filter(|_| ask.kind == AskKind::Elicitation).map(|params| read_form(params, &step.fold.texts)),
         subject,
         answer: None,
     };
-    let summary = summarise_ask(&body.subject, name);
+    let summary = summarise_ask(&body.subject, name, &step.fold.texts);
     let row = step.create(RowBody::Ask(Box::new(body)), summary, true);
     step.fold.asks.insert(ask.id.0, PendingAsk { row, tool, opened_at: step.at.0 });
     name_ask(step, tool, row);
@@ -92,18 +97,22 @@ fn name_ask(step: &mut FoldStep<'_, impl RowStore>, tool: Option<RowNumber>, ask
 }
 
 /// Returns the subject of a permission about a tool call.
-fn subject_of(tool: &RowTool, cwd: &str) -> AskSubject {
+fn subject_of(tool: &RowTool, texts: &TextRules) -> AskSubject {
     let mut paths: Vec<String> = tool.locations.iter().map(|location| location.path.clone()).collect();
     for diff in tool.diffs.iter().filter(|diff| !tool.locations.iter().any(|location| location.path == diff.path)) {
         paths.push(diff.path.clone());
     }
-    let outside = paths.iter().filter(|path| is_outside(cwd, path)).cloned().collect();
-    let texts = tool.parts.iter().filter_map(|part| match part {
+    paths.extend(input_path(tool, texts).filter(|path| !paths.contains(path)));
+    let outside = paths.iter().filter(|path| is_outside(path)).cloned().collect();
+    let shown = tool.parts.iter().filter_map(|part| match part {
         RowPart::Text(text) => Some(text.text.as_str()),
         RowPart::Blob(_) | RowPart::File(_) | RowPart::Unknown => None,
     });
-    let text = texts.chain(tool.output.iter().map(|output| output.text.as_str())).collect::<Vec<_>>().join("\n");
-    let text = (!text.trim().is_empty()).then(|| text[..text.floor_char_boundary(MAX_TOOL_TEXT_BYTES)].to_owned());
+    let text = shown.chain(tool.output.iter().map(|output| output.text.as_str())).collect::<Vec<_>>().join("\n");
+    let has_other = tool.command.is_some() || !tool.diffs.is_empty();
+    let text =
+        Some(text).filter(|text| !text.trim().is_empty()).or_else(|| describe_input(tool).filter(|_| !has_other));
+    let text = text.map(|text| text[..text.floor_char_boundary(MAX_TOOL_TEXT_BYTES)].to_owned());
     let title = [&tool.title, tool.command.as_ref().unwrap_or(&tool.title)].into_iter().find(|text| !text.is_empty());
     let detailed = tool.command.is_some() || !tool.diffs.is_empty() || text.is_some() || !paths.is_empty();
     AskSubject {
@@ -118,33 +127,62 @@ fn subject_of(tool: &RowTool, cwd: &str) -> AskSubject {
     }
 }
 
+/// Returns the path in a tool call's input. It may differ from the locations that the agent tells.
+fn input_path(tool: &RowTool, texts: &TextRules) -> Option<String> {
+    let input = tool.input.as_ref()?.as_object()?;
+    let path = PATH_MEMBERS.into_iter().find_map(|name| input.get(name)?.as_str())?;
+    Some(show_path(texts, path)).filter(|path| path != ".")
+}
+
+/// Returns a tool call's input as lines for a person: all that is known of a call without a command, a diff or text.
+fn describe_input(tool: &RowTool) -> Option<String> {
+    if let Some(cut) = &tool.input_cut {
+        let address = cut.whole.as_deref().unwrap_or_default();
+        return Some(format!("[the input has {} bytes; all of it is at {address}]", cut.bytes));
+    }
+    let input = tool.input.as_ref()?.as_object()?;
+    let line = |(name, value): (&String, &serde_json::Value)| match value.as_str() {
+        Some(text) if text.contains('\n') => format!("{name}:\n{text}"),
+        Some(text) => format!("{name}: {text}"),
+        None => format!("{name}: {value}"),
+    };
+    let lines: Vec<String> = input.iter().map(line).collect();
+    (!lines.is_empty()).then(|| lines.join("\n"))
+}
+
 /// Returns the name of the tool call that an ask is about.
-fn name_subject(body: &RowBody, cwd: &str) -> Option<String> {
-    if let RowBody::Tool(tool) = body { Some(name_tool(tool, cwd)) } else { None }
+fn name_subject(body: &RowBody, texts: &TextRules) -> Option<String> {
+    if let RowBody::Tool(tool) = body { Some(name_tool(tool, texts)) } else { None }
 }
 
 /// Returns the subject of a form: its message.
-fn form_subject(params: Json<'_>) -> AskSubject {
+fn form_subject(params: Json<'_>, texts: &TextRules) -> AskSubject {
     let message = params.text_at(&["message"]).ok().flatten().unwrap_or_default();
-    let text = filter_text(&message[..message.floor_char_boundary(MAX_MESSAGE_BYTES)]);
-    let title = clean_line(&message, MAX_TITLE_BYTES);
+    let text = texts.filter_start(&message, MAX_MESSAGE_BYTES);
+    let title = texts.clean_line(&message, MAX_TITLE_BYTES);
     AskSubject { title, detailed: !text.is_empty(), text: (!text.is_empty()).then_some(text), ..AskSubject::default() }
 }
 
-fn read_options(params: Json<'_>) -> Result<Vec<AskOption>, ReadError> {
-    let Some(options) = params.member("options")? else { return Ok(Vec::new()) };
-    let mut found = Vec::new();
-    for option in options.items().filter(|option| option.is_object()).take(MAX_ASK_OPTIONS) {
+/// Reads the options of a permission, and counts those that a row has no room for.
+fn read_options(params: Json<'_>, texts: &TextRules) -> Result<(Vec<AskOption>, u64), ReadError> {
+    let (mut found, mut more) = (Vec::new(), 0);
+    let Some(options) = params.member("options")? else { return Ok((found, more)) };
+    let mut room = MAX_OPTION_IDS_BYTES;
+    for option in options.items().filter(|option| option.is_object()) {
         let word = |name| Ok::<_, ReadError>(option.member(name)?.and_then(Json::text).unwrap_or_default());
-        let kind = clean_line(&word("kind")?, MAX_WORD_BYTES);
-        found.push(AskOption {
-            // The id is sent back as it is.
-            option_id: word("optionId")?.into_owned(),
-            name: name_option(&clean_line(&word("name")?, MAX_PATH_BYTES), &kind),
-            kind,
-        });
+        let id = word("optionId")?;
+        // The id is sent back as it is, so it cannot be cut. A choice that cannot be made is not offered.
+        let bytes = json_bytes(&id);
+        if found.len() >= MAX_ASK_OPTIONS || bytes > room.min(MAX_OPTION_ID_BYTES) {
+            more += 1;
+            continue;
+        }
+        room -= bytes;
+        let kind = clean_word(&word("kind")?);
+        let name = name_option(&texts.clean_line(&word("name")?, MAX_PATH_BYTES), &kind);
+        found.push(AskOption { option_id: id.into_owned(), name, kind });
     }
-    Ok(found)
+    Ok((found, more))
 }
 
 /// Returns the name of an option: the agent's, or words for its kind if the agent repeats that or gives no name.
@@ -159,25 +197,27 @@ fn name_option(name: &str, kind: &str) -> String {
     if name.is_empty() || name == kind { words } else { name }.to_owned()
 }
 
-fn read_form(params: Json<'_>) -> AskForm {
+fn read_form(params: Json<'_>, texts: &TextRules) -> AskForm {
     let schema = params.member("requestedSchema").ok().flatten().filter(|schema| schema.raw().len() <= MAX_FORM_BYTES);
-    let url = params.member("url").ok().flatten().and_then(Json::text).map(|url| clean_line(&url, MAX_MESSAGE_BYTES));
-    AskForm { schema: schema.map(Json::to_value), url }
+    let url =
+        params.member("url").ok().flatten().and_then(Json::text).map(|url| texts.clean_line(&url, MAX_MESSAGE_BYTES));
+    let schema = schema.map(|schema| texts.filter_value(schema));
+    AskForm { schema: schema.filter(|schema| schema.to_string().len() <= MAX_FORM_BYTES), url }
 }
 
 /// Returns an open ask in one line; `name` is that of its tool call.
-fn summarise_ask(subject: &AskSubject, name: Option<String>) -> String {
+fn summarise_ask(subject: &AskSubject, name: Option<String>, texts: &TextRules) -> String {
     let subject = subject.command.clone().or(name).unwrap_or_else(|| subject.title.clone());
-    summarise(&format!("Asks: {subject}"))
+    texts.summarise(&format!("Asks: {subject}"))
 }
 
 /// Returns the summary of an open ask with its answer.
-fn summarise_answer(summary: &str, ask: &RowAsk) -> String {
+fn summarise_answer(summary: &str, ask: &RowAsk, texts: &TextRules) -> String {
     let state = ask.state.as_str().replace('_', " ");
     let answer = ask.answer.as_ref().and_then(|answer| answer.name.clone()).unwrap_or(state);
     // The subject may fill the line; the answer is worth more than its end.
     let subject = join_lines(summary, MAX_ASKED_BYTES);
-    summarise(&format!("{subject} ({answer})"))
+    texts.summarise(&format!("{subject} ({answer})"))
 }
 
 /// Renews the subjects of the open asks about a tool call that has changed.
@@ -187,12 +227,12 @@ pub(crate) fn follow_tool(step: &mut FoldStep<'_, impl RowStore>, tool: RowNumbe
     if open.is_empty() {
         return;
     }
-    let cwd = &step.fold.agent.cwd;
+    let texts = &step.fold.texts;
     let (subject, name) = match step.rows.row_mut(tool).map(|row| &row.body) {
-        Some(body @ RowBody::Tool(tool)) => (subject_of(tool, cwd), name_subject(body, cwd)),
+        Some(body @ RowBody::Tool(tool)) => (subject_of(tool, texts), name_subject(body, texts)),
         Some(_) | None => return,
     };
-    let summary = summarise_ask(&subject, name);
+    let summary = summarise_ask(&subject, name, texts);
     for number in open {
         step.change(number, |row| {
             if let RowBody::Ask(ask) = &mut row.body {
@@ -219,6 +259,7 @@ pub(crate) fn resolve_ask(
         AskOutcome::AgentGone => (AskState::AgentGone, None),
     };
     let (at, after) = (step.time(), step.at.0.saturating_sub(open.opened_at));
+    let texts = step.fold.texts.clone();
     step.change(open.row, |row| {
         row.open = false;
         if let RowBody::Ask(ask) = &mut row.body {
@@ -226,14 +267,14 @@ pub(crate) fn resolve_ask(
             let name = chosen.map(|option| option.name.clone());
             let is_answer = matches!(state, AskState::Answered | AskState::Declined);
             ask.answer = is_answer.then(|| AskAnswer {
-                option: option.map(str::to_owned),
+                option: option.filter(|id| json_bytes(id) <= MAX_OPTION_ID_BYTES).map(str::to_owned),
                 name,
                 by: by.map(to_actor),
                 at,
                 after,
             });
             ask.state = state;
-            row.summary = summarise_answer(&row.summary, ask);
+            row.summary = summarise_answer(&row.summary, ask, &texts);
         }
     });
 }

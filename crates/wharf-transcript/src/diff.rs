@@ -4,8 +4,7 @@ use similar::{ChangeTag, TextDiff};
 use wharf_api::{DiffHunk, FileChange, FileDiff, RowCut};
 
 use crate::limits::{DIFF_CONTEXT_LINES, MAX_DIFF_LINE_BYTES, MAX_DIFFED_BYTES, MAX_DIFFED_LINES};
-use crate::redact::redact;
-use crate::strip_control_characters;
+use crate::text_rules::TextRules;
 
 /// The texts of a file before and after a change.
 pub(crate) struct FileTexts<'a> {
@@ -17,9 +16,9 @@ pub(crate) struct FileTexts<'a> {
 }
 
 /// Computes the diff, with at most `room` bytes of lines.
-pub(crate) fn compute_diff(texts: &FileTexts<'_>, room: usize) -> FileDiff {
-    let old = texts.old.unwrap_or_default();
-    let change = match (texts.old, texts.new) {
+pub(crate) fn compute_diff(file: &FileTexts<'_>, room: usize, texts: &TextRules) -> FileDiff {
+    let old = file.old.unwrap_or_default();
+    let change = match (file.old, file.new) {
         (None, _) => FileChange::Create,
         (Some(_), "") => FileChange::Delete,
         (Some(_), _) => FileChange::Modify,
@@ -27,14 +26,14 @@ pub(crate) fn compute_diff(texts: &FileTexts<'_>, room: usize) -> FileDiff {
     // The agent may have sent only the fragment that it replaces; a new file is always whole.
     let numbered = change == FileChange::Create;
     let mut diff =
-        FileDiff { path: texts.path.clone(), change, added: 0, removed: 0, numbered, hunks: Vec::new(), cut: None };
-    let (removed, added) = count_differing_lines(old, texts.new);
-    if old.len() + texts.new.len() > MAX_DIFFED_BYTES || removed + added > MAX_DIFFED_LINES {
+        FileDiff { path: file.path.clone(), change, added: 0, removed: 0, numbered, hunks: Vec::new(), cut: None };
+    let (removed, added) = count_differing_lines(old, file.new);
+    if old.len() + file.new.len() > MAX_DIFFED_BYTES || removed + added > MAX_DIFFED_LINES {
         (diff.removed, diff.added) = (removed as u64, added as u64);
-        diff.cut = Some(RowCut { bytes: (old.len() + texts.new.len()) as u64, missing_lines: None, whole: None });
+        diff.cut = Some(RowCut { bytes: (old.len() + file.new.len()) as u64, missing_lines: None, whole: None });
         return diff;
     }
-    fill_hunks(&mut diff, &TextDiff::from_lines(old, texts.new), room);
+    fill_hunks(&mut diff, &TextDiff::from_lines(old, file.new), room, texts);
     diff
 }
 
@@ -55,23 +54,25 @@ fn count_differing_lines(old: &str, new: &str) -> (usize, usize) {
     (removed - same_end, added - same_end)
 }
 
-fn fill_hunks(diff: &mut FileDiff, changes: &TextDiff<'_, '_, str>, room: usize) {
+fn fill_hunks(diff: &mut FileDiff, changes: &TextDiff<'_, '_, str>, room: usize, texts: &TextRules) {
     let (mut shown, mut whole) = (0, 0);
+    // Each text is redacted as a whole: a hunk may begin inside a private key.
+    let [old, new] = [texts.filter_lines(changes.iter_old_slices()), texts.filter_lines(changes.iter_new_slices())];
     for group in changes.grouped_ops(DIFF_CONTEXT_LINES) {
         let mut lines = Vec::new();
         for change in group.iter().flat_map(|op| changes.iter_changes(op)) {
-            let sign = match change.tag() {
-                ChangeTag::Equal => ' ',
+            let (sign, line) = match change.tag() {
+                ChangeTag::Equal => (' ', change.new_index().and_then(|index| new.get(index))),
                 ChangeTag::Delete => {
                     diff.removed += 1;
-                    '-'
+                    ('-', change.old_index().and_then(|index| old.get(index)))
                 }
                 ChangeTag::Insert => {
                     diff.added += 1;
-                    '+'
+                    ('+', change.new_index().and_then(|index| new.get(index)))
                 }
             };
-            lines.push(show_line(sign, change.value()));
+            lines.push(show_line(sign, line.map_or("", String::as_str)));
         }
         let bytes: usize = lines.iter().map(|line| line.len() + 4).sum();
         whole += bytes;
@@ -80,7 +81,7 @@ fn fill_hunks(diff: &mut FileDiff, changes: &TextDiff<'_, '_, str>, room: usize)
             continue;
         }
         shown += bytes;
-        diff.hunks.push(DiffHunk { old: None, new: None, lines: redact_lines(lines) });
+        diff.hunks.push(DiffHunk { old: None, new: None, lines });
         if diff.numbered
             && let (Some(hunk), Some(first), Some(last)) = (diff.hunks.last_mut(), group.first(), group.last())
         {
@@ -94,19 +95,11 @@ fn fill_hunks(diff: &mut FileDiff, changes: &TextDiff<'_, '_, str>, room: usize)
     }
 }
 
+/// Cuts a line that is ready to be shown.
 fn show_line(sign: char, line: &str) -> String {
-    let line = strip_control_characters(line.trim_end_matches(['\n', '\r']));
     let end = line.floor_char_boundary(MAX_DIFF_LINE_BYTES);
     let more = if end < line.len() { "…" } else { "" };
     format!("{sign}{}{more}", &line[..end])
-}
-
-/// Redacts lines together: a private key spans several.
-fn redact_lines(lines: Vec<String>) -> Vec<String> {
-    let signs: Vec<char> = lines.iter().filter_map(|line| line.chars().next()).collect();
-    let texts: Vec<&str> = lines.iter().map(|line| &line[1..]).collect();
-    let redacted = redact(&texts.join("\n"));
-    signs.into_iter().zip(redacted.split('\n')).map(|(sign, line)| format!("{sign}{line}")).collect()
 }
 
 #[cfg(test)]
@@ -114,7 +107,7 @@ mod tests {
     use super::*;
 
     fn diff(old: Option<&str>, new: &str) -> FileDiff {
-        compute_diff(&FileTexts { path: "a.txt".to_owned(), old, new }, 8_192)
+        compute_diff(&FileTexts { path: "a.txt".to_owned(), old, new }, 8_192, &TextRules::default())
     }
 
     #[test]

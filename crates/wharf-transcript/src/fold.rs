@@ -8,16 +8,20 @@ use wharf_core::{
     AgentEvent, AskEvent, Epoch, Event, EventId, FailureText, Millis, PromptEvent, Raw, Seq, SessionEvent,
     StorageEvent, UpdateKind,
 };
-use wharf_json::{Json, ReadError};
+use wharf_json::{Json, OpenValue, ReadError};
 
 use crate::asks::PendingAsk;
 use crate::messages::{TextKind, TextRun};
 use crate::notices::SettingValues;
 use crate::prompts::WaitingPrompt;
-use crate::turns::{LastEnd, OpenTurn};
+use crate::row_size::fit_row;
+use crate::text_rules::{Secrets, TextRules};
+use crate::tool_streams::OpenToolTexts;
+use crate::turns::OpenTurn;
 use crate::usage::ReportedUsage;
 use crate::{
-    RowKey, RowNumber, RowStore, asks, format_timestamp, messages, notices, plans, prompts, tools, turns, usage,
+    RowKey, RowNumber, RowStore, asks, format_timestamp, messages, notices, plans, prompts, tools, turn_end, turns,
+    usage,
 };
 
 /// The state between two events: all that the rows of later events depend on, besides the rows themselves. It is small, so that it
@@ -27,19 +31,26 @@ pub struct Fold {
     /// The epoch and seq of the last event.
     position: Option<(u64, u64)>,
     rows: u64,
+    pub(crate) texts: TextRules,
     pub(crate) agent: AgentFacts,
     /// The message or thought that the next chunk may continue.
     pub(crate) run: Option<TextRun>,
     /// The accepted prompts whose turn has not begun, by their ids.
     pub(crate) waiting: BTreeMap<String, WaitingPrompt>,
-    pub(crate) turn: Option<OpenTurn>,
+    /// The running turns in the order of their start: as many as the core has.
+    pub(crate) turns: Vec<OpenTurn>,
     /// The open asks by their ids.
     pub(crate) asks: BTreeMap<u64, PendingAsk>,
     /// The newest plan.
     pub(crate) plan: Option<RowNumber>,
-    pub(crate) last_end: Option<LastEnd>,
+    /// The end of the newest turn that has ended.
+    pub(crate) last_end: Option<RowNumber>,
+    /// The ends of turns that may still learn the reason of their failure.
+    pub(crate) unexplained_ends: Vec<RowNumber>,
     pub(crate) settings: SettingValues,
     pub(crate) usage: ReportedUsage,
+    /// The texts of tool calls that come piece by piece.
+    pub(crate) tool_texts: OpenToolTexts,
     /// The background work that the agent reported last.
     pub(crate) background: u64,
 }
@@ -47,7 +58,6 @@ pub struct Fold {
 /// Facts about the session and its present agent.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct AgentFacts {
-    pub(crate) cwd: String,
     /// The number of the agent's start.
     pub(crate) start: u64,
     /// True if the agent can be brought back.
@@ -77,6 +87,10 @@ impl RowChange {
 }
 
 impl Fold {
+    pub fn new(secrets: Secrets) -> Self {
+        Self { texts: TextRules::new(secrets), ..Self::default() }
+    }
+
     /// Takes the next event. Changes of rows are added to `changes`, at most one for each row.
     pub fn apply(
         &mut self,
@@ -119,23 +133,21 @@ impl Fold {
     pub const fn plan(&self) -> Option<RowNumber> {
         self.plan
     }
-
-    /// Returns the row of the running turn's prompt.
-    pub fn open_turn(&self) -> Option<RowNumber> {
-        self.turn.as_ref().map(|turn| turn.row)
-    }
 }
 
 fn apply_session(step: &mut FoldStep<'_, impl RowStore>, event: &SessionEvent) {
     match event {
         SessionEvent::Created(origin) => {
-            step.fold.agent.cwd = origin.cwd.to_string();
+            step.fold.texts.cwd = origin.cwd.to_string();
             if let Some(source) = &origin.forked_from {
                 step.fold.agent.is_fork = true;
                 notices::forked(step, source);
             }
         }
-        SessionEvent::Ended(ending) => notices::session_ended(step, ending),
+        SessionEvent::Ended(ending) => {
+            turns::note_agent_end(step, ending.reason);
+            notices::session_ended(step, ending);
+        }
         // The description of a session is no part of its conversation.
         SessionEvent::Renamed { .. } | SessionEvent::Labelled { .. } | SessionEvent::Archived { .. } => {}
     }
@@ -144,16 +156,17 @@ fn apply_session(step: &mut FoldStep<'_, impl RowStore>, event: &SessionEvent) {
 fn apply_agent(step: &mut FoldStep<'_, impl RowStore>, event: &AgentEvent) {
     match event {
         AgentEvent::Starting { .. } => {}
-        AgentEvent::Started { start, traits, answer, .. } => {
+        AgentEvent::Started { start, traits, .. } => {
+            turns::note_agent_start(step);
             step.fold.agent.start = start.0;
             step.fold.agent.can_return = traits.way_back().is_some();
-            notices::agent_started(step, answer);
+            notices::agent_started(step);
         }
         AgentEvent::StartFailed { message, retry_in, .. } => {
             notices::start_failed(step, message.as_deref(), *retry_in);
         }
         AgentEvent::Updated { update, frame, tool, .. } => {
-            let applied = read_update(frame).and_then(|json| apply_update(step, *update, json, tool.as_ref()));
+            let applied = open_update(frame).and_then(|opened| apply_update(step, *update, opened, tool.as_ref()));
             if let Err(error) = applied {
                 notices::unreadable(step, &error);
             }
@@ -166,22 +179,22 @@ fn apply_agent(step: &mut FoldStep<'_, impl RowStore>, event: &AgentEvent) {
 fn apply_update(
     step: &mut FoldStep<'_, impl RowStore>,
     kind: UpdateKind,
-    update: Json<'_>,
+    update: OpenValue<'_>,
     tool: Option<&wharf_core::ToolCall>,
 ) -> Result<(), ReadError> {
     match kind {
-        UpdateKind::UserMessageChunk => prompts::user_chunk(step, update),
+        UpdateKind::UserMessageChunk => prompts::user_chunk(step, update.close()),
         UpdateKind::AgentMessageChunk => messages::append_chunk(step, TextKind::Message, update),
         UpdateKind::AgentThoughtChunk => messages::append_chunk(step, TextKind::Thought, update),
-        UpdateKind::ToolCall => tools::tool_call(step, update, tool),
-        UpdateKind::ToolCallUpdate => tools::tool_call_update(step, update, tool),
-        UpdateKind::Plan => plans::set_plan(step, update),
-        UpdateKind::UsageUpdate => usage::session_usage(step, update),
+        UpdateKind::ToolCall => tools::tool_call(step, update.close(), tool),
+        UpdateKind::ToolCallUpdate => tools::tool_call_update(step, update.close(), tool),
+        UpdateKind::Plan => plans::set_plan(step, update.close()),
+        UpdateKind::UsageUpdate => usage::session_usage(step, update.close()),
         UpdateKind::AvailableCommandsUpdate
         | UpdateKind::CurrentModeUpdate
         | UpdateKind::ConfigOptionUpdate
         | UpdateKind::SessionInfoUpdate => Ok(()),
-        UpdateKind::Other => apply_other_update(step, update),
+        UpdateKind::Other => apply_other_update(step, update.close()),
     }
 }
 
@@ -221,22 +234,20 @@ fn apply_prompt(step: &mut FoldStep<'_, impl RowStore>, event: &PromptEvent) {
         PromptEvent::Updated { prompt, by, frame, .. } => prompts::edit(step, prompt, by, frame),
         PromptEvent::Moved { .. } => {}
         PromptEvent::TurnStarted { prompt, .. } => turns::begin_turn(step, prompt),
-        PromptEvent::CancelRequested { prompt, by, limit, .. } => {
-            turns::note_cancel(step, prompt, by.as_ref(), *limit);
-        }
+        PromptEvent::CancelRequested { prompt, limit, .. } => turns::note_cancel(step, prompt, *limit),
         PromptEvent::Ended { prompt, end, failure } => {
             turns::end_prompt(step, prompt, end);
             if let Some(failure) = failure {
-                turns::note_failure(step, FailureText::parse(failure));
+                turn_end::note_failure(step, FailureText::parse(failure));
             }
         }
         PromptEvent::Requeued { prompt } => turns::requeue(step, prompt),
     }
 }
 
-/// Returns the update of a frame.
-fn read_update(frame: &Raw) -> Result<Json<'_>, ReadError> {
-    let update = Json::checked_before(frame.as_str()).first_at(&["params", "update"]);
+/// Returns the update of a frame. The end of a chunk is not looked for: they are many, and their members are found in one walk.
+fn open_update(frame: &Raw) -> Result<OpenValue<'_>, ReadError> {
+    let update = Json::checked_before(frame.as_str()).open_at(&["params", "update"]);
     update.ok_or_else(|| ReadError::Missing("update".to_owned()))
 }
 
@@ -258,8 +269,20 @@ impl<S: RowStore> FoldStep<'_, S> {
         format_timestamp(self.at)
     }
 
-    /// Adds a row at the end of the transcript.
+    /// Adds a row at the end of the transcript, to the newest turn.
     pub(crate) fn create(&mut self, body: RowBody, summary: String, open: bool) -> RowNumber {
+        let turn = self.fold.newest_turn().and_then(OpenTurn::shown_id);
+        self.create_in_turn(body, summary, open, turn)
+    }
+
+    /// Adds a row of a turn at the end of the transcript.
+    pub(crate) fn create_in_turn(
+        &mut self,
+        body: RowBody,
+        summary: String,
+        open: bool,
+        turn: Option<String>,
+    ) -> RowNumber {
         self.created += 1;
         let id = match self.created {
             1 => self.id.to_string(),
@@ -267,11 +290,9 @@ impl<S: RowStore> FoldStep<'_, S> {
         };
         self.fold.rows += 1;
         let number = RowNumber(self.fold.rows);
-        let (at, turn) = (self.time(), self.fold.turn.as_ref().map(|turn| turn.prompt_id.clone()));
-        // A turn that the agent began by itself has no prompt.
-        let turn = turn.filter(|prompt| !prompt.is_empty());
+        let at = self.time();
         self.rows.set_key(RowKey::Id(id.clone()), number);
-        let row = TranscriptRow {
+        let mut row = TranscriptRow {
             id,
             rev: self.id.seq.0,
             changed_at: at.clone(),
@@ -282,7 +303,9 @@ impl<S: RowStore> FoldStep<'_, S> {
             summary,
             body,
         };
+        let whole_texts = fit_row(&mut row);
         self.rows.push(number, row);
+        self.keep_texts(number, whole_texts);
         self.changes.push(RowChange::Row { number, from: 0 });
         number
     }
@@ -294,8 +317,17 @@ impl<S: RowStore> FoldStep<'_, S> {
         let from = row.rev;
         with(row);
         touch(row, seq, at);
+        let whole_texts = fit_row(row);
+        self.keep_texts(number, whole_texts);
         self.note_change(number, from);
         true
+    }
+
+    /// Keeps the texts that a row had no room for.
+    fn keep_texts(&mut self, number: RowNumber, whole_texts: Option<Vec<(String, String)>>) {
+        for (part, text) in whole_texts.into_iter().flatten() {
+            self.rows.set_whole_text(number, &part, &text);
+        }
     }
 
     /// Notes that a row has changed as a whole in this event.
@@ -317,7 +349,10 @@ impl<S: RowStore> FoldStep<'_, S> {
         let Some(row) = self.rows.row_mut(number) else { return };
         let from = row.rev;
         touch(row, seq, at);
-        if self.changes[self.first_change..].iter().any(|change| change.number() == number) {
+        let whole_texts = fit_row(row);
+        let is_changed = whole_texts.is_some();
+        self.keep_texts(number, whole_texts);
+        if is_changed || self.changes[self.first_change..].iter().any(|change| change.number() == number) {
             self.note_change(number, from);
         } else {
             self.changes.push(RowChange::Append { number, from, part, text });

@@ -39,10 +39,15 @@ pub(crate) const MAX_NAMED_ASKS: usize = 50;
 pub(crate) const MAX_PLAN_ENTRIES: usize = 100;
 pub(crate) const MAX_PLAN_ENTRY_BYTES: usize = 200;
 pub(crate) const MAX_ASK_OPTIONS: usize = 32;
+/// The id of an option as JSON, and the ids of all options of an ask.
+pub(crate) const MAX_OPTION_ID_BYTES: usize = 1024;
+pub(crate) const MAX_OPTION_IDS_BYTES: usize = 8 * 1024;
 pub(crate) const MAX_FORM_BYTES: usize = 16 * 1024;
 /// The reason of a failure, and the end of stderr.
 pub(crate) const MAX_MESSAGE_BYTES: usize = 8 * 1024;
 /// The files that a turn's end names.
 pub(crate) const MAX_TURN_FILES: usize = 50;
+/// The ends of turns that get the reason of one death of the agent.
+pub(crate) const MAX_UNEXPLAINED_ENDS: usize = 100;
 /// The characters of a summary.
 pub(crate) const MAX_SUMMARY_CHARS: usize = 200;

@@ -1,14 +1,18 @@
 //! Messages and thoughts of the agent.
 
+use std::borrow::Cow;
+
 use serde::{Deserialize, Serialize};
 use wharf_api::{RowBody, RowPart, RowText, RowTextPart, TranscriptRow};
-use wharf_json::{CutPair, Json, ReadError, TextChunk};
+use wharf_json::{Json, NestedMembers, OpenValue, ReadError, TextChunk};
 
-use crate::content::{ContentBlock, read_block, read_blocks, summarise_parts};
+use crate::content::{
+    ContentBlock, PartList, read_block, read_block_members, read_blocks, set_addresses, summarise_parts,
+};
 use crate::fold::FoldStep;
-use crate::limits::{MAX_PARTS, MAX_SUMMARY_CHARS, MAX_TEXT_BYTES, MAX_WORD_BYTES};
-use crate::plain_text::clean_line;
-use crate::text_filter::TextFilter;
+use crate::limits::{MAX_PARTS, MAX_SUMMARY_CHARS, MAX_TEXT_BYTES};
+use crate::text_rules::{TextRules, clean_word};
+use crate::text_stream::TextStream;
 use crate::{RowKey, RowNumber, RowStore};
 
 /// While a text that is cut grows, its bytes are counted in its row again when they have grown by this part: each count
@@ -36,14 +40,13 @@ pub(crate) struct TextRun {
     shown_bytes: usize,
     /// The bytes of the growing part, shown or not.
     part_bytes: u64,
-    filter: TextFilter,
-    pair: CutPair,
+    stream: TextStream,
     /// True once the summary cannot change any more.
     is_summarised: bool,
 }
 
 impl TextRun {
-    pub(crate) fn new(kind: TextKind, message_id: Option<String>) -> Self {
+    pub(crate) fn new(kind: TextKind, message_id: Option<String>, texts: &TextRules) -> Self {
         Self {
             kind,
             message_id,
@@ -51,8 +54,7 @@ impl TextRun {
             part: None,
             shown_bytes: 0,
             part_bytes: 0,
-            filter: TextFilter::default(),
-            pair: CutPair::default(),
+            stream: TextStream::new(texts),
             is_summarised: false,
         }
     }
@@ -66,27 +68,35 @@ impl TextRun {
 pub(crate) fn append_chunk(
     step: &mut FoldStep<'_, impl RowStore>,
     kind: TextKind,
-    update: Json<'_>,
+    update: OpenValue<'_>,
 ) -> Result<(), ReadError> {
-    let [content, message_id] = update.several_members(["content", "messageId"])?;
+    let NestedMembers { members: [message_id], nested: content, inner } =
+        update.nested_members(["messageId"], "content", ["type", "text"])?;
     let Some(content) = content else { return Ok(()) };
     let message_id = message_id.and_then(Json::text);
     // An id that the run has is clean already.
     let goes_on = |run: &TextRun| run.kind == kind && run.message_id.as_deref() == message_id.as_deref();
     if !step.fold.run.as_ref().is_some_and(goes_on) {
-        continue_run(step, kind, message_id.map(|id| clean_message_id(&id)));
+        continue_run(step, kind, message_id.map(|id| clean_word(&id)));
     }
-    append_content(step, content)
+    let block = read_block_members(content, inner?, &step.fold.texts, step.rows)?;
+    append_block(step, block);
+    Ok(())
 }
 
 /// Appends content to the open run: text grows its row, other content is a part of its own.
 pub(crate) fn append_content(step: &mut FoldStep<'_, impl RowStore>, content: Json<'_>) -> Result<(), ReadError> {
-    match read_block(content, &step.fold.agent.cwd, step.rows)? {
+    let block = read_block(content, &step.fold.texts, step.rows)?;
+    append_block(step, block);
+    Ok(())
+}
+
+fn append_block(step: &mut FoldStep<'_, impl RowStore>, block: Option<ContentBlock<'_>>) {
+    match block {
         Some(ContentBlock::Text(chunk)) => append_text(step, &chunk),
         Some(ContentBlock::Part(part)) => add_part(step, part),
         None => {}
     }
-    Ok(())
 }
 
 /// Makes the run of this message the open one.
@@ -98,7 +108,7 @@ fn continue_run(step: &mut FoldStep<'_, impl RowStore>, kind: TextKind, message_
         return;
     }
     end_run(step);
-    let mut run = TextRun::new(kind, message_id.clone());
+    let mut run = TextRun::new(kind, message_id.clone(), &step.fold.texts);
     // In v2 a message has one row, which grows wherever it stands.
     if step.fold.agent.speaks_v2
         && let Some(id) = message_id
@@ -112,37 +122,21 @@ fn continue_run(step: &mut FoldStep<'_, impl RowStore>, kind: TextKind, message_
 
 pub(crate) fn read_message_id(update: Json<'_>) -> Result<Option<String>, ReadError> {
     let id = update.member("messageId")?.and_then(Json::text);
-    Ok(id.map(|id| clean_message_id(&id)))
-}
-
-fn clean_message_id(id: &str) -> String {
-    clean_line(id, MAX_WORD_BYTES)
+    Ok(id.map(|id| clean_word(&id)))
 }
 
 /// Appends text to the open run.
 pub(crate) fn append_text(step: &mut FoldStep<'_, impl RowStore>, chunk: &TextChunk<'_>) {
     let Some(run) = &mut step.fold.run else { return };
-    let mut shown = String::new();
-    let was_cut = run.pair.is_open();
-    match run.pair.join(chunk) {
-        Some((joined, rest)) => {
-            run.filter.push(joined.encode_utf8(&mut [0; 4]), &mut shown);
-            run.filter.push(without_half(rest, run.pair), &mut shown);
-        }
-        None if chunk.text.is_empty() => return,
-        None => {
-            if was_cut {
-                run.filter.push("\u{fffd}", &mut shown);
-            }
-            run.filter.push(without_half(&chunk.text, run.pair), &mut shown);
-        }
-    }
+    let mut shown = String::with_capacity(chunk.text.len());
+    run.stream.push(chunk, &mut shown);
     show_text(step, shown);
 }
 
-/// Returns the text without the replacement of half a character at its end, which waits for the other half.
-fn without_half(text: &str, pair: CutPair) -> &str {
-    if pair.is_open() { text.strip_suffix('\u{fffd}').unwrap_or(text) } else { text }
+/// Begins a run with text that is shown already, and the state of its stream.
+pub(crate) fn begin_run(step: &mut FoldStep<'_, impl RowStore>, kind: TextKind, stream: TextStream, shown: String) {
+    step.fold.run = Some(TextRun { stream, ..TextRun::new(kind, None, &step.fold.texts) });
+    show_text(step, shown);
 }
 
 /// Shows text at the end of the open run.
@@ -186,12 +180,14 @@ fn grow_text(step: &mut FoldStep<'_, impl RowStore>, shown: String) {
     let Some(run) = &mut step.fold.run else { return };
     let Some(number) = run.row else { return };
     let Some(row) = step.rows.row_mut(number) else { return };
-    let row_id = row.id.clone();
-    let Some(parts) = parts_mut(row) else { return };
-    let is_new_part = run.part.is_none();
-    if is_new_part && parts.len() >= MAX_PARTS {
-        return;
+    let Some(parts) = body_parts_mut(&mut row.body) else { return };
+    if run.part.is_none() && parts.len() >= MAX_PARTS {
+        // Text after the last part joins it.
+        let Some(RowPart::Text(last)) = parts.last() else { return };
+        run.part_bytes = last.cut.as_ref().map_or(last.text.len() as u64, |cut| cut.bytes);
+        run.part = Some(parts.len() - 1);
     }
+    let is_new_part = run.part.is_none();
     if is_new_part {
         parts.push(RowPart::Text(RowTextPart::default()));
         run.part_bytes = 0;
@@ -213,17 +209,17 @@ fn grow_text(step: &mut FoldStep<'_, impl RowStore>, shown: String) {
         if is_changed {
             cut.bytes = run.part_bytes;
         }
-        cut.whole.get_or_insert_with(|| part_address(&row_id, part));
+        cut.whole.get_or_insert_with(|| part_address(&row.id, part));
     }
     if !run.is_summarised {
-        let summary = summarise_parts(parts);
+        let summary = summarise_parts(parts, &step.fold.texts);
         run.is_summarised = summary.chars().count() >= MAX_SUMMARY_CHARS;
         is_changed |= row.summary != summary;
         row.summary = summary;
     }
     match whole_before {
-        Some(before) => step.rows.set_whole_text(number, &part.to_string(), &(before + &shown[end..])),
-        None if is_cut => step.rows.append_whole_text(number, &part.to_string(), &shown),
+        Some(before) => step.rows.set_whole_text(number, &part_name(part), &(before + &shown[end..])),
+        None if is_cut => step.rows.append_whole_text(number, &part_name(part), &shown),
         None => {}
     }
     if is_changed {
@@ -250,19 +246,21 @@ fn settle_cut(step: &mut FoldStep<'_, impl RowStore>) {
 fn add_part(step: &mut FoldStep<'_, impl RowStore>, part: RowPart) {
     flush_text(step);
     let Some(run) = step.fold.run.clone() else { return };
+    let texts = step.fold.texts.clone();
     let number = match run.row {
         Some(number) => {
             step.change(number, |row| {
-                if let Some(parts) = parts_mut(row).filter(|parts| parts.len() < MAX_PARTS) {
+                // The last part is kept for text.
+                if let Some(parts) = parts_mut(row).filter(|parts| parts.len() + 1 < MAX_PARTS) {
                     parts.push(part);
-                    let summary = summarise_parts(parts);
+                    let summary = summarise_parts(parts, &texts);
                     row.summary = summary;
                 }
             });
             number
         }
         None => {
-            let summary = summarise_parts(std::slice::from_ref(&part));
+            let summary = summarise_parts(std::slice::from_ref(&part), &texts);
             let number = step.create(new_body(&run, part), summary, true);
             name_message(step, run.message_id, number);
             number
@@ -277,10 +275,7 @@ fn add_part(step: &mut FoldStep<'_, impl RowStore>, part: RowPart) {
 fn flush_text(step: &mut FoldStep<'_, impl RowStore>) {
     let Some(run) = &mut step.fold.run else { return };
     let mut shown = String::new();
-    if std::mem::take(&mut run.pair).is_open() {
-        run.filter.push("\u{fffd}", &mut shown);
-    }
-    run.filter.finish(&mut shown);
+    run.stream.finish(&mut shown);
     show_text(step, shown);
     settle_cut(step);
 }
@@ -304,15 +299,17 @@ pub(crate) fn replace_message(
     let found = key.as_ref().and_then(|key| step.rows.find(key));
     // A message without content keeps the content that it has.
     let Some(content) = update.member("content")? else { return Ok(()) };
-    let parts = read_blocks(content, &step.fold.agent.cwd, step.rows)?;
-    let summary = summarise_parts(&parts);
+    let PartList { parts, mut whole_texts, .. } = read_blocks(content, &step.fold.texts, step.rows)?;
+    let summary = summarise_parts(&parts, &step.fold.texts);
     if let Some(number) = found {
         step.change(number, |row| {
             if let Some(old) = parts_mut(row) {
+                whole_texts.extend(list_outdated(old, &parts));
                 *old = parts;
             }
             row.summary = summary;
         });
+        keep_whole_texts(step, number, &whole_texts);
     } else if !parts.is_empty() {
         let text = RowText { parts, message_id };
         let body = if kind == TextKind::Thought { RowBody::Thought(text) } else { RowBody::Message(text) };
@@ -320,13 +317,50 @@ pub(crate) fn replace_message(
         if let Some(key) = key {
             step.rows.set_key(key, number);
         }
+        keep_whole_texts(step, number, &whole_texts);
     }
     Ok(())
 }
 
+/// Returns the texts that are whole in their row and were cut before, so that a text is stored for them.
+pub(crate) fn list_outdated(old: &[RowPart], new: &[RowPart]) -> Vec<(usize, String)> {
+    let pairs = old.iter().zip(new).enumerate();
+    let outdated = pairs.filter_map(|(index, pair)| match pair {
+        (RowPart::Text(old), RowPart::Text(new)) if old.cut.is_some() && new.cut.is_none() => {
+            Some((index, new.text.clone()))
+        }
+        _ => None,
+    });
+    outdated.collect()
+}
+
+/// Keeps the whole texts of a row's parts, and names their addresses in the row.
+pub(crate) fn keep_whole_texts(
+    step: &mut FoldStep<'_, impl RowStore>,
+    number: RowNumber,
+    whole_texts: &[(usize, String)],
+) {
+    if whole_texts.is_empty() {
+        return;
+    }
+    step.change(number, |row| {
+        let id = row.id.clone();
+        if let Some(parts) = parts_mut(row) {
+            set_addresses(parts, &id);
+        }
+    });
+    for (part, text) in whole_texts {
+        step.rows.set_whole_text(number, &part.to_string(), text);
+    }
+}
+
 /// Returns the parts of a row that has some.
 pub(crate) fn parts_mut(row: &mut TranscriptRow) -> Option<&mut Vec<RowPart>> {
-    match &mut row.body {
+    body_parts_mut(&mut row.body)
+}
+
+fn body_parts_mut(body: &mut RowBody) -> Option<&mut Vec<RowPart>> {
+    match body {
         RowBody::Message(text) | RowBody::Thought(text) => Some(&mut text.parts),
         RowBody::Prompt(prompt) => Some(&mut prompt.parts),
         RowBody::Tool(tool) => Some(&mut tool.parts),
@@ -337,6 +371,11 @@ pub(crate) fn parts_mut(row: &mut TranscriptRow) -> Option<&mut Vec<RowPart>> {
 fn text_bytes(row: &mut TranscriptRow) -> usize {
     let parts = parts_mut(row).map_or(&[][..], |parts| parts);
     parts.iter().map(|part| if let RowPart::Text(text) = part { text.text.len() } else { 0 }).sum()
+}
+
+/// Returns the name of a part's whole text. Most are of the first part, and grow with every chunk.
+fn part_name(part: usize) -> Cow<'static, str> {
+    if part == 0 { Cow::Borrowed("0") } else { Cow::Owned(part.to_string()) }
 }
 
 /// Returns the address of a part's whole text, below the session's own.

@@ -11,11 +11,10 @@ use wharf_json::{Json, ReadError};
 
 use crate::RowStore;
 use crate::fold::FoldStep;
-use crate::limits::{MAX_MESSAGE_BYTES, MAX_WORD_BYTES};
+use crate::limits::MAX_MESSAGE_BYTES;
 use crate::messages::end_run;
-use crate::plain_text::{clean_line, summarise};
-use crate::text_filter::filter_text;
-use crate::turns::give_reason;
+use crate::text_rules::clean_word;
+use crate::turn_end::give_reason;
 
 /// The settings that were reported last, by their names.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -26,8 +25,8 @@ const MAX_SETTINGS: usize = 64;
 
 fn add_notice(step: &mut FoldStep<'_, impl RowStore>, what: NoticeTopic, level: NoticeLevel, text: &str) {
     end_run(step);
-    let text = filter_text(&text[..text.floor_char_boundary(MAX_MESSAGE_BYTES)]);
-    let summary = summarise(&text);
+    let text = step.fold.texts.filter_start(text, MAX_MESSAGE_BYTES);
+    let summary = step.fold.texts.summarise(&text);
     let notice = RowNotice { what, level, text, by: None, forked_from: None };
     step.create(RowBody::Notice(notice), summary, false);
 }
@@ -42,8 +41,7 @@ pub(crate) fn forked(step: &mut FoldStep<'_, impl RowStore>, source: &ForkSource
 }
 
 /// The agent is there: the first start needs no words, a later one is told.
-pub(crate) fn agent_started(step: &mut FoldStep<'_, impl RowStore>, answer: &Raw) {
-    let _ = answer;
+pub(crate) fn agent_started(step: &mut FoldStep<'_, impl RowStore>) {
     if step.fold.agent.start > 1 {
         add_notice(step, NoticeTopic::Resumed, NoticeLevel::Info, "The agent is back");
     }
@@ -131,7 +129,7 @@ pub(crate) fn settings_changed(step: &mut FoldStep<'_, impl RowStore>, settings:
 /// Returns a string without its quotes, other values as JSON.
 fn show_value(value: &Raw) -> String {
     let text = Json::parse(value.bytes()).ok().and_then(Json::text).map(|text| text.into_owned());
-    clean_line(&text.unwrap_or_else(|| value.as_str().to_owned()), MAX_WORD_BYTES)
+    clean_word(&text.unwrap_or_else(|| value.as_str().to_owned()))
 }
 
 pub(crate) fn protocol_fault(step: &mut FoldStep<'_, impl RowStore>, fault: Fault, detail: &str) {
@@ -190,6 +188,6 @@ pub(crate) fn background_work(step: &mut FoldStep<'_, impl RowStore>, count: u64
 
 /// Takes the place of an update of a kind that Wharf does not know.
 pub(crate) fn other_update(step: &mut FoldStep<'_, impl RowStore>, tag: &str) {
-    let text = format!("An update of another kind: {}", clean_line(tag, MAX_WORD_BYTES));
+    let text = format!("An update of another kind: {}", clean_word(tag));
     add_notice(step, NoticeTopic::OtherUpdate, NoticeLevel::Debug, &text);
 }

@@ -1,8 +1,5 @@
 //! Makes an agent's text harmless for terminals: removes escape sequences, and control characters except the tab.
 
-use crate::limits::MAX_SUMMARY_CHARS;
-use crate::redact::redact;
-
 /// Returns the line without escape sequences and control characters.
 pub fn strip_control_characters(line: &str) -> String {
     if !line.chars().any(|c| c != '\t' && c.is_control()) {
@@ -105,23 +102,6 @@ pub fn join_lines(text: &str, longest: usize) -> String {
         line.push('…');
     }
     line
-}
-
-/// Returns the text as one redacted line of at most `longest` bytes, without control characters.
-pub(crate) fn clean_line(text: &str, longest: usize) -> String {
-    // The part that is left out need not be looked at, but a secret at the cut has to be seen whole.
-    let read = &text[..text.floor_char_boundary(longest.saturating_mul(4).max(4096))];
-    let lines: Vec<String> = read.split('\n').map(strip_control_characters).collect();
-    join_lines(&redact(&lines.join("\n")), longest)
-}
-
-/// Returns the text as a summary: one line of at most 200 characters.
-pub(crate) fn summarise(text: &str) -> String {
-    let line = clean_line(text, MAX_SUMMARY_CHARS * 4);
-    match line.char_indices().nth(MAX_SUMMARY_CHARS) {
-        None => line,
-        Some(_) => line.chars().take(MAX_SUMMARY_CHARS - 1).chain(['…']).collect(),
-    }
 }
 
 #[cfg(test)]

@@ -128,6 +128,15 @@ pub(crate) fn judge_secret(text: &[u8]) -> SecretVerdict {
     }
 }
 
+/// Returns how many bytes at the beginning of an undecided text belong to the prefix of a secret, which redaction leaves. A dash and
+/// the bytes after it are not counted: the dash may begin a private key.
+pub(crate) fn count_prefix_bytes(text: &[u8]) -> usize {
+    let length = |prefix: &[u8]| prefix.iter().take_while(|byte| **byte != b'-').count().min(text.len());
+    let prefixes = SECRET_PATTERNS.iter().map(|pattern| pattern.begins.as_bytes());
+    let begun = prefixes.filter(|prefix| text.starts_with(prefix) || prefix.starts_with(text));
+    begun.map(length).max().unwrap_or_default()
+}
+
 /// Returns the position of `-----BEGIN … PRIVATE KEY…-----`.
 fn find_key_begin(line: &str) -> Option<usize> {
     let begin = line.find("-----BEGIN ")?;

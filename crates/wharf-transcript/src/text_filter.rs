@@ -2,15 +2,17 @@
 //! the line view does (rule 10.6).
 //!
 //! Text that could be the beginning of something to remove is held back, so that nothing shown has to be taken back. At most
-//! [`MAX_HELD_BYTES`] are held; text that stays undecided for longer is shown.
+//! [`MAX_HELD_BYTES`] are held; text that stays undecided for longer is shown. The prefix by which a secret is known (`ghp_`) stays
+//! when the secret is removed, so it is shown at once: many words of ordinary text begin like one.
 
 use serde::{Deserialize, Serialize};
 
 use crate::plain_text::{escape_length, forced_escape_length};
 use crate::redact::{
-    MAX_KEY_LINES, REPLACEMENT_TEXT, SECRET_PATTERNS, SecretVerdict, can_begin_secret, find_key_end, is_word_byte,
-    judge_secret,
+    MAX_KEY_LINES, REPLACEMENT_TEXT, SECRET_PATTERNS, SecretVerdict, can_begin_secret, count_prefix_bytes,
+    find_key_end, is_word_byte, judge_secret,
 };
+use crate::text_rules::Secrets;
 
 /// The most text that waits for a verdict.
 const MAX_HELD_BYTES: usize = 256;
@@ -19,10 +21,15 @@ const KEY_BEGIN: &str = "-----BEGIN ";
 /// The filter of one text.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct TextFilter {
+    #[serde(default, skip_serializing_if = "Secrets::are_hidden")]
+    secrets: Secrets,
     /// The beginning of an escape sequence whose end has not come.
     escape: String,
     /// Text without control characters that has no verdict.
     held: String,
+    /// How many bytes of `held` are shown already.
+    #[serde(default)]
+    shown: usize,
     /// The pattern of a secret that is being left out.
     secret: Option<usize>,
     /// The lines that a private key block may still have.
@@ -41,9 +48,13 @@ enum PositionVerdict {
 }
 
 impl TextFilter {
+    pub(crate) fn new(secrets: Secrets) -> Self {
+        Self { secrets, ..Self::default() }
+    }
+
     /// Takes the next piece and appends the text that can be shown to `out`.
     pub(crate) fn push(&mut self, piece: &str, out: &mut String) {
-        if self.escape.is_empty() && !piece.bytes().any(may_begin_control) {
+        if self.escape.is_empty() && !has_control(piece) {
             self.push_clean(piece, out);
         } else {
             let mut text = std::mem::take(&mut self.escape);
@@ -55,23 +66,54 @@ impl TextFilter {
 
     /// Ends the text and appends the rest of it to `out`.
     pub(crate) fn finish(&mut self, out: &mut String) {
+        self.flush(out);
+        *self = Self::new(self.secrets);
+    }
+
+    /// Appends the text that is held back to `out`, though more may come. A secret or a private key that has begun stays hidden.
+    pub(crate) fn flush(&mut self, out: &mut String) {
         let escape = std::mem::take(&mut self.escape);
         let mut text = std::mem::take(&mut self.held);
         text.push_str(&self.strip_control(&escape, true));
-        self.scan(&text, true, out);
-        *self = Self::default();
+        self.scan_held(&text, true, out);
+    }
+
+    /// Returns true if the next piece may be the rest of a secret, of a private key or of an escape sequence.
+    pub(crate) const fn is_undecided(&self) -> bool {
+        self.secret.is_some() || self.key_lines > 0 || !self.held.is_empty() || !self.escape.is_empty()
     }
 
     /// Takes text without control characters. They go first: a secret with an escape sequence in it is a secret.
     fn push_clean(&mut self, piece: &str, out: &mut String) {
         if self.held.is_empty() {
             let done = self.scan(piece, false, out);
-            self.held.push_str(&piece[done..]);
+            self.hold(&piece[done..], out);
         } else {
             let mut text = std::mem::take(&mut self.held);
             text.push_str(piece);
-            let done = self.scan(&text, false, out);
-            self.held.push_str(&text[done..]);
+            let done = self.scan_held(&text, false, out);
+            self.hold(&text[done..], out);
+        }
+    }
+
+    /// Judges text that begins with the held one, and leaves out what is shown already. That is a part of the first word, so that
+    /// every verdict begins with it.
+    fn scan_held(&mut self, text: &str, is_end: bool, out: &mut String) -> usize {
+        let begin = out.len();
+        let done = self.scan(text, is_end, out);
+        if done > 0 {
+            out.drain(begin..begin + std::mem::take(&mut self.shown));
+        }
+        done
+    }
+
+    /// Keeps text that has no verdict, and shows the part of it that stays with every verdict.
+    fn hold(&mut self, text: &str, out: &mut String) {
+        self.held.push_str(text);
+        let harmless = if self.key_lines == 0 { count_prefix_bytes(text.as_bytes()) } else { 0 };
+        if harmless > self.shown {
+            out.push_str(&text[self.shown..harmless]);
+            self.shown = harmless;
         }
     }
 
@@ -101,6 +143,10 @@ impl TextFilter {
 
     /// Judges a text and returns how far the verdicts go.
     fn scan(&mut self, text: &str, is_end: bool, out: &mut String) -> usize {
+        if self.secrets == Secrets::Shown {
+            out.push_str(text);
+            return text.len();
+        }
         let bytes = text.as_bytes();
         let (mut at, mut copied) = (0, 0);
         while at < bytes.len() {
@@ -245,17 +291,14 @@ fn count_plain(bytes: &[u8]) -> usize {
     bytes.iter().position(|byte| !IS_PLAIN[usize::from(*byte)]).unwrap_or(bytes.len())
 }
 
+/// Returns true if the text may have a control character. Blocks are looked at without a branch for each byte.
+fn has_control(text: &str) -> bool {
+    text.as_bytes().chunks(64).any(|block| block.iter().fold(false, |found, byte| found | may_begin_control(*byte)))
+}
+
 /// Returns true for control characters but the tab and the line break. `0xc2` begins those above U+007F.
 const fn may_begin_control(byte: u8) -> bool {
     matches!(byte, 0..=8 | 11..=31 | 127 | 0xc2)
-}
-
-/// Returns a whole text as it can be shown.
-pub(crate) fn filter_text(text: &str) -> String {
-    let (mut filter, mut out) = (TextFilter::default(), String::with_capacity(text.len()));
-    filter.push(text, &mut out);
-    filter.finish(&mut out);
-    out
 }
 
 #[cfg(test)]

@@ -1,28 +1,43 @@
-//! The content of a tool call: diffs, output, other parts.
+//! The content of a tool call: diffs, input, other parts.
 
-use wharf_api::{RowCut, RowPart, RowTextPart, RowTool, ToolLocation, ToolOutput};
+use wharf_api::{FileDiff, RowCut, RowPart, RowTextPart, RowTool, ToolLocation};
 use wharf_json::{Json, ReadError};
 
 use crate::RowStore;
-use crate::content::{ContentBlock, read_block, text_part};
+use crate::content::{ContentBlock, Overflow, PartList, extend_text, read_block, set_addresses};
 use crate::diff::{FileTexts, compute_diff};
 use crate::limits::{
     MAX_COMMAND_BYTES, MAX_DIFF_BYTES, MAX_DIFFS, MAX_INPUT_BYTES, MAX_LOCATIONS, MAX_PARTS, MAX_PATH_BYTES,
-    MAX_TOOL_TEXT_BYTES, OUTPUT_HEAD_BYTES, OUTPUT_TAIL_BYTES,
+    MAX_TOOL_TEXT_BYTES,
 };
-use crate::paths::show_path;
-use crate::plain_text::clean_line;
-use crate::redact::redact;
-use crate::text_filter::filter_text;
+use crate::messages::{list_outdated, part_address};
+use crate::paths::{is_outside, show_path};
+use crate::text_rules::TextRules;
+use crate::text_stream::TextStream;
+use crate::tool_streams::WholeText;
+
+/// The members of a tool's input that name its file.
+pub(crate) const PATH_MEMBERS: [&str; 4] = ["path", "file_path", "filePath", "filepath"];
 
 /// The content of one update.
 #[derive(Default)]
 pub(crate) struct ToolContent {
-    parts: Vec<RowPart>,
-    diffs: Vec<wharf_api::FileDiff>,
+    parts: PartList,
+    diffs: Vec<NewDiff>,
     /// The text of terminals, or of the content of a command.
     output: Option<String>,
-    /// The whole texts that are cut in the row, by the name of their part.
+}
+
+/// A diff, and the texts of its file if the diff does not show them whole.
+struct NewDiff {
+    diff: FileDiff,
+    whole: Option<String>,
+}
+
+/// The rest of a content that is in its row.
+pub(crate) struct PlacedContent {
+    /// The output that is to be set.
+    pub(crate) output: Option<String>,
     pub(crate) whole_texts: Vec<(String, String)>,
 }
 
@@ -30,31 +45,24 @@ pub(crate) struct ToolContent {
 pub(crate) fn read_content(
     content: Json<'_>,
     is_output: bool,
-    cwd: &str,
+    texts: &TextRules,
     rows: &mut impl RowStore,
 ) -> Result<ToolContent, ReadError> {
-    let mut found = ToolContent::default();
-    let mut text_room = MAX_TOOL_TEXT_BYTES;
+    let mut found = ToolContent { parts: PartList::new(MAX_TOOL_TEXT_BYTES), ..ToolContent::default() };
     let one = content.is_object().then_some(content);
     for item in one.into_iter().chain(content.items()).filter(|item| item.is_object()) {
         match item.member("type")?.and_then(Json::text).as_deref() {
-            Some("diff") => add_diff(&mut found, item, cwd)?,
+            Some("diff") => add_diff(&mut found, item, texts)?,
             Some("terminal") => {}
             Some("content") | None => {
-                let Some(block) = item.member("content")? else { continue };
-                match read_block(block, cwd, rows)? {
+                let block = item.member("content")?.filter(|block| found.parts.has_room_for(*block));
+                match block.map(|block| read_block(block, texts, rows)).transpose()?.flatten() {
                     Some(ContentBlock::Text(text)) if is_output => add_output(&mut found, &text.text),
-                    Some(ContentBlock::Text(text)) if found.parts.len() < MAX_PARTS => {
-                        let text = filter_text(strip_fence(&text.text));
-                        let (part, used) = text_part(&text, text_room);
-                        text_room -= used;
-                        if part.cut.is_some() {
-                            found.whole_texts.push((found.parts.len().to_string(), text));
-                        }
-                        found.parts.push(RowPart::Text(part));
+                    Some(ContentBlock::Text(text)) => {
+                        found.parts.add_text(&texts.filter_text(strip_fence(&text.text)));
                     }
-                    Some(ContentBlock::Part(part)) if found.parts.len() < MAX_PARTS => found.parts.push(part),
-                    Some(_) | None => {}
+                    Some(part @ ContentBlock::Part(_)) => found.parts.add(part, texts),
+                    None => {}
                 }
             }
             Some(_) => {}
@@ -86,151 +94,215 @@ fn strip_fence(text: &str) -> &str {
 }
 
 /// Adds a diff. Of several for one path the last one counts.
-fn add_diff(found: &mut ToolContent, item: Json<'_>, cwd: &str) -> Result<(), ReadError> {
+fn add_diff(found: &mut ToolContent, item: Json<'_>, texts: &TextRules) -> Result<(), ReadError> {
     let text = |name| Ok::<_, ReadError>(item.member(name)?.and_then(Json::text));
-    let path = show_path(cwd, &text("path")?.unwrap_or_default());
+    let path = show_path(texts, &text("path")?.unwrap_or_default());
     let (old, new) = (text("oldText")?, text("newText")?.unwrap_or_default());
-    found.diffs.retain(|diff| diff.path != path);
+    found.diffs.retain(|new| new.diff.path != path);
     if found.diffs.len() >= MAX_DIFFS {
-        return Ok(());
+        // A path outside of the session's directory must not go unseen.
+        let inside = found.diffs.iter().rposition(|new| !is_outside(&new.diff.path));
+        let Some(inside) = inside.filter(|_| is_outside(&path)) else { return Ok(()) };
+        found.diffs.remove(inside);
     }
-    let used: usize =
-        found.diffs.iter().flat_map(|diff| &diff.hunks).flat_map(|hunk| &hunk.lines).map(String::len).sum();
-    let texts = FileTexts { path, old: old.as_deref(), new: &new };
-    let diff = compute_diff(&texts, MAX_DIFF_BYTES.saturating_sub(used));
-    if diff.cut.is_some() {
-        let whole = format!("--- before\n{}\n--- after\n{}", old.as_deref().unwrap_or_default(), new);
-        found.whole_texts.push((format!("diff.{}", found.diffs.len()), filter_text(&whole)));
-    }
-    found.diffs.push(diff);
+    let hunks = found.diffs.iter().flat_map(|new| &new.diff.hunks);
+    let used: usize = hunks.flat_map(|hunk| &hunk.lines).map(String::len).sum();
+    let file = FileTexts { path, old: old.as_deref(), new: &new };
+    let diff = compute_diff(&file, MAX_DIFF_BYTES.saturating_sub(used), texts);
+    let whole = diff.cut.is_some().then(|| {
+        let (old, new) = (texts.filter_text(old.as_deref().unwrap_or_default()), texts.filter_text(&new));
+        format!("--- before\n{old}\n--- after\n{new}")
+    });
+    found.diffs.push(NewDiff { diff, whole });
     Ok(())
 }
 
 impl ToolContent {
     /// Puts the content into the row of its tool call. Diffs stay if there are no new ones: agents show the diff before the edit,
-    /// and only a word after it. Returns the output that is to be set.
-    pub(crate) fn put_into(self, tool: &mut RowTool, row_id: &str) -> Option<String> {
-        tool.parts = self.parts;
+    /// and only a word after it.
+    pub(crate) fn put_into(self, tool: &mut RowTool, row_id: &str) -> PlacedContent {
+        let outdated = list_outdated(&tool.parts, &self.parts.parts);
+        tool.parts = self.parts.parts;
+        set_addresses(&mut tool.parts, row_id);
+        let texts = self.parts.whole_texts.into_iter().chain(outdated);
+        let mut whole_texts: Vec<(String, String)> = texts.map(|(part, text)| (part.to_string(), text)).collect();
         if !self.diffs.is_empty() {
-            tool.diffs = self.diffs;
+            tool.diffs.clear();
+            whole_texts.append(&mut add_diffs(tool, self.diffs, row_id));
         }
-        let address = |name: &str| Some(crate::messages::part_address(row_id, name));
-        for (index, part) in tool.parts.iter_mut().enumerate() {
-            if let RowPart::Text(text) = part
-                && let Some(cut) = &mut text.cut
-            {
-                cut.whole = address(&index.to_string());
-            }
-        }
-        for (index, diff) in tool.diffs.iter_mut().enumerate() {
-            if let Some(cut) = &mut diff.cut {
-                cut.whole = address(&format!("diff.{index}"));
-            }
-        }
-        self.output
-    }
-
-    /// Adds the content to that of the tool call, as a chunk of v2 does. Text that goes on is one part.
-    pub(crate) fn add_to(self, tool: &mut RowTool) {
-        for part in self.parts {
-            let is_full = tool.parts.len() >= MAX_PARTS;
-            match (tool.parts.last_mut(), part) {
-                (Some(RowPart::Text(last)), RowPart::Text(next)) => join_texts(last, next),
-                (_, part) if !is_full => tool.parts.push(part),
-                _ => {}
-            }
-        }
-        tool.diffs.retain(|old| self.diffs.iter().all(|new| new.path != old.path));
-        tool.diffs.extend(self.diffs);
-        tool.diffs.truncate(MAX_DIFFS);
+        PlacedContent { output: self.output, whole_texts }
     }
 }
 
-/// Appends a text to another. Beyond the limit of a tool call's text only its bytes are counted.
-fn join_texts(last: &mut RowTextPart, next: RowTextPart) {
-    let next_bytes = next.cut.map_or(next.text.len() as u64, |cut| cut.bytes);
-    let bytes = last.cut.as_ref().map_or(last.text.len() as u64, |cut| cut.bytes) + next_bytes;
-    if last.cut.is_none() {
-        let room = MAX_TOOL_TEXT_BYTES.saturating_sub(last.text.len());
-        last.text.push_str(&next.text[..next.text.floor_char_boundary(room)]);
+/// A piece of content of v2, which adds to the content of its tool call.
+#[derive(Default)]
+pub(crate) struct AddedContent {
+    pieces: Vec<AddedPiece>,
+    diffs: ToolContent,
+}
+
+/// A piece of content in its order: text that goes on, or a part of its own.
+enum AddedPiece {
+    Text(String),
+    Part(RowPart),
+}
+
+/// Reads the content of a chunk. `stream` has the text that the chunks before it left.
+pub(crate) fn read_added_content(
+    content: Json<'_>,
+    stream: &mut Option<TextStream>,
+    texts: &TextRules,
+    rows: &mut impl RowStore,
+) -> Result<AddedContent, ReadError> {
+    let mut added = AddedContent::default();
+    let one = content.is_object().then_some(content);
+    for item in one.into_iter().chain(content.items()).filter(|item| item.is_object()) {
+        match item.member("type")?.and_then(Json::text).as_deref() {
+            Some("diff") => add_diff(&mut added.diffs, item, texts)?,
+            Some("content") | None => {
+                let block = item.member("content")?.map(|block| read_block(block, texts, rows)).transpose()?.flatten();
+                let mut shown = String::new();
+                match block {
+                    Some(ContentBlock::Text(chunk)) => {
+                        stream.get_or_insert_with(|| TextStream::new(texts)).push(&chunk, &mut shown);
+                        added.pieces.push(AddedPiece::Text(shown));
+                    }
+                    Some(ContentBlock::Part(part)) => {
+                        if let Some(mut stream) = stream.take() {
+                            stream.finish(&mut shown);
+                        }
+                        added.pieces.extend([AddedPiece::Text(shown), AddedPiece::Part(part)]);
+                    }
+                    None => {}
+                }
+            }
+            Some(_) => {}
+        }
     }
-    if bytes > last.text.len() as u64 {
-        last.cut = Some(RowCut { bytes, missing_lines: None, whole: None });
+    Ok(added)
+}
+
+impl AddedContent {
+    /// Adds the content to that of the tool call. Text that goes on is one part.
+    pub(crate) fn add_to(self, tool: &mut RowTool, row_id: &str) -> Vec<WholeText> {
+        let mut whole_texts = Vec::new();
+        for piece in self.pieces {
+            match piece {
+                AddedPiece::Text(text) => whole_texts.extend(append_text(&mut tool.parts, &text, row_id)),
+                // The last part is kept for text, which is never left out without a word.
+                AddedPiece::Part(part) if tool.parts.len() + 1 < MAX_PARTS => tool.parts.push(part),
+                AddedPiece::Part(_) => {}
+            }
+        }
+        let diffs = self.diffs.diffs;
+        tool.diffs.retain(|old| diffs.iter().all(|new| new.diff.path != old.path));
+        let diff_texts = add_diffs(tool, diffs, row_id).into_iter();
+        whole_texts.extend(diff_texts.map(|(part, text)| WholeText::Set { part, text }));
+        whole_texts
     }
 }
 
-/// Shows a command's output: the whole, or its beginning and its end. The text must be ready to be shown.
-pub(crate) fn show_output(text: &str, row_id: &str, before: Option<&ToolOutput>) -> ToolOutput {
-    let (exit_code, signal) = before.map(|output| (output.exit_code, output.signal.clone())).unwrap_or_default();
-    let mut output = ToolOutput {
-        bytes: text.len() as u64,
-        lines: text.lines().count() as u64,
-        exit_code,
-        signal,
-        ..ToolOutput::default()
-    };
-    if text.len() <= OUTPUT_HEAD_BYTES + OUTPUT_TAIL_BYTES {
-        output.text = text.to_owned();
-        return output;
+/// Appends a text that is ready to be shown to the last part of a tool call, or adds it as a part of its own after other content.
+pub(crate) fn append_text(parts: &mut Vec<RowPart>, piece: &str, row_id: &str) -> Option<WholeText> {
+    if piece.is_empty() {
+        return None;
     }
-    // The cuts fall between lines where there are some.
-    let head = &text[..text.floor_char_boundary(OUTPUT_HEAD_BYTES)];
-    let head = head.rfind('\n').map_or(head, |end| &head[..=end]);
-    let tail = &text[text.ceil_char_boundary(text.len() - OUTPUT_TAIL_BYTES)..];
-    let tail = tail.find('\n').map_or(tail, |start| &tail[start + 1..]);
-    let missing = output.lines.saturating_sub((head.lines().count() + tail.lines().count()) as u64);
-    output.text = format!("{head}[… {missing} lines …]\n{tail}");
-    output.cut = Some(RowCut {
-        bytes: output.bytes,
-        missing_lines: Some(missing),
-        whole: Some(crate::messages::part_address(row_id, "output")),
-    });
-    output
+    let texts = parts.iter().map(|part| if let RowPart::Text(text) = part { text.text.len() } else { 0 });
+    let room = MAX_TOOL_TEXT_BYTES.saturating_sub(texts.sum());
+    if !matches!(parts.last(), Some(RowPart::Text(_))) {
+        parts.push(RowPart::Text(RowTextPart::default()));
+    }
+    let index = parts.len() - 1;
+    let Some(RowPart::Text(last)) = parts.last_mut() else { return None };
+    let change = extend_text(last, piece, room);
+    set_addresses(parts, row_id);
+    let part = index.to_string();
+    match change {
+        Overflow::Nothing => None,
+        Overflow::Whole(text) => Some(WholeText::Set { part, text }),
+        Overflow::More => Some(WholeText::Append { part, text: piece.to_owned() }),
+    }
+}
+
+/// Adds diffs to those of a tool call. Returns the whole texts of those that are cut, by names that no other diff has.
+fn add_diffs(tool: &mut RowTool, diffs: Vec<NewDiff>, row_id: &str) -> Vec<(String, String)> {
+    let mut whole_texts = Vec::new();
+    for NewDiff { mut diff, whole } in diffs.into_iter().take(MAX_DIFFS.saturating_sub(tool.diffs.len())) {
+        if let (Some(cut), Some(whole)) = (&mut diff.cut, whole) {
+            let has_name = |name: &str| {
+                let addresses = tool.diffs.iter().filter_map(|diff| diff.cut.as_ref()?.whole.as_ref());
+                addresses.into_iter().any(|address| *address == part_address(row_id, name))
+            };
+            let name = (0..).map(|n| format!("diff.{n}")).find(|name| !has_name(name)).unwrap_or_default();
+            cut.whole = Some(part_address(row_id, &name));
+            whole_texts.push((name, whole));
+        }
+        tool.diffs.push(diff);
+    }
+    whole_texts
 }
 
 /// Reads the locations of an update.
-pub(crate) fn read_locations(locations: Json<'_>, cwd: &str) -> Result<Vec<ToolLocation>, ReadError> {
-    let mut found = Vec::new();
-    for location in locations.items().filter(|location| location.is_object()).take(MAX_LOCATIONS) {
+pub(crate) fn read_locations(locations: Json<'_>, texts: &TextRules) -> Result<Vec<ToolLocation>, ReadError> {
+    let mut found: Vec<ToolLocation> = Vec::new();
+    let (mut inside, mut outside) = (0, 0);
+    for location in locations.items().filter(|location| location.is_object()) {
         let Some(path) = location.member("path")?.and_then(Json::text) else { continue };
-        let line = location.member("line")?.and_then(Json::integer).and_then(|line| u64::try_from(line).ok());
-        found.push(ToolLocation { path: show_path(cwd, &path), line });
+        let path = show_path(texts, &path);
+        let count = if is_outside(&path) { &mut outside } else { &mut inside };
+        *count += 1;
+        if *count <= MAX_LOCATIONS {
+            let line = location.member("line")?.and_then(Json::integer).and_then(|line| u64::try_from(line).ok());
+            found.push(ToolLocation { path, line });
+        }
+    }
+    if found.len() > MAX_LOCATIONS {
+        // A path outside of the session's directory must not go unseen.
+        found.sort_by_key(|location| !is_outside(&location.path));
+        found.truncate(MAX_LOCATIONS);
     }
     Ok(found)
 }
 
 /// Puts the agent's raw input into the row: as JSON if it is small, and the command and directory that it names.
-pub(crate) fn put_input(tool: &mut RowTool, input: Json<'_>, row_id: &str) -> Result<Option<String>, ReadError> {
-    let is_file_tool = tool.tool_kind.as_deref() != Some("execute")
-        && text_member(input, &["path", "file_path", "filePath", "filepath"])?.is_some();
+pub(crate) fn put_input(
+    tool: &mut RowTool,
+    input: Json<'_>,
+    row_id: &str,
+    texts: &TextRules,
+) -> Result<Option<String>, ReadError> {
+    let is_file_tool = tool.tool_kind.as_deref() != Some("execute") && text_member(input, &PATH_MEMBERS)?.is_some();
     // A file tool's member of this name is its verb.
     if let Some(command) = read_command(input)?.filter(|_| !is_file_tool) {
-        tool.command = Some(clean_command(&command));
+        tool.command = Some(clean_command(&command, texts));
+    }
+    if let Some(path) = text_member(input, &PATH_MEMBERS)?.filter(|_| tool.locations.is_empty()) {
+        let path = show_path(texts, &path);
+        tool.locations.extend((path != ".").then_some(ToolLocation { path, line: None }));
     }
     if let Some(cwd) = text_member(input, &["cwd", "workdir", "working_directory"])? {
-        tool.cwd = Some(clean_line(&cwd, MAX_PATH_BYTES));
+        tool.cwd = Some(texts.clean_line(&cwd, MAX_PATH_BYTES));
     }
-    let text = redact(input.raw());
-    // Redaction may cut into JSON; the input is then shown as the text that it is.
-    let value = Json::parse(text.as_bytes()).map_or_else(|_| text.clone().into(), Json::to_value);
+    let value = texts.filter_value(input);
+    let text = value.to_string();
     if text.len() <= MAX_INPUT_BYTES {
         (tool.input, tool.input_cut) = (Some(value), None);
         return Ok(None);
     }
-    let whole = Some(crate::messages::part_address(row_id, "input"));
+    let whole = Some(part_address(row_id, "input"));
     (tool.input, tool.input_cut) = (None, Some(RowCut { bytes: text.len() as u64, missing_lines: None, whole }));
     Ok(Some(text))
 }
 
 /// Returns a command as it is shown: its lines stay, since their order matters.
-fn clean_command(command: &str) -> String {
-    let shown = filter_text(command);
+fn clean_command(command: &str, texts: &TextRules) -> String {
+    let shown = texts.filter_text(command);
     let end = shown.floor_char_boundary(MAX_COMMAND_BYTES);
     if end < shown.len() { format!("{}…", &shown[..end]) } else { shown }
 }
 
-/// Reads the command of a raw input: a line, or a list of arguments.
-fn read_command(input: Json<'_>) -> Result<Option<String>, ReadError> {
+/// Reads the command of a tool call's raw input: a line, or a list of arguments.
+pub fn read_command(input: Json<'_>) -> Result<Option<String>, ReadError> {
     if !input.is_object() {
         return Ok(None);
     }
@@ -257,35 +329,4 @@ fn text_member(object: Json<'_>, names: &[&str]) -> Result<Option<String>, ReadE
         }
     }
     Ok(None)
-}
-
-/// Reads the exit code from the places where agents put it.
-pub(crate) fn read_exit_code(update: Json<'_>) -> Result<Option<i64>, ReadError> {
-    for path in [
-        &["_meta", "terminal_exit", "exit_code"][..],
-        &["_meta", "wharf", "exitCode"],
-        &["rawOutput", "exit_code"],
-        &["rawOutput", "exitCode"],
-        &["rawOutput", "metadata", "exit"],
-    ] {
-        if let Some(code) = update.seek(path)?.and_then(Json::integer).and_then(|code| i64::try_from(code).ok()) {
-            return Ok(Some(code));
-        }
-    }
-    Ok(None)
-}
-
-/// Reads the output that agents put beside the content: whole, or a piece that is to be appended.
-pub(crate) fn read_raw_output(update: Json<'_>) -> Result<Option<(String, bool)>, ReadError> {
-    let text = |path: &[&str]| Ok::<_, ReadError>(update.seek(path)?.and_then(Json::text));
-    if let Some(piece) = text(&["_meta", "terminal_output_delta", "data"])? {
-        return Ok(Some((piece.into_owned(), true)));
-    }
-    if let Some(whole) = text(&["rawOutput"])? {
-        return Ok(Some((whole.into_owned(), false)));
-    }
-    let (stdout, stderr) = (text(&["rawOutput", "stdout"])?, text(&["rawOutput", "stderr"])?);
-    let joined: Vec<&str> =
-        [&stdout, &stderr].into_iter().flatten().map(|text| &**text).filter(|text| !text.is_empty()).collect();
-    Ok((!joined.is_empty()).then(|| (joined.join("\n"), false)))
 }

@@ -4,7 +4,9 @@ use wharf_api::{RowTool, ToolState};
 
 use crate::limits::MAX_TITLE_BYTES;
 use crate::paths::show_path;
-use crate::plain_text::{join_lines, summarise};
+use crate::plain_text::join_lines;
+use crate::text_rules::TextRules;
+use crate::tool_content::PATH_MEMBERS;
 
 /// The bytes of a failure's reason in a summary.
 const MAX_REASON_BYTES: usize = 100;
@@ -13,8 +15,8 @@ const MAX_REASON_BYTES: usize = 100;
 const FILE_KINDS: [&str; 4] = ["edit", "read", "delete", "move"];
 
 /// Returns the tool call in one line: its name, the lines that it changed, and how it ended.
-pub(crate) fn summarise_tool(tool: &RowTool, cwd: &str) -> String {
-    let name = name_tool(tool, cwd);
+pub(crate) fn summarise_tool(tool: &RowTool, texts: &TextRules) -> String {
+    let name = name_tool(tool, texts);
     let (added, removed) = tool.diffs.iter().fold((0, 0), |(a, r), diff| (a + diff.added, r + diff.removed));
     let has_failed = matches!(tool.state, ToolState::Failed | ToolState::Cancelled | ToolState::CutOff);
     let lines = if has_failed || tool.diffs.is_empty() { String::new() } else { format!(" +{added} −{removed}") };
@@ -28,17 +30,17 @@ pub(crate) fn summarise_tool(tool: &RowTool, cwd: &str) -> String {
             code.map(|code| format!(" (exit code {code})")).unwrap_or_default()
         }
     };
-    summarise(&format!("{name}{lines}{end}"))
+    texts.summarise(&format!("{name}{lines}{end}"))
 }
 
 /// Returns the name of a tool call. Agents title some calls with the bare name of the tool, with a path or not at all; the
 /// command or the path is added then.
-pub(crate) fn name_tool(tool: &RowTool, cwd: &str) -> String {
-    let title = tool.title.replace(&format!("{}/", cwd.trim_end_matches('/')), "");
+pub(crate) fn name_tool(tool: &RowTool, texts: &TextRules) -> String {
+    let title = shorten_paths(&tool.title, &texts.cwd);
     if let Some(command) = &tool.command {
         return name_command(tool, &title, &join_lines(command, MAX_TITLE_BYTES));
     }
-    let path = first_path(tool, cwd).filter(|_| tells_path(tool));
+    let path = first_path(tool, texts).filter(|_| tells_path(tool));
     let Some(path) = path else {
         let others = [tool.name.clone(), verb_of(tool)].into_iter().flatten();
         return [title]
@@ -58,6 +60,28 @@ pub(crate) fn name_tool(tool: &RowTool, cwd: &str) -> String {
     }
 }
 
+/// Removes the session's directory from the paths of a title, where a path begins.
+fn shorten_paths(title: &str, cwd: &str) -> String {
+    let directory = format!("{}/", cwd.trim_end_matches('/'));
+    if directory == "/" {
+        return title.to_owned();
+    }
+    let (mut short, mut rest) = (String::with_capacity(title.len()), title);
+    while let Some(at) = rest.find(&directory) {
+        let (before, after) = (&rest[..at], &rest[at + directory.len()..]);
+        short.push_str(before);
+        let begins_path = match before.chars().next_back() {
+            Some(c) => c.is_whitespace() || "\"'`([{<".contains(c),
+            None => short.is_empty(),
+        };
+        if !begins_path {
+            short.push_str(&directory);
+        }
+        rest = after;
+    }
+    short + rest
+}
+
 fn name_command(tool: &RowTool, title: &str, command: &str) -> String {
     let is_generic = title.is_empty() || tool.tool_kind.as_deref() == Some(title);
     let beginning = title.trim_end_matches(['…', '.']);
@@ -73,12 +97,12 @@ fn tells_path(tool: &RowTool) -> bool {
 }
 
 /// Returns the first path that the tool call is about, as rows show it.
-fn first_path(tool: &RowTool, cwd: &str) -> Option<String> {
+fn first_path(tool: &RowTool, texts: &TextRules) -> Option<String> {
     let told = tool.diffs.first().map(|diff| &diff.path).or(tool.locations.first().map(|location| &location.path));
     let input = || {
         let input = tool.input.as_ref()?.as_object()?;
-        let path = ["path", "file_path", "filePath", "filepath"].into_iter().find_map(|name| input.get(name)?.as_str());
-        path.map(|path| show_path(cwd, path))
+        let path = PATH_MEMBERS.into_iter().find_map(|name| input.get(name)?.as_str());
+        path.map(|path| show_path(texts, path))
     };
     told.cloned().or_else(input).filter(|path| path != ".")
 }

@@ -1,16 +1,20 @@
 //! Tool calls: their rows, which change wherever they stand.
 
-use wharf_api::{FileChangeCount, RowBody, RowTool, ToolState, TranscriptRow};
+use wharf_api::{RowBody, RowTool, ToolState, TranscriptRow};
 use wharf_core::{ToolCall, ToolCallState};
 use wharf_json::{Json, ReadError};
 
 use crate::fold::FoldStep;
-use crate::limits::{MAX_OPEN_TOOLS, MAX_ROW_BYTES, MAX_TITLE_BYTES, MAX_TURN_FILES, MAX_WORD_BYTES};
+use crate::limits::MAX_TITLE_BYTES;
 use crate::messages::end_run;
-use crate::plain_text::{clean_line, join_lines};
-use crate::text_filter::filter_text;
-use crate::tool_content::{put_input, read_content, read_exit_code, read_locations, read_raw_output, show_output};
+use crate::plain_text::join_lines;
+use crate::text_rules::clean_word;
+use crate::tool_content::{append_text, put_input, read_added_content, read_content, read_locations};
+use crate::tool_counts::{ToolFacts, count_change, count_in_parent};
+use crate::tool_output::{RawOutput, append_output, read_exit_code, read_raw_output, set_output};
+use crate::tool_streams::show_held_texts;
 use crate::tool_summary::summarise_tool;
+use crate::turns::OpenTurn;
 use crate::{RowKey, RowNumber, RowStore, asks};
 
 /// Takes a `tool_call`: a new one, or one that the agent tells again.
@@ -20,7 +24,7 @@ pub(crate) fn tool_call(
     known: Option<&ToolCall>,
 ) -> Result<(), ReadError> {
     let Some(id) = read_id(update)? else { return Ok(()) };
-    let turn = step.fold.turn.as_ref().map(|turn| turn.prompt_id.clone());
+    let turn = step.fold.newest_turn().and_then(OpenTurn::shown_id);
     // Agents begin to count again: a closed call of an earlier turn is another one.
     let same = find_tool(step, &id)
         .filter(|number| step.rows.row_mut(*number).is_some_and(|row| row.open || row.turn == turn));
@@ -51,7 +55,7 @@ pub(crate) fn find_tool(step: &mut FoldStep<'_, impl RowStore>, id: &str) -> Opt
 fn create_tool(step: &mut FoldStep<'_, impl RowStore>, id: &str) -> RowNumber {
     end_run(step);
     let tool = RowTool {
-        tool_call_id: clean_line(id, MAX_WORD_BYTES),
+        tool_call_id: clean_word(id),
         name: None,
         title: String::new(),
         tool_kind: None,
@@ -72,7 +76,7 @@ fn create_tool(step: &mut FoldStep<'_, impl RowStore>, id: &str) -> RowNumber {
         ended_at: None,
     };
     let number = step.create(RowBody::Tool(Box::new(tool)), "Tool call".to_owned(), true);
-    if let Some(turn) = &mut step.fold.turn {
+    if let Some(turn) = step.fold.newest_turn_mut() {
         turn.tools.count += 1;
     }
     step.rows.set_key(RowKey::ToolCall { start: step.fold.agent.start, id: id.to_owned() }, number);
@@ -86,78 +90,108 @@ pub(crate) fn update_tool(
     update: Json<'_>,
     known: Option<&ToolCall>,
 ) -> Result<(), ReadError> {
-    let cwd = step.fold.agent.cwd.clone();
+    let texts = step.fold.texts.clone();
     let Some(mut row) = step.rows.row_mut(number).cloned() else { return Ok(()) };
+    let before = ToolFacts::of_row(&row);
     let RowBody::Tool(tool) = &mut row.body else { return Ok(()) };
-    let before = tool.state.clone();
     let mut whole_texts = Vec::new();
     let word = |name| Ok::<_, ReadError>(update.member(name)?.and_then(Json::text));
     if let Some(title) = word("title")?.filter(|title| !title.trim().is_empty()) {
-        tool.title = clean_line(&title, MAX_TITLE_BYTES);
+        tool.title = texts.clean_line(&title, MAX_TITLE_BYTES);
     }
     if let Some(kind) = word("kind")? {
-        tool.tool_kind = Some(clean_line(&kind, MAX_WORD_BYTES));
+        tool.tool_kind = Some(clean_word(&kind));
     }
     if let Some(name) = word("name")? {
-        tool.name = Some(clean_line(&name, MAX_WORD_BYTES));
+        tool.name = Some(clean_word(&name));
     }
-    if let Some(status) = word("status")? {
-        tool.state = state_of(&status);
+    let was_open = tool.state.is_open();
+    let status = word("status")?;
+    if let Some(status) = &status {
+        tool.state = state_of(status);
     }
     if known.is_some_and(|known| known.state == ToolCallState::Cut) {
         tool.state = ToolState::CutOff;
     }
     if let Some(input) = update.member("rawInput")? {
-        whole_texts.extend(put_input(tool, input, &row.id)?.map(|text| ("input".to_owned(), text)));
+        whole_texts.extend(put_input(tool, input, &row.id, &texts)?.map(|text| ("input".to_owned(), text)));
     }
     if let Some(locations) = update.member("locations")? {
-        tool.locations = read_locations(locations, &cwd)?;
+        tool.locations = read_locations(locations, &texts)?;
     }
     let terminals = update.seek(&["_meta", "wharf", "terminals"])?.is_some();
-    let mut output = None;
+    let (mut output, mut has_content) = (None, false);
     if let Some(content) = update.member("content")? {
+        has_content = true;
         // Text that comes before a command runs describes it.
         let is_output = terminals || runs_command(tool) && tool.state != ToolState::Pending;
-        let mut found = read_content(content, is_output, &cwd, step.rows)?;
-        whole_texts.append(&mut found.whole_texts);
-        output = found.put_into(tool, &row.id);
+        let mut placed = read_content(content, is_output, &texts, step.rows)?.put_into(tool, &row.id);
+        whole_texts.append(&mut placed.whole_texts);
+        output = placed.output;
     }
-    if let Some((raw, is_piece)) = read_raw_output(update)?.filter(|_| runs_command(tool) && output.is_none()) {
-        let before = if is_piece { tool.output.as_ref().map(|output| output.text.clone()) } else { None };
-        output = Some(before.unwrap_or_default() + &raw);
-    }
-    if let Some(text) = output.map(|text| filter_text(&text)).filter(|text| !text.is_empty()) {
-        let shown = show_output(&text, &row.id, tool.output.as_ref());
-        if shown.cut.is_some() {
-            whole_texts.push(("output".to_owned(), text));
-        }
-        tool.output = Some(shown);
-    }
+    let raw = read_raw_output(update)?.filter(|_| runs_command(tool) && output.is_none());
+    // A late piece of a tool call that has ended may be the first half of a secret.
+    let ends = !tool.state.is_open() && (was_open || status.is_some());
+    let news = ToolNews { output: output.map(RawOutput::Whole).or(raw), has_content, ends };
+    put_texts(step, number, tool, &row.id, news);
     if let Some(code) = read_exit_code(update)? {
         tool.output.get_or_insert_default().exit_code = Some(code);
     }
     finish_tool(tool, step.time());
     row.open = tool.state.is_open();
-    row.summary = summarise_tool(tool, &cwd);
-    let (is_open, has_ended) = (tool.state.is_open(), before.is_open() && !tool.state.is_open());
-    let (failed, diffs) = (tool.state == ToolState::Failed, tool.diffs.iter().map(FileChangeCount::from).collect());
-    fit_row(&mut row);
-    row.parent = row.parent.take().or(read_parent(step, update)?);
-    let parent = row.parent.clone();
-    let summary = row.summary.clone();
+    row.summary = summarise_tool(tool, &texts);
+    if row.parent.is_none() {
+        row.parent = read_parent(step, update)?.filter(|parent| *parent != row.id);
+    }
     step.change(number, |old| *old = TranscriptRow { rev: old.rev, changed_at: old.changed_at.clone(), ..row });
     for (part, text) in whole_texts {
         step.rows.set_whole_text(number, &part, &text);
     }
-    note_open(step, number, is_open);
-    if has_ended {
-        count_end(step, failed, diffs);
-    }
-    if let Some(parent) = parent {
-        count_child(step, &parent, number, has_ended, failed, &summary);
-    }
+    count_change(step, number, &before);
     asks::follow_tool(step, number);
     Ok(())
+}
+
+/// The texts of an update.
+struct ToolNews<'a> {
+    output: Option<RawOutput<'a>>,
+    /// True if the content of the tool call was replaced.
+    has_content: bool,
+    /// True if the agent says that the tool call has ended.
+    ends: bool,
+}
+
+/// Takes the texts of an update, and shows those that were held back if the tool call ends.
+fn put_texts(
+    step: &mut FoldStep<'_, impl RowStore>,
+    number: RowNumber,
+    tool: &mut RowTool,
+    row_id: &str,
+    news: ToolNews<'_>,
+) {
+    let texts = &step.fold.texts;
+    let mut streamed = step.fold.tool_texts.take(number);
+    if news.has_content {
+        streamed.content = None;
+    }
+    let mut whole_texts = Vec::new();
+    let (mut piece, mut content) = (String::new(), String::new());
+    match news.output {
+        Some(RawOutput::Whole(whole)) => {
+            whole_texts.extend(set_output(tool, streamed.set_output(&whole, texts), row_id));
+        }
+        Some(RawOutput::Pieces(chunks)) => {
+            chunks.iter().for_each(|chunk| piece.push_str(&streamed.add_output(chunk, texts)));
+        }
+        None => {}
+    }
+    if news.ends {
+        streamed.flush(&mut piece, &mut content);
+    }
+    whole_texts.extend(append_output(tool, &piece, row_id));
+    whole_texts.extend(append_text(&mut tool.parts, &content, row_id));
+    step.fold.tool_texts.keep(number, streamed, tool.state.is_open());
+    whole_texts.into_iter().for_each(|text| text.store(step.rows, number));
 }
 
 /// Returns true if the tool call runs a command, so that its text is output.
@@ -165,31 +199,24 @@ fn runs_command(tool: &RowTool) -> bool {
     tool.tool_kind.as_deref() == Some("execute") || tool.command.is_some()
 }
 
-/// Remembers the open tool calls of the running turn, which may end with it.
-fn note_open(step: &mut FoldStep<'_, impl RowStore>, number: RowNumber, is_open: bool) {
-    let Some(turn) = &mut step.fold.turn else { return };
-    if !is_open {
-        turn.open_tools.remove(&number);
-    } else if turn.open_tools.len() < MAX_OPEN_TOOLS {
-        turn.open_tools.insert(number);
-    }
-}
-
 /// Ends the open tool calls of a turn that did not end well: the agent says no more of them.
-pub(crate) fn close_tools(step: &mut FoldStep<'_, impl RowStore>, state: &ToolState) {
-    let open = step.fold.turn.as_mut().map(|turn| std::mem::take(&mut turn.open_tools)).unwrap_or_default();
-    let (now, cwd) = (step.time(), step.fold.agent.cwd.clone());
-    for number in open {
+pub(crate) fn close_tools(step: &mut FoldStep<'_, impl RowStore>, turn: &mut OpenTurn, state: &ToolState) {
+    let (now, texts) = (step.time(), step.fold.texts.clone());
+    for number in std::mem::take(&mut turn.open_tools) {
+        let Some(before) = step.rows.row_mut(number).map(|row| ToolFacts::of_row(row)) else { continue };
+        if !before.is_open {
+            continue;
+        }
+        show_held_texts(step, number);
         step.change(number, |row| {
-            if let RowBody::Tool(tool) = &mut row.body
-                && tool.state.is_open()
-            {
+            if let RowBody::Tool(tool) = &mut row.body {
                 tool.state = state.clone();
                 finish_tool(tool, now.clone());
                 row.open = false;
-                row.summary = summarise_tool(tool, &cwd);
+                row.summary = summarise_tool(tool, &texts);
             }
         });
+        count_in_parent(step, number, &before);
         asks::follow_tool(step, number);
     }
 }
@@ -197,7 +224,7 @@ pub(crate) fn close_tools(step: &mut FoldStep<'_, impl RowStore>, state: &ToolSt
 fn state_of(status: &str) -> ToolState {
     match status {
         "in_progress" => ToolState::Running,
-        other => ToolState::from(&*clean_line(other, MAX_WORD_BYTES)),
+        other => ToolState::from(&*clean_word(other)),
     }
 }
 
@@ -243,22 +270,6 @@ fn strip_tag(line: &str) -> &str {
     }
 }
 
-/// Counts a tool call that has ended for the end of its turn.
-fn count_end(step: &mut FoldStep<'_, impl RowStore>, failed: bool, diffs: Vec<FileChangeCount>) {
-    let Some(turn) = &mut step.fold.turn else { return };
-    turn.tools.failed += u64::from(failed);
-    if failed {
-        return;
-    }
-    for diff in diffs {
-        if let Some(file) = turn.files.iter_mut().find(|file| file.path == diff.path) {
-            (file.added, file.removed) = (file.added + diff.added, file.removed + diff.removed);
-        } else if turn.files.len() < MAX_TURN_FILES {
-            turn.files.push(diff);
-        }
-    }
-}
-
 /// Returns the row of the tool call that this one belongs to, if the agent names one.
 fn read_parent(step: &mut FoldStep<'_, impl RowStore>, update: Json<'_>) -> Result<Option<String>, ReadError> {
     for path in [&["_meta", "claudeCode", "parentToolUseId"][..], &["_meta", "parentToolCallId"], &["parentToolCallId"]]
@@ -272,41 +283,25 @@ fn read_parent(step: &mut FoldStep<'_, impl RowStore>, update: Json<'_>) -> Resu
     Ok(None)
 }
 
-/// Counts a row below its parent.
-fn count_child(
-    step: &mut FoldStep<'_, impl RowStore>,
-    parent: &str,
-    child: RowNumber,
-    has_ended: bool,
-    failed: bool,
-    summary: &str,
-) {
-    let is_new = step.rows.row_mut(child).is_some_and(|row| row.id.starts_with(&step.id.to_string()));
-    let Some(number) = step.rows.find(&RowKey::Id(parent.to_owned())) else { return };
-    step.change(number, |row| {
-        if let RowBody::Tool(tool) = &mut row.body {
-            let children = tool.children.get_or_insert_default();
-            children.count += u64::from(is_new);
-            children.open = (children.open + u64::from(is_new)).saturating_sub(u64::from(has_ended));
-            children.failed += u64::from(has_ended && failed);
-            summary.clone_into(&mut children.latest);
-        }
-    });
-}
-
 /// Takes a `tool_call_content_chunk` of v2, which adds to the content instead of replacing it.
 pub(crate) fn append_content(step: &mut FoldStep<'_, impl RowStore>, update: Json<'_>) -> Result<(), ReadError> {
     let (Some(id), Some(content)) = (read_id(update)?, update.member("content")?) else { return Ok(()) };
-    let cwd = step.fold.agent.cwd.clone();
+    let texts = step.fold.texts.clone();
     let number = find_tool(step, &id).unwrap_or_else(|| create_tool(step, &id));
-    let found = read_content(content, false, &cwd, step.rows)?;
+    let mut streamed = step.fold.tool_texts.take(number);
+    let added = read_added_content(content, &mut streamed.content, &texts, step.rows);
+    step.fold.tool_texts.keep(number, streamed, true);
+    let added = added?;
+    let before = step.rows.row_mut(number).map(|row| ToolFacts::of_row(row)).unwrap_or_default();
+    let mut whole_texts = Vec::new();
     step.change(number, |row| {
         if let RowBody::Tool(tool) = &mut row.body {
-            found.add_to(tool);
-            row.summary = summarise_tool(tool, &cwd);
+            whole_texts = added.add_to(tool, &row.id);
+            row.summary = summarise_tool(tool, &texts);
         }
-        fit_row(row);
     });
+    whole_texts.into_iter().for_each(|text| text.store(step.rows, number));
+    count_change(step, number, &before);
     asks::follow_tool(step, number);
     Ok(())
 }
@@ -319,48 +314,25 @@ pub(crate) fn subagent_update(step: &mut FoldStep<'_, impl RowStore>, update: Js
     let number = find_tool(step, &id).unwrap_or_else(|| create_tool(step, &id));
     let title = word("title")?.or(word("name")?);
     let state = word("status")?.map(|status| state_of(&status));
-    let (now, cwd) = (step.time(), step.fold.agent.cwd.clone());
+    let (now, texts) = (step.time(), step.fold.texts.clone());
+    let before = step.rows.row_mut(number).map(|row| ToolFacts::of_row(row)).unwrap_or_default();
     step.change(number, |row| {
         if let RowBody::Tool(tool) = &mut row.body {
-            tool.child_session = Some(clean_line(&child, MAX_WORD_BYTES));
+            tool.child_session = Some(clean_word(&child));
             if let Some(title) = title.filter(|_| tool.title.is_empty()) {
-                tool.title = clean_line(&title, MAX_TITLE_BYTES);
+                tool.title = texts.clean_line(&title, MAX_TITLE_BYTES);
             }
             if let Some(state) = state {
                 tool.state = state;
             }
             finish_tool(tool, now);
             row.open = tool.state.is_open();
-            row.summary = summarise_tool(tool, &cwd);
+            row.summary = summarise_tool(tool, &texts);
         }
     });
-    Ok(())
-}
-
-/// Leaves out what makes a row larger than its limit: first the input, then parts, then lines of diffs, then output. Each can
-/// be had whole.
-pub(crate) fn fit_row(row: &mut TranscriptRow) {
-    for round in 0..4 {
-        if row_bytes(row) <= MAX_ROW_BYTES {
-            return;
-        }
-        let id = row.id.clone();
-        let RowBody::Tool(tool) = &mut row.body else { return };
-        match round {
-            0 => tool.input = None,
-            1 => tool.parts.truncate(1),
-            2 => {
-                for (index, diff) in tool.diffs.iter_mut().enumerate() {
-                    diff.hunks.clear();
-                    let whole = Some(crate::messages::part_address(&id, format!("diff.{index}")));
-                    diff.cut.get_or_insert_default().whole = whole;
-                }
-            }
-            _ => tool.output = None,
-        }
+    if step.rows.row_mut(number).is_some_and(|row| !row.open) {
+        show_held_texts(step, number);
     }
-}
-
-fn row_bytes(row: &TranscriptRow) -> usize {
-    serde_json::to_vec(row).map_or(usize::MAX, |json| json.len())
+    count_change(step, number, &before);
+    Ok(())
 }

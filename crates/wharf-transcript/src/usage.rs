@@ -6,8 +6,7 @@ use wharf_json::{Json, ReadError};
 
 use crate::RowStore;
 use crate::fold::FoldStep;
-use crate::limits::MAX_WORD_BYTES;
-use crate::plain_text::clean_line;
+use crate::text_rules::clean_word;
 
 /// The newest report of the session.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -17,12 +16,41 @@ pub(crate) struct ReportedUsage {
     pub(crate) cost: Option<UsageCost>,
 }
 
+/// The cost that the session gained while a turn was the newest.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct TurnCost {
+    /// `None` until the agent reports a cost.
+    gained: Option<UsageCost>,
+    /// True once a report did not follow from the one before it.
+    is_unknown: bool,
+}
+
+impl TurnCost {
+    fn add(&mut self, gained: Option<UsageCost>) {
+        match (&mut self.gained, gained) {
+            (Some(sum), Some(gained)) if sum.currency == gained.currency => sum.amount += gained.amount,
+            (sum @ None, Some(gained)) => *sum = Some(gained),
+            (_, _) => self.is_unknown = true,
+        }
+    }
+
+    fn known(&self) -> Option<UsageCost> {
+        let gained = self.gained.as_ref().filter(|_| !self.is_unknown)?;
+        // Sums of decimal fractions have rounding errors, which would be shown.
+        Some(UsageCost { amount: (gained.amount * 1e9).round() / 1e9, currency: gained.currency.clone() })
+    }
+}
+
 /// Takes a `usage_update`.
 pub(crate) fn session_usage(step: &mut FoldStep<'_, impl RowStore>, update: Json<'_>) -> Result<(), ReadError> {
     if let (Some(used), Some(size)) = (read_count(update, "used")?, read_count(update, "size")?) {
         step.fold.usage.context = Some(ContextUse { used, size });
     }
     if let Some(cost) = read_cost(update)? {
+        let gained = subtract_cost(step.fold.usage.cost.as_ref(), &cost);
+        if let Some(turn) = step.fold.newest_turn_mut() {
+            turn.cost.add(gained);
+        }
         step.fold.usage.cost = Some(cost);
     }
     Ok(())
@@ -35,18 +63,14 @@ fn read_count(object: Json<'_>, name: &str) -> Result<Option<u64>, ReadError> {
 fn read_cost(object: Json<'_>) -> Result<Option<UsageCost>, ReadError> {
     let Some(cost) = object.member("cost")?.filter(|cost| cost.is_object()) else { return Ok(None) };
     let amount = cost.member("amount")?.and_then(Json::float);
-    let currency = cost.member("currency")?.and_then(Json::text).map(|currency| clean_line(&currency, MAX_WORD_BYTES));
+    let currency = cost.member("currency")?.and_then(Json::text).map(|currency| clean_word(&currency));
     Ok(amount.zip(currency).map(|(amount, currency)| UsageCost { amount, currency }))
 }
 
 /// Reads the usage of a turn from the agent's answer, with the cost that the session gained in it.
-pub(crate) fn read_turn_usage(
-    answer: Option<Json<'_>>,
-    cost_before: Option<&UsageCost>,
-    cost_after: Option<&UsageCost>,
-) -> Option<TokenUsage> {
+pub(crate) fn read_turn_usage(answer: Option<Json<'_>>, cost: &TurnCost) -> Option<TokenUsage> {
     let mut usage = answer.and_then(|answer| read_tokens(answer).ok().flatten());
-    if let Some(cost) = subtract_cost(cost_before, cost_after) {
+    if let Some(cost) = cost.known() {
         usage.get_or_insert_default().cost = Some(cost);
     }
     usage
@@ -72,15 +96,14 @@ fn read_tokens(answer: Json<'_>) -> Result<Option<TokenUsage>, ReadError> {
     }))
 }
 
-/// Returns the cost of a turn, if it is known at both ends in one currency. The first report counts from nothing.
-fn subtract_cost(before: Option<&UsageCost>, after: Option<&UsageCost>) -> Option<UsageCost> {
-    let after = after?;
+/// Returns the cost between two reports of the session's cost so far. It is unknown if the currency changed, or if the agent began
+/// to count again. The first report counts from nothing.
+fn subtract_cost(before: Option<&UsageCost>, after: &UsageCost) -> Option<UsageCost> {
     let before = match before {
         None => 0.0,
         Some(before) if before.currency == after.currency => before.amount,
         Some(_) => return None,
     };
-    // Sums of decimal fractions have rounding errors, which would be shown.
-    let amount = ((after.amount - before).max(0.0) * 1e9).round() / 1e9;
-    Some(UsageCost { amount, currency: after.currency.clone() })
+    let amount = after.amount - before;
+    (amount >= 0.0).then(|| UsageCost { amount, currency: after.currency.clone() })
 }

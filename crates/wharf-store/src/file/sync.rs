@@ -172,9 +172,9 @@ fn copy_result(result: &Result<u64, StoreError>) -> Result<u64, StoreError> {
         Err(StoreError::Io { what, source }) => {
             Err(io_error(what.clone(), io::Error::new(source.kind(), source.to_string())))
         }
-        Err(error @ (StoreError::Exists(_) | StoreError::Newer { .. } | StoreError::Index(_))) => {
-            Err(io_error("syncing", io::Error::other(error.to_string())))
-        }
+        Err(
+            error @ (StoreError::Exists(_) | StoreError::Newer { .. } | StoreError::Index(_) | StoreError::Recreated),
+        ) => Err(io_error("syncing", io::Error::other(error.to_string()))),
     }
 }
 

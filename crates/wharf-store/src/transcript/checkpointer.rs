@@ -3,16 +3,21 @@
 
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
+use std::sync::mpsc::{SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
+use std::time::Duration;
 
 use rusqlite::{Connection, OpenFlags};
 
 use crate::StoreError;
 
-/// The bytes of rows and texts after which the write-ahead log is copied.
+/// The bytes of rows and texts after which the write-ahead log is copied, once there are no more writes for a while: copying
+/// waits for the disk, and whatever is written meanwhile waits with it.
 const CHECKPOINT_EVERY_BYTES: usize = 4 << 20;
+const QUIET_TIME: Duration = Duration::from_millis(200);
+/// The bytes at which it is copied amid writes.
+const MAX_WAITING_BYTES: usize = 48 << 20;
 /// The pages of the write-ahead log at which the writer copies it itself, should the thread not come to it.
 pub(super) const MAX_WAL_PAGES: i64 = 16 * 1024;
 
@@ -21,7 +26,8 @@ pub(super) struct Checkpointer {
     /// `None` once the thread is to end.
     wake: Option<SyncSender<()>>,
     thread: Option<JoinHandle<()>>,
-    written: AtomicUsize,
+    /// The bytes since the last copy.
+    written: Arc<AtomicUsize>,
     /// Held while the write-ahead log is copied.
     copying: Arc<Mutex<()>>,
 }
@@ -31,9 +37,12 @@ impl Checkpointer {
     pub(super) fn start(path: &Path) -> Result<Self, StoreError> {
         let (wake, woken) = sync_channel::<()>(1);
         let (copying, path) = (Arc::new(Mutex::new(())), path.to_owned());
-        let pause = Arc::clone(&copying);
+        let written = Arc::new(AtomicUsize::new(0));
+        let (pause, waiting) = (Arc::clone(&copying), Arc::clone(&written));
         let thread = thread::Builder::new().name("wharf-rows-wal".to_owned()).spawn(move || {
             while woken.recv().is_ok() {
+                while waiting.load(Ordering::Relaxed) < MAX_WAITING_BYTES && woken.recv_timeout(QUIET_TIME).is_ok() {}
+                waiting.store(0, Ordering::Relaxed);
                 let _copying = pause.lock().unwrap_or_else(PoisonError::into_inner);
                 // A failure leaves the write-ahead log as it is; the next time, or the writer, copies it.
                 let _ = copy_wal(&path);
@@ -41,7 +50,7 @@ impl Checkpointer {
         });
         let thread =
             thread.map_err(|source| StoreError::Io { what: "starting a thread for rows".to_owned(), source })?;
-        Ok(Self { wake: Some(wake), thread: Some(thread), written: AtomicUsize::new(0), copying })
+        Ok(Self { wake: Some(wake), thread: Some(thread), written, copying })
     }
 
     /// Notes that so many bytes were written.
@@ -50,10 +59,9 @@ impl Checkpointer {
         if written < CHECKPOINT_EVERY_BYTES {
             return;
         }
-        match self.wake.as_ref().map(|wake| wake.try_send(())) {
-            // A full channel means that the thread is about to begin.
-            Some(Ok(()) | Err(TrySendError::Full(()))) => self.written.store(0, Ordering::Relaxed),
-            Some(Err(TrySendError::Disconnected(()))) | None => {}
+        if let Some(wake) = &self.wake {
+            // A full channel means that the thread is about to look.
+            let _ = wake.try_send(());
         }
     }
 

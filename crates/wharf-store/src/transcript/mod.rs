@@ -56,11 +56,27 @@ pub struct TextChange {
 /// The words of a row, by which it is found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RowWords {
-    pub number: u64,
     /// When the row was created, in milliseconds since 1970. Newer rows are found first.
     pub at_millis: u64,
     /// Separated by spaces. The store compares them as they are.
     pub words: String,
+}
+
+/// Some work on the index of words.
+#[derive(Clone, Copy)]
+pub struct IndexStep<'a> {
+    /// Returns the words of a row. A row without words is not found.
+    pub read_words: &'a dyn Fn(&StoredRow) -> RowWords,
+    pub max_rows: usize,
+    /// Stops after the row that goes beyond it.
+    pub max_bytes: usize,
+}
+
+impl fmt::Debug for IndexStep<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { max_rows, max_bytes, .. } = self;
+        f.debug_struct("IndexStep").field("max_rows", max_rows).field("max_bytes", max_bytes).finish_non_exhaustive()
+    }
 }
 
 /// Words that follow one another in a row.
@@ -117,8 +133,10 @@ pub struct FoundRows {
 pub struct TranscriptProgress {
     pub id: LogId,
     pub fold: u32,
-    /// The last event that it covers.
+    /// The last event that its rows cover.
     pub seq: u64,
+    /// True if the index has the words of all its rows.
+    pub is_indexed: bool,
 }
 
 /// Bytes that rows refer to by their name.
@@ -156,10 +174,10 @@ pub struct RowFileChanges {
 /// All that changed since the last checkpoint of a transcript. It is written as a whole or not at all.
 #[derive(Clone, Debug)]
 pub struct TranscriptChanges {
+    /// The generation of the store that has the rows before these.
+    pub generation: u64,
     pub checkpoint: TranscriptCheckpoint,
     pub rows: Vec<StoredRow>,
-    /// The words of the rows that can be found. A row without words is not found any more.
-    pub words: Vec<RowWords>,
     pub file_changes: Vec<RowFileChanges>,
     pub keys: Vec<(String, u64)>,
     pub texts: Vec<TextChange>,
@@ -193,9 +211,12 @@ pub struct TextSlice {
 /// The transcripts of all sessions. A call that fails because the database is damaged makes it anew: everything is gone
 /// then, and each transcript has to be made again from its log.
 pub trait TranscriptStore: Send + Sync + fmt::Debug {
+    /// Counts how often everything was deleted. Rows of an earlier generation are gone.
+    fn generation(&self) -> u64;
     fn checkpoint(&self, id: &LogId) -> Result<Option<TranscriptCheckpoint>, StoreError>;
     /// Returns how far each transcript goes.
     fn progress(&self) -> Result<Vec<TranscriptProgress>, StoreError>;
+    /// Fails with [`StoreError::Recreated`] if the changes follow rows of an earlier generation.
     fn write(&self, id: &LogId, changes: &TranscriptChanges) -> Result<(), StoreError>;
     fn rows(&self, id: &LogId, range: &RowRange<'_>) -> Result<Vec<StoredRow>, StoreError>;
     /// Returns the numbers of rows with a higher revision, in their order. Stops at `max_rows`.
@@ -217,7 +238,9 @@ pub trait TranscriptStore: Send + Sync + fmt::Debug {
         offset: u64,
         max_bytes: usize,
     ) -> Result<Option<TextSlice>, StoreError>;
-    /// Returns rows of all transcripts by their words, the newest first.
+    /// Writes the words of some rows that were written after theirs. Returns true if there may be more such rows.
+    fn index_some_rows(&self, id: &LogId, step: &IndexStep<'_>) -> Result<bool, StoreError>;
+    /// Returns rows of all transcripts by their words, the newest first. Words that wait to be written are not found.
     fn search(&self, search: &WordSearch<'_>) -> Result<FoundRows, StoreError>;
     fn blob(&self, id: &LogId, name: &str) -> Result<Option<StoredBlob>, StoreError>;
     /// Deletes all that there is of a transcript. Succeeds if there is nothing.

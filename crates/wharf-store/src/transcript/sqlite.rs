@@ -1,6 +1,7 @@
 //! Transcripts in SQLite. A database that is damaged or of another version is deleted and created again.
 
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rusqlite::{Connection, ErrorCode, OptionalExtension, Row, Transaction, params};
@@ -8,10 +9,12 @@ use rusqlite::{Connection, ErrorCode, OptionalExtension, Row, Transaction, param
 use super::checkpointer::{Checkpointer, MAX_WAL_PAGES};
 use super::file_changes::{CREATE_FILE_CHANGES, visit_file_changes, write_file_changes};
 use super::texts::{CREATE_TEXTS, read_text, write_text};
-use super::word_index::{CREATE_WORD_INDEX, WordWriter, remove_some_words, search_words};
+use super::word_index::{
+    CREATE_WORD_INDEX, FIND_UNINDEXED, has_unindexed_rows, index_some_rows, remove_some_words, search_words,
+};
 use super::{
-    FoundRows, RowRange, StoredBlob, StoredFileChange, StoredRow, TextSlice, TranscriptChanges, TranscriptCheckpoint,
-    TranscriptProgress, TranscriptStore, WordSearch,
+    FoundRows, IndexStep, RowRange, StoredBlob, StoredFileChange, StoredRow, TextSlice, TranscriptChanges,
+    TranscriptCheckpoint, TranscriptProgress, TranscriptStore, WordSearch,
 };
 use crate::database::{Schema, is_damage, open_or_recreate, recreate};
 use crate::{LogId, StoreError};
@@ -22,7 +25,7 @@ const NUMBER_BITS: u32 = 40;
 const CACHE_KIB: i64 = 2048;
 
 const SCHEMA: Schema = Schema {
-    version: 3,
+    version: 4,
     create: "
     CREATE TABLE session (
         session INTEGER PRIMARY KEY,
@@ -43,7 +46,6 @@ const SCHEMA: Schema = Schema {
         rev INTEGER NOT NULL,
         kind TEXT NOT NULL,
         turn TEXT,
-        place INTEGER,
         json BLOB NOT NULL
     );
     CREATE INDEX row_by_rev ON row (session, rev);
@@ -71,6 +73,8 @@ const SCHEMA: Schema = Schema {
 #[derive(Debug)]
 pub struct SqliteTranscripts {
     path: Option<PathBuf>,
+    /// Raised while the writer is locked.
+    generation: AtomicU64,
     writer: Mutex<Connection>,
     /// Reads beside a write. `None` in memory, where the writer's connection is all there is.
     reader: Option<Mutex<Connection>>,
@@ -93,16 +97,30 @@ impl SqliteTranscripts {
         let (writer, reader, searcher) = (connect()?, connect()?, connect()?);
         let checkpointer = Some(Checkpointer::start(path)?);
         let path = Some(path.to_owned());
-        Ok(Arc::new(Self { path, writer, reader: Some(reader), searcher: Some(searcher), checkpointer }))
+        let generation = AtomicU64::new(0);
+        Ok(Arc::new(Self { path, generation, writer, reader: Some(reader), searcher: Some(searcher), checkpointer }))
     }
 
     /// Opens a database that lives only in memory, where no file can be kept.
     pub fn in_memory() -> Result<Arc<Self>, StoreError> {
-        let connection = Connection::open_in_memory()?;
+        Self::on_one_connection(Connection::open_in_memory()?)
+    }
+
+    /// Opens a database in a temporary file that nobody else can open and that is deleted with the connection.
+    pub fn temporary() -> Result<Arc<Self>, StoreError> {
+        // SQLite gives a database without a name such a file, once it is too large for its cache.
+        let connection = Connection::open("")?;
+        // Its contents need not survive anything.
+        connection.execute_batch("PRAGMA synchronous = OFF;")?;
+        Self::on_one_connection(connection)
+    }
+
+    fn on_one_connection(connection: Connection) -> Result<Arc<Self>, StoreError> {
         connection.execute_batch(SCHEMA.create)?;
         connection.execute_batch(&SCHEMA.more.concat())?;
         Ok(Arc::new(Self {
             path: None,
+            generation: AtomicU64::new(0),
             writer: Mutex::new(connection),
             reader: None,
             searcher: None,
@@ -152,6 +170,7 @@ impl SqliteTranscripts {
             for connection in &mut others {
                 **connection = Connection::open_in_memory()?;
             }
+            self.generation.fetch_add(1, Ordering::SeqCst);
             *writer = recreate(path, &SCHEMA)?;
             prepare_connection(&writer)?;
             for connection in &mut others {
@@ -164,6 +183,10 @@ impl SqliteTranscripts {
 }
 
 impl TranscriptStore for SqliteTranscripts {
+    fn generation(&self) -> u64 {
+        self.generation.load(Ordering::SeqCst)
+    }
+
     fn checkpoint(&self, id: &LogId) -> Result<Option<TranscriptCheckpoint>, StoreError> {
         self.read(|connection| {
             let mut select = connection
@@ -174,22 +197,27 @@ impl TranscriptStore for SqliteTranscripts {
 
     fn progress(&self) -> Result<Vec<TranscriptProgress>, StoreError> {
         self.read(|connection| {
-            let mut select = connection.prepare("SELECT bucket, name, fold, seq FROM session")?;
+            let mut select = connection.prepare("SELECT bucket, name, fold, seq, session FROM session")?;
+            let mut find_unindexed = connection.prepare(FIND_UNINDEXED)?;
             let mut rows = select.query([])?;
             let mut progress = Vec::new();
             while let Some(row) = rows.next()? {
                 let id = LogId::new(row.get_ref(0)?.as_str()?, row.get_ref(1)?.as_str()?);
                 let (fold, seq) = (row.get(2)?, row.get::<_, i64>(3)?.cast_unsigned());
-                progress.extend(id.map(|id| TranscriptProgress { id, fold, seq }));
+                let is_indexed = !has_unindexed_rows(&mut find_unindexed, row.get(4)?)?;
+                progress.extend(id.map(|id| TranscriptProgress { id, fold, seq, is_indexed }));
             }
             Ok(progress)
         })
     }
 
     fn write(&self, id: &LogId, changes: &TranscriptChanges) -> Result<(), StoreError> {
-        self.change(|transaction| {
+        let is_written = self.change(|transaction| {
+            if changes.generation != self.generation() {
+                return Ok(false);
+            }
             let session = put_checkpoint(transaction, id, &changes.checkpoint)?;
-            write_rows(transaction, session, changes)?;
+            write_rows(transaction, session, &changes.rows)?;
             write_file_changes(transaction, session, &changes.file_changes)?;
             let mut insert = transaction.prepare("INSERT OR REPLACE INTO name VALUES (?1, ?2, ?3)")?;
             for (name, number) in &changes.keys {
@@ -202,8 +230,11 @@ impl TranscriptStore for SqliteTranscripts {
             for blob in &changes.blobs {
                 insert.execute(params![session, blob.name, blob.mime, blob.bytes])?;
             }
-            Ok(())
+            Ok(true)
         })?;
+        if !is_written {
+            return Err(StoreError::Recreated);
+        }
         if let Some(checkpointer) = &self.checkpointer {
             checkpointer.note_written(count_bytes(changes));
         }
@@ -282,6 +313,10 @@ impl TranscriptStore for SqliteTranscripts {
         })
     }
 
+    fn index_some_rows(&self, id: &LogId, step: &IndexStep<'_>) -> Result<bool, StoreError> {
+        self.change(|transaction| index_some_rows(transaction, id, step))
+    }
+
     fn search(&self, search: &WordSearch<'_>) -> Result<FoundRows, StoreError> {
         let result = search_words(&lock(self.searcher.as_ref().unwrap_or(&self.writer)), search);
         match result {
@@ -321,16 +356,15 @@ impl TranscriptStore for SqliteTranscripts {
     }
 }
 
-fn write_rows(transaction: &Transaction<'_>, session: i64, changes: &TranscriptChanges) -> rusqlite::Result<()> {
-    let mut words = WordWriter::new(transaction, session, &changes.words)?;
-    let mut find_place = transaction.prepare("SELECT place FROM row WHERE key = ?1")?;
-    let mut insert = transaction.prepare("INSERT OR REPLACE INTO row VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)")?;
-    for row in &changes.rows {
+/// Writes rows and notes that their words are to be written.
+fn write_rows(transaction: &Transaction<'_>, session: i64, rows: &[StoredRow]) -> rusqlite::Result<()> {
+    let mut insert = transaction.prepare("INSERT OR REPLACE INTO row VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)")?;
+    let mut note = transaction.prepare("INSERT OR IGNORE INTO unindexed VALUES (?1)")?;
+    for row in rows {
         let (seq, rev) = (row.seq.cast_signed(), row.rev.cast_signed());
         let key = row_key(session, row.number);
-        let place = find_place.query_row([key], |row| row.get(0)).optional()?.flatten();
-        let place = words.write(row.number, key, &row.kind, place)?;
-        insert.execute(params![key, session, seq, rev, row.kind, row.turn, place, row.json])?;
+        insert.execute(params![key, session, seq, rev, row.kind, row.turn, row.json])?;
+        note.execute([key])?;
     }
     Ok(())
 }

@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use rusqlite::{Connection, OptionalExtension, Statement, Transaction, params};
 
 use super::sqlite::{ROW_COLUMNS, convert_row, find_session, row_key, session_of_key};
-use super::{FoundRow, FoundRows, RowWords, WordPhrase, WordSearch};
+use super::{FoundRow, FoundRows, IndexStep, RowWords, WordPhrase, WordSearch};
 use crate::LogId;
 
 /// A place holds the time in milliseconds above these bits, and below them a number for rows of the same millisecond.
@@ -22,66 +22,109 @@ const REMOVED_AT_ONCE: i64 = 16;
 /// The words are divided by spaces already, so the plainest tokenizer will do. `tags` has a word for the session and one for
 /// the kind, by which a selection is as quick as a word. The index of beginnings makes short ones cheap: without it SQLite
 /// would collect the rows of every word that begins so. With `secure-delete` words of deleted rows leave the file at once.
+///
+/// `unindexed` has the rows that were written after their words. It changes together with the rows, so that a crash forgets
+/// none of them.
 pub(super) const CREATE_WORD_INDEX: &str = "
     CREATE VIRTUAL TABLE search USING fts5(key UNINDEXED, tags, words, tokenize = 'ascii', prefix = '3');
     INSERT INTO search (search, rank) VALUES ('secure-delete', 1);
+    CREATE TABLE row_place (key INTEGER PRIMARY KEY, place INTEGER NOT NULL);
+    CREATE TABLE unindexed (key INTEGER PRIMARY KEY);
 ";
 
+/// Writes the words of the next rows of a transcript that wait for it, in the order of their numbers. Returns true if there may
+/// be more of them.
+pub(super) fn index_some_rows(
+    transaction: &Transaction<'_>,
+    id: &LogId,
+    step: &IndexStep<'_>,
+) -> rusqlite::Result<bool> {
+    let Some(session) = find_session(transaction, id)? else { return Ok(false) };
+    let mut select = transaction.prepare(
+        "SELECT key, seq, rev, kind, turn, json, place FROM unindexed JOIN row USING (key) LEFT JOIN row_place USING (key)
+         WHERE key BETWEEN ?1 AND ?2 ORDER BY key LIMIT ?3",
+    )?;
+    let limit = i64::try_from(step.max_rows).unwrap_or(i64::MAX);
+    let mut rows = select.query(params![row_key(session, 0), row_key(session, u64::MAX), limit])?;
+    let mut writer = WordWriter::new(transaction, session)?;
+    let mut forget = transaction.prepare("DELETE FROM unindexed WHERE key = ?1")?;
+    let (mut count, mut bytes, mut keys) = (0, 0, Vec::new());
+    while bytes <= step.max_bytes
+        && let Some(found) = rows.next()?
+    {
+        let (key, place, row) = (found.get(0)?, found.get(6)?, convert_row(found)?);
+        writer.write(key, &row.kind, place, &(step.read_words)(&row))?;
+        (count, bytes) = (count + 1, bytes + row.json.len());
+        keys.push(key);
+    }
+    // The statement that reads them must not see its rows go.
+    drop(rows);
+    for key in keys {
+        forget.execute([key])?;
+    }
+    Ok(count >= step.max_rows || bytes > step.max_bytes)
+}
+
+/// Returns true if rows of a session wait for their words.
+pub(super) fn has_unindexed_rows(find: &mut Statement<'_>, session: i64) -> rusqlite::Result<bool> {
+    find.exists([row_key(session, 0), row_key(session, u64::MAX)])
+}
+
+pub(super) const FIND_UNINDEXED: &str = "SELECT 1 FROM unindexed WHERE key BETWEEN ?1 AND ?2 LIMIT 1";
+
 /// Writes the words of one transcript's rows.
-pub(super) struct WordWriter<'a> {
+struct WordWriter<'a> {
     session: i64,
-    words: HashMap<u64, &'a RowWords>,
     find_newest: Statement<'a>,
     insert: Statement<'a>,
+    put_place: Statement<'a>,
     update: Statement<'a>,
     delete: Statement<'a>,
+    delete_place: Statement<'a>,
 }
 
 impl<'a> WordWriter<'a> {
-    pub(super) fn new(transaction: &'a Transaction<'_>, session: i64, words: &'a [RowWords]) -> rusqlite::Result<Self> {
-        let words = words.iter().filter(|row| !row.words.is_empty());
+    fn new(transaction: &'a Transaction<'_>, session: i64) -> rusqlite::Result<Self> {
         Ok(Self {
             session,
-            words: words.map(|row| (row.number, row)).collect(),
             find_newest: transaction
                 .prepare("SELECT rowid FROM search WHERE rowid BETWEEN ?1 AND ?2 ORDER BY rowid DESC LIMIT 1")?,
             insert: transaction.prepare("INSERT INTO search (rowid, key, tags, words) VALUES (?1, ?2, ?3, ?4)")?,
+            put_place: transaction.prepare("INSERT INTO row_place VALUES (?1, ?2)")?,
             // Most changes of a row leave its words as they are.
             update: transaction.prepare("UPDATE search SET words = ?2 WHERE rowid = ?1 AND words <> ?2")?,
-            delete: transaction.prepare("DELETE FROM search WHERE rowid = ?1")?,
+            delete: transaction.prepare(DELETE_WORDS)?,
+            delete_place: transaction.prepare(DELETE_PLACE)?,
         })
     }
 
-    /// Writes the words of a row that has this place so far. Returns its place from now on.
-    pub(super) fn write(
-        &mut self,
-        number: u64,
-        key: i64,
-        kind: &str,
-        place: Option<i64>,
-    ) -> rusqlite::Result<Option<i64>> {
-        match (place, self.words.get(&number)) {
-            (None, None) => Ok(None),
-            (Some(place), Some(row)) => {
+    /// Writes the words of a row that has this place so far.
+    fn write(&mut self, key: i64, kind: &str, place: Option<i64>, row: &RowWords) -> rusqlite::Result<()> {
+        match (place, row.words.is_empty()) {
+            (None, true) => {}
+            (Some(place), false) => {
                 self.update.execute(params![place, row.words])?;
-                Ok(Some(place))
             }
-            (Some(place), None) => {
+            (Some(place), true) => {
                 self.delete.execute([place])?;
-                Ok(None)
+                self.delete_place.execute([key])?;
             }
-            (None, Some(row)) => {
+            (None, false) => {
                 let first = row.at_millis.min(MAX_MILLIS).cast_signed() << TIE_BITS;
                 let last = first | ((1 << TIE_BITS) - 1);
                 let newest: Option<i64> = self.find_newest.query_row([first, last], |row| row.get(0)).optional()?;
                 let place = newest.map_or(first, |newest| newest + 1);
                 let tags = format!("{} {}", session_tag(self.session), kind_tag(kind));
                 self.insert.execute(params![place, key, tags, row.words])?;
-                Ok(Some(place))
+                self.put_place.execute([key, place])?;
             }
         }
+        Ok(())
     }
 }
+
+const DELETE_WORDS: &str = "DELETE FROM search WHERE rowid = ?1";
+const DELETE_PLACE: &str = "DELETE FROM row_place WHERE key = ?1";
 
 /// Takes some rows of a session out of the index, before the rows themselves are deleted: those after a key. Returns the
 /// last key, `None` if there was no such row.
@@ -95,13 +138,14 @@ pub(super) fn remove_some_words(
 ) -> rusqlite::Result<Option<i64>> {
     let Some(session) = find_session(transaction, id)? else { return Ok(None) };
     let (first, last) = (row_key(session, 0), row_key(session, u64::MAX));
-    let mut select = transaction.prepare(
-        "SELECT key, place FROM row WHERE key > ?1 AND key BETWEEN ?2 AND ?3 AND place IS NOT NULL ORDER BY key LIMIT ?4",
-    )?;
+    // Words that are not written yet must not be written any more.
+    transaction.execute("DELETE FROM unindexed WHERE key BETWEEN ?1 AND ?2", [first, last])?;
+    let mut select = transaction
+        .prepare("SELECT key, place FROM row_place WHERE key > ?1 AND key BETWEEN ?2 AND ?3 ORDER BY key LIMIT ?4")?;
     let rows = select.query_map([after, first, last, REMOVED_AT_ONCE], |row| Ok((row.get(0)?, row.get(1)?)))?;
     let rows: Vec<(i64, i64)> = rows.collect::<rusqlite::Result<_>>()?;
-    let mut delete = transaction.prepare("DELETE FROM search WHERE rowid = ?1")?;
-    let mut forget = transaction.prepare("UPDATE row SET place = NULL WHERE key = ?1")?;
+    let mut delete = transaction.prepare(DELETE_WORDS)?;
+    let mut forget = transaction.prepare(DELETE_PLACE)?;
     for (key, place) in &rows {
         delete.execute([place])?;
         forget.execute([key])?;

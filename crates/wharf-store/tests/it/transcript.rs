@@ -5,8 +5,8 @@ use std::path::Path;
 
 use tempfile::TempDir;
 use wharf_store::{
-    LogId, RowFileChanges, RowRange, SqliteTranscripts, StoredBlob, StoredFileChange, StoredRow, TextChange, TextSlice,
-    TranscriptChanges, TranscriptCheckpoint, TranscriptProgress, TranscriptStore,
+    LogId, RowFileChanges, RowRange, SqliteTranscripts, StoreError, StoredBlob, StoredFileChange, StoredRow,
+    TextChange, TextSlice, TranscriptChanges, TranscriptCheckpoint, TranscriptProgress, TranscriptStore,
 };
 
 use crate::id;
@@ -20,9 +20,9 @@ pub(crate) fn changes(rows: Vec<StoredRow>) -> TranscriptChanges {
     let checkpoint =
         TranscriptCheckpoint { fold: 1, epoch: 3, seq: 99, rows: rows.len() as u64, state: b"{}".to_vec() };
     TranscriptChanges {
+        generation: 0,
         checkpoint,
         rows,
-        words: Vec::new(),
         file_changes: Vec::new(),
         keys: Vec::new(),
         texts: Vec::new(),
@@ -60,7 +60,7 @@ fn changed_row_replaces_the_older_one() {
     store.write(&id(), &changes(vec![row(1, 20, "tool"), row(2, 20, "tool")])).unwrap();
     assert_eq!(store.rows(&id(), &all(None)).unwrap(), [row(1, 20, "tool"), row(2, 20, "tool")]);
     assert_eq!(store.changed_after(&id(), 10, 10).unwrap(), [1, 2]);
-    assert_eq!(store.progress().unwrap(), [TranscriptProgress { id: id(), fold: 1, seq: 99 }]);
+    assert_eq!(store.progress().unwrap(), [TranscriptProgress { id: id(), fold: 1, seq: 99, is_indexed: false }]);
 }
 
 #[test]
@@ -183,7 +183,10 @@ fn damage_that_is_met_while_reading_makes_the_database_anew() {
     let range = RowRange { max_rows: 5_000, ..all(None) };
     store.rows(&id(), &range).unwrap_err();
     assert_eq!(store.checkpoint(&id()).unwrap(), None);
-    store.write(&id(), &changes(vec![row(1, 10, "tool")])).unwrap();
+    let mut first = changes(vec![row(1, 10, "tool")]);
+    assert!(matches!(store.write(&id(), &first), Err(StoreError::Recreated)), "rows from before are missing");
+    first.generation = store.generation();
+    store.write(&id(), &first).unwrap();
     assert_eq!(store.rows(&id(), &range).unwrap(), [row(1, 10, "tool")]);
 }
 

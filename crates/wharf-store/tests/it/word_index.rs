@@ -4,22 +4,33 @@ use std::fs;
 
 use tempfile::TempDir;
 use wharf_store::{
-    FoundRows, LogId, RowWords, SqliteTranscripts, TranscriptChanges, TranscriptStore, WordPhrase, WordSearch,
+    FoundRows, IndexStep, LogId, RowWords, SqliteTranscripts, StoredRow, TranscriptChanges, TranscriptStore,
+    WordPhrase, WordSearch,
 };
 
 use crate::id;
 use crate::transcript::{changes, row};
 
-/// Returns a change of rows, each with a number, a time, a kind and words.
-fn written(rows: &[(u64, u64, &str, &str)]) -> TranscriptChanges {
-    let mut written = changes(rows.iter().map(|(number, at, kind, _)| row(*number, *at, kind)).collect());
-    let words = |(number, at_millis, _, words): &(u64, u64, &str, &str)| RowWords {
-        number: *number,
-        at_millis: *at_millis,
-        words: (*words).to_owned(),
+/// A row with a number, a time, a kind and words.
+type RowFacts<'a> = (u64, u64, &'a str, &'a str);
+
+fn written(rows: &[RowFacts<'_>]) -> TranscriptChanges {
+    changes(rows.iter().map(|(number, at, kind, _)| row(*number, *at, kind)).collect())
+}
+
+/// Writes the words of at most so many rows.
+fn index(store: &SqliteTranscripts, id: &LogId, rows: &[RowFacts<'_>], max_rows: usize) -> bool {
+    let read_words = |stored: &StoredRow| {
+        let (_, at_millis, _, words) = rows.iter().find(|(number, ..)| *number == stored.number).unwrap();
+        RowWords { at_millis: *at_millis, words: (*words).to_owned() }
     };
-    written.words = rows.iter().map(words).collect();
-    written
+    store.index_some_rows(id, &IndexStep { read_words: &read_words, max_rows, max_bytes: usize::MAX }).unwrap()
+}
+
+/// Writes rows and their words.
+fn write(store: &SqliteTranscripts, id: &LogId, rows: &[RowFacts<'_>]) {
+    store.write(id, &TranscriptChanges { generation: store.generation(), ..written(rows) }).unwrap();
+    assert!(!index(store, id, rows, usize::MAX));
 }
 
 /// Returns phrases: words of one phrase are joined by `+`, and a `*` says that the last word may go on.
@@ -65,10 +76,8 @@ fn other() -> LogId {
 fn two_transcripts() -> std::sync::Arc<SqliteTranscripts> {
     let store = SqliteTranscripts::in_memory().unwrap();
     let rows = [(1, 10, "prompt", "fix the parser"), (2, 30, "message", "the parser is fixed"), (3, 30, "tool", "")];
-    store.write(&id(), &written(&rows)).unwrap();
-    store
-        .write(&other(), &written(&[(1, 20, "prompt", "parser the"), (2, 40, "tool", "run parsers ¶ the test")]))
-        .unwrap();
+    write(&store, &id(), &rows);
+    write(&store, &other(), &[(1, 20, "prompt", "parser the"), (2, 40, "tool", "run parsers ¶ the test")]);
     store
 }
 
@@ -113,7 +122,7 @@ fn pages_join_without_gaps_and_a_search_looks_at_a_bounded_number_of_rows() {
     let store = SqliteTranscripts::in_memory().unwrap();
     // Many rows of one millisecond, and a clock that jumps back.
     let rows: Vec<(u64, u64, &str, &str)> = (1..=50).map(|n| (n, 100 - n / 10, "message", "word")).collect();
-    store.write(&id(), &written(&rows)).unwrap();
+    write(&store, &id(), &rows);
     let word = phrases("word");
     let all = shown(&store.search(&query(&word)).unwrap());
     assert_eq!(all.len(), 50);
@@ -143,14 +152,14 @@ fn pages_join_without_gaps_and_a_search_looks_at_a_bounded_number_of_rows() {
 #[test]
 fn changed_row_is_found_by_its_new_words_alone_and_keeps_its_place() {
     let store = two_transcripts();
-    store.write(&id(), &written(&[(1, 10, "prompt", "mend the lexer")])).unwrap();
+    write(&store, &id(), &[(1, 10, "prompt", "mend the lexer")]);
     assert_eq!(search(&store, "fix"), []);
     assert_eq!(search(&store, "lexer"), [(id().name().to_owned(), 1)]);
     let oldest = search(&store, "the").pop();
     assert_eq!(oldest, Some((id().name().to_owned(), 1)), "its place is that of its creation");
-    store.write(&id(), &written(&[(1, 10, "prompt", "")])).unwrap();
+    write(&store, &id(), &[(1, 10, "prompt", "")]);
     assert_eq!(search(&store, "lexer"), [], "a row without words is not found");
-    store.write(&id(), &written(&[(1, 10, "prompt", "lexer again")])).unwrap();
+    write(&store, &id(), &[(1, 10, "prompt", "lexer again")]);
     assert_eq!(search(&store, "lexer"), [(id().name().to_owned(), 1)]);
 }
 
@@ -162,8 +171,8 @@ fn words_outlast_a_restart_and_leave_the_file_with_their_transcript() {
     let doomed: Vec<String> = (0..500).map(|n| format!("numbat{n} wombat{n} the parser")).collect();
     let rows: Vec<(u64, u64, &str, &str)> =
         doomed.iter().enumerate().map(|(n, words)| (n as u64 + 1, n as u64, "message", words.as_str())).collect();
-    store.write(&id(), &written(&rows)).unwrap();
-    store.write(&other(), &written(&[(1, 3, "message", "the quokka")])).unwrap();
+    write(&store, &id(), &rows);
+    write(&store, &other(), &[(1, 3, "message", "the quokka")]);
     drop(store);
     let store = SqliteTranscripts::open(&path).unwrap();
     assert_eq!(search(&store, "numbat7"), [(id().name().to_owned(), 8)]);
@@ -186,7 +195,7 @@ fn database_of_the_version_without_words_is_made_anew() {
     database.execute_batch("DROP TABLE search; PRAGMA user_version = 1").unwrap();
     drop(database);
     let store = SqliteTranscripts::open(&path).unwrap();
-    store.write(&id(), &written(&[(1, 10, "prompt", "wombat")])).unwrap();
+    write(&store, &id(), &[(1, 10, "prompt", "wombat")]);
     assert_eq!(search(&store, "wombat").len(), 1);
 }
 
@@ -194,10 +203,60 @@ fn database_of_the_version_without_words_is_made_anew() {
 fn recreated_database_is_empty_and_works() {
     let dir = TempDir::new().unwrap();
     let store = SqliteTranscripts::open(&dir.path().join("transcript.db")).unwrap();
-    let rows = written(&[(1, 10, "prompt", "wombat")]);
-    store.write(&id(), &rows).unwrap();
+    let rows = [(1, 10, "prompt", "wombat")];
+    write(&store, &id(), &rows);
     store.recreate().unwrap();
     assert_eq!((search(&store, "wombat"), store.progress().unwrap()), (Vec::new(), Vec::new()));
-    store.write(&id(), &rows).unwrap();
+    write(&store, &id(), &rows);
     assert_eq!(search(&store, "wombat").len(), 1);
+}
+
+/// Returns true if the index has the words of all rows.
+fn is_indexed(store: &SqliteTranscripts) -> bool {
+    store.progress().unwrap().iter().all(|known| known.is_indexed)
+}
+
+#[test]
+fn words_follow_their_rows_step_by_step_and_after_a_restart() {
+    let dir = TempDir::new().unwrap();
+    let path = dir.path().join("transcript.db");
+    let rows = [(1, 10, "prompt", "wombat one"), (2, 20, "tool", ""), (3, 30, "message", "wombat three")];
+    let store = SqliteTranscripts::open(&path).unwrap();
+    store.write(&id(), &written(&rows)).unwrap();
+    assert_eq!((search(&store, "wombat"), is_indexed(&store)), (Vec::new(), false));
+    assert!(index(&store, &id(), &rows, 2), "a third row waits");
+    assert_eq!((search(&store, "wombat").len(), is_indexed(&store)), (1, false));
+    drop(store);
+    let store = SqliteTranscripts::open(&path).unwrap();
+    assert!(!is_indexed(&store), "a restart forgets no row");
+    index(&store, &id(), &rows, 2);
+    assert_eq!((search(&store, "wombat").len(), is_indexed(&store)), (2, true));
+    let changed = [(1, 10, "prompt", "quokka")];
+    store.write(&id(), &written(&changed)).unwrap();
+    assert_eq!((search(&store, "quokka").len(), is_indexed(&store)), (0, false), "its words are of an older revision");
+    index(&store, &id(), &changed, 2);
+    assert_eq!((search(&store, "quokka").len(), search(&store, "one").len(), is_indexed(&store)), (1, 0, true));
+}
+
+#[test]
+fn step_over_large_rows_ends_after_its_bytes() {
+    let store = SqliteTranscripts::in_memory().unwrap();
+    let rows: Vec<RowFacts<'_>> = (1..=9).map(|n| (n, n, "message", "wombat")).collect();
+    store.write(&id(), &written(&rows)).unwrap();
+    let read_words = |_: &StoredRow| RowWords { at_millis: 1, words: "wombat".to_owned() };
+    let bytes = row(1, 1, "message").json.len();
+    let step = IndexStep { read_words: &read_words, max_rows: 100, max_bytes: 3 * bytes };
+    assert!(store.index_some_rows(&id(), &step).unwrap());
+    assert_eq!(search(&store, "wombat").len(), 4, "the row that goes beyond is the last");
+}
+
+#[test]
+fn words_of_a_deleted_transcript_are_not_written_any_more() {
+    let store = SqliteTranscripts::in_memory().unwrap();
+    let rows = [(1, 10, "prompt", "wombat")];
+    store.write(&id(), &written(&rows)).unwrap();
+    store.remove(&id()).unwrap();
+    assert!(!index(&store, &id(), &rows, 10));
+    write(&store, &other(), &[(1, 10, "prompt", "quokka")]);
+    assert_eq!((search(&store, "wombat"), search(&store, "quokka").len()), (Vec::new(), 1));
 }

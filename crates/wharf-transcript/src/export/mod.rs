@@ -8,7 +8,7 @@ use wharf_api::{
     AskAnswer, AskState, NoticeLevel, RowActor, RowAsk, RowBody, RowPart, RowTool, RowTurnEnd, TranscriptRow,
 };
 
-use crate::turns::show_duration;
+use crate::turn_end::show_duration;
 
 /// The format of an export.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -44,6 +44,14 @@ fn html_export_is_inert() {
 }
 
 #[test]
+fn html_export_spells_out_every_character_that_changes_the_direction_of_text() {
+    let mut log = Transcript::started();
+    log.say("a\u{200e}b\u{200f}c\u{61c}d\u{202a}e\u{2069}f");
+    let html = ExportFormat::Html.row(&log.rows()[0], true);
+    assert!(html.contains("a[U+200E]b[U+200F]c[U+061C]d[U+202A]e[U+2069]f"), "{html}");
+}
+
+#[test]
 fn markdown_export_fences_code_that_holds_fences() {
     let text = export(ExportFormat::Markdown);
     assert!(

@@ -1,8 +1,14 @@
 //! Scenarios of the fold: logs and the rows that people read.
 
+mod overlaps;
 mod properties;
+mod random_secrets;
 mod readable;
 mod scenarios;
+mod secrets;
+mod sizes;
+mod streams;
+mod turn_ends;
 
 use std::sync::Arc;
 
@@ -47,12 +53,28 @@ pub(crate) fn prompt_id(name: &str) -> PromptId {
 impl Transcript {
     /// Begins with a session in `/w/blog` whose agent has started.
     pub(crate) fn started() -> Self {
+        Self::started_in("/w/blog")
+    }
+
+    pub(crate) fn started_in(cwd: &str) -> Self {
         let mut transcript = Self::default();
+        transcript.start(cwd);
+        transcript
+    }
+
+    /// Begins like [`Self::started`], with a fold that shows secrets.
+    pub(crate) fn started_with_secrets() -> Self {
+        let mut transcript = Self { fold: Fold::new(crate::Secrets::Shown), ..Self::default() };
+        transcript.start("/w/blog");
+        transcript
+    }
+
+    fn start(&mut self, cwd: &str) {
         let origin = Origin {
             session: SessionId::new("sess_1"),
             adapter: "demo".into(),
             workspace: "default".into(),
-            cwd: "/w/blog".into(),
+            cwd: cwd.into(),
             label: None,
             name: None,
             by: None,
@@ -60,9 +82,8 @@ impl Transcript {
             lineage: Vec::new(),
             forked_from: None,
         };
-        transcript.add(SessionEvent::Created(origin));
-        transcript.start_agent(1);
-        transcript
+        self.add(SessionEvent::Created(origin));
+        self.start_agent(1);
     }
 
     pub(crate) fn start_agent(&mut self, start: u64) {

@@ -46,6 +46,22 @@ fn summary_of_a_tool_call_names_its_command_or_path() {
 }
 
 #[test]
+fn only_the_beginning_of_a_path_is_taken_out_of_a_title() {
+    for (cwd, title, summary) in [
+        ("/app", "Read /srv/app/config", "Read /srv/app/config"),
+        ("/app", "Read /app/config", "Read config"),
+        ("/app", "/app/config", "config"),
+        ("/app/", "Read `/app/a`, \"/app/b\", '/app/c' (/app/d) [/app/e]", "Read `a`, \"b\", 'c' (d) [e]"),
+        ("/app", "Read /apple/a", "Read /apple/a"),
+        ("/", "Read /srv/app/config", "Read /srv/app/config"),
+    ] {
+        let mut log = Transcript::started_in(cwd);
+        log.update(json!({ "sessionUpdate": "tool_call", "toolCallId": "c1", "title": title }));
+        assert_eq!(log.rows()[0].summary, summary, "{title} in {cwd}");
+    }
+}
+
+#[test]
 fn summary_of_a_command_tells_an_exit_code_that_is_not_zero() {
     let run = |status: &str, code: u8| {
         json!({ "title": "make", "kind": "execute", "status": status,

@@ -166,6 +166,33 @@ fn an_ask_without_details_says_so() {
 }
 
 #[test]
+fn an_ask_shows_the_input_of_a_tool_call_that_has_nothing_else() {
+    let mut log = Transcript::started();
+    let input = json!({ "path": "/etc/motd", "content": "Hello\nharbour", "mode": 420 });
+    log.ask(&json!({ "toolCallId": "c1", "title": "write · /etc/motd", "kind": "other", "rawInput": input }));
+    let subject = &log.json(1)["subject"];
+    assert_eq!(subject["text"], "content:\nHello\nharbour\nmode: 420\npath: /etc/motd");
+    assert_eq!((&subject["paths"], &subject["outside"]), (&json!(["/etc/motd"]), &json!(["/etc/motd"])));
+    assert_eq!(subject["detailed"], true);
+}
+
+#[test]
+fn an_ask_tells_a_path_outside_that_only_the_input_names() {
+    let mut log = Transcript::started();
+    let large = json!({ "file_path": "/etc/motd", "content": "x".repeat(100_000) });
+    log.ask(&json!({ "toolCallId": "c1", "title": "Write", "rawInput": large }));
+    let subject = &log.json(1)["subject"];
+    assert_eq!((&subject["outside"], &subject["detailed"]), (&json!(["/etc/motd"]), &json!(true)));
+    let text = subject["text"].as_str().unwrap();
+    assert!(text.starts_with("[the input has 1000") && text.ends_with("text?part=input]"), "{text}");
+    let elsewhere = json!({ "path": "/etc/passwd" });
+    log.ask(
+        &json!({ "toolCallId": "c2", "title": "Edit", "locations": [{ "path": "/w/blog/a" }], "rawInput": elsewhere }),
+    );
+    assert_eq!(log.json(3)["subject"]["outside"], json!(["/etc/passwd"]));
+}
+
+#[test]
 fn tool_call_ids_are_used_again_after_a_restart() {
     let mut log = Transcript::started();
     let call = |title: &str| json!({ "sessionUpdate": "tool_call", "toolCallId": "call-1", "title": title, "status": "completed" });
@@ -260,6 +287,28 @@ fn secrets_that_arrive_in_pieces_are_never_shown() {
     }
     log.think("x");
     assert_eq!(log.json(0)["parts"][0]["text"], "the key is sk-[redacted] and more");
+}
+
+#[test]
+fn secrets_are_shown_at_once_if_they_are_asked_for() {
+    let mut log = Transcript::started_with_secrets();
+    for piece in ["the key is sk-ant-", "api03-AbCdEfGhIjKlMnOp1234567"] {
+        log.say(piece);
+    }
+    assert_eq!(log.json(0)["parts"][0]["text"], "the key is sk-ant-api03-AbCdEfGhIjKlMnOp1234567");
+}
+
+#[test]
+fn last_words_of_the_agent_join_a_reason_that_is_known() {
+    let mut log = Transcript::started();
+    let failure = Some("no answer to `initialize`".into());
+    log.accept("prm_1", "go");
+    log.add(PromptEvent::Ended { prompt: prompt_id("prm_1"), end: PromptEnd::StartFailed, failure });
+    let message = Some("no answer to `initialize`\nstderr: no key".into());
+    let (status, reason) = (Status::Error, EndReason::StartFailed);
+    log.add(SessionEvent::Ended(Ending { status, reason, exit_code: None, message, needs_login: false }));
+    let end = log.json(1);
+    assert_eq!((&end["message"], &end["stderr"]), (&json!("no answer to `initialize`"), &json!("no key")));
 }
 
 #[test]
@@ -411,4 +460,76 @@ fn hostile_values_make_rows_of_bounded_size() {
         assert!(bytes <= MAX_ROW_BYTES, "{} has {bytes} bytes", row.body.kind());
         assert!(row.summary.chars().count() <= 200);
     }
+}
+
+/// Returns the paths of an ask with these locations, and those outside of `cwd`.
+fn ask_about(cwd: &str, locations: &[&str]) -> (serde_json::Value, serde_json::Value) {
+    let mut log = Transcript::started_in(cwd);
+    let locations: Vec<_> = locations.iter().map(|path| json!({ "path": path })).collect();
+    log.ask(&json!({ "toolCallId": "c1", "title": "Write", "kind": "edit", "locations": locations }));
+    let subject = log.json(1)["subject"].clone();
+    (subject["paths"].clone(), subject["outside"].clone())
+}
+
+#[test]
+fn paths_outside_are_told_however_they_are_spelled() {
+    let long = format!("/w/blog/{}/../../../etc/passwd", "a".repeat(400));
+    let relative = format!("{}/../../../etc/passwd", "a".repeat(400));
+    for (cwd, path, shown) in [
+        ("/w/blog", long.as_str(), "/etc/passwd"),
+        ("/w/blog", &relative, "/etc/passwd"),
+        ("/w/blog", "../../../../etc/passwd", "/etc/passwd"),
+        ("/w/blog", "/w\u{1}/blog/a", "/w/blog/a"),
+        ("/w/blog", "/w/blog/a\u{1b}[31m/b", "/w/blog/a/b"),
+        ("/w/my blog", "/w/my  blog/a", "/w/my blog/a"),
+        ("/w/blog", "file://host/w/blog/a", "file://host/w/blog/a"),
+    ] {
+        assert_eq!(ask_about(cwd, &[path]), (json!([shown]), json!([shown])), "{path:?}");
+    }
+    assert_eq!(ask_about("/w/blog", &["a/../b", "/w/blog/c", "/w/blog"]), (json!(["b", "c", "."]), json!([])));
+}
+
+#[test]
+fn path_outside_is_told_also_after_many_others() {
+    let inside: Vec<String> = (0..30).map(|n| format!("/w/blog/{n}")).collect();
+    let mut locations: Vec<&str> = inside.iter().map(String::as_str).collect();
+    locations.push("/etc/passwd");
+    assert_eq!(ask_about("/w/blog", &locations).1, json!(["/etc/passwd"]));
+    let mut log = Transcript::started();
+    let diff = |path: &&str| json!({ "type": "diff", "path": path, "newText": "a\n" });
+    let diffs: Vec<_> = locations.iter().map(diff).collect();
+    log.ask(&json!({ "toolCallId": "c1", "title": "Write", "kind": "edit", "content": diffs }));
+    assert_eq!(log.json(1)["subject"]["outside"], json!(["/etc/passwd"]));
+}
+
+/// Returns the whole text that the address of a diff leads to.
+fn whole_diff(log: &Transcript, index: usize) -> Option<&str> {
+    let address = log.json(0)["diffs"][index]["cut"]["whole"].as_str()?.to_owned();
+    log.rows.whole_text(RowNumber(1), address.split_once("part=").unwrap().1)
+}
+
+#[test]
+fn whole_texts_of_diffs_belong_to_their_diffs() {
+    let text = |word: &str| (0..3_000).map(|n| format!("{word} {n}\n")).collect::<String>();
+    let diff = |path: &str, word: &str| json!({ "type": "diff", "path": path, "oldText": "", "newText": text(word) });
+    let mut log = Transcript::started();
+    let content = json!([diff("a", "first"), diff("b", "second"), diff("a", "third")]);
+    log.update(json!({ "sessionUpdate": "tool_call", "toolCallId": "c1", "title": "x", "content": content }));
+    let words = |log: &Transcript| {
+        let diffs = log.json(0)["diffs"].as_array().unwrap().len();
+        let word = |index| whole_diff(log, index)?.split_once("--- after\n")?.1.split(' ').next();
+        let path = |index: usize| log.json(0)["diffs"][index]["path"].as_str().unwrap().to_owned();
+        (0..diffs).map(|index| (path(index), word(index).unwrap().to_owned())).collect::<Vec<_>>()
+    };
+    let pairs = |pairs: &[(&str, &str)]| -> Vec<(String, String)> {
+        pairs.iter().map(|(path, word)| ((*path).to_owned(), (*word).to_owned())).collect()
+    };
+    assert_eq!(words(&log), pairs(&[("b", "second"), ("a", "third")]));
+    log.update(
+        json!({ "sessionUpdate": "tool_call_content_chunk", "toolCallId": "c1", "content": diff("b", "fourth") }),
+    );
+    log.update(
+        json!({ "sessionUpdate": "tool_call_content_chunk", "toolCallId": "c1", "content": diff("c", "fifth") }),
+    );
+    assert_eq!(words(&log), pairs(&[("a", "third"), ("b", "fourth"), ("c", "fifth")]));
 }
