@@ -2,7 +2,7 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
+use serde_json::Value;
 use utoipa::ToSchema;
 
 use crate::AskSubject;
@@ -20,12 +20,6 @@ words! {
 pub struct AskList {
     /// The oldest first.
     pub asks: Vec<OpenAsk>,
-}
-
-/// An [`AskList`] whose asks keep all their members, for a client that passes them on.
-#[derive(Clone, Debug, Deserialize)]
-pub struct RawAskList {
-    pub asks: Vec<Map<String, Value>>,
 }
 
 /// One question.

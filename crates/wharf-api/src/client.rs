@@ -27,7 +27,7 @@ pub struct ClientList {
 }
 
 /// One of them. A client with several connections is one client.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = AttachedClient)]
 pub struct AttachedClientInfo {
@@ -41,6 +41,10 @@ pub struct AttachedClientInfo {
     #[schema(nullable = false)]
     pub version: Option<String>,
     pub role: ClientRole,
+    /// The person that it belongs to: `owner`, or the label or id of that person's token. Absent for an agent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub person: Option<String>,
     /// ISO 8601.
     pub since: String,
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -138,6 +138,8 @@ error_codes! {
     UNAVAILABLE = "unavailable", 503, RPC_INTERNAL_ERROR;
     /// The answer cannot be made.
     INTERNAL = "internal", 500, RPC_INTERNAL_ERROR;
+    /// The configuration file cannot be used; the settings stay as they are.
+    INVALID_SETTINGS = "invalid_settings", 409, RPC_INTERNAL_ERROR;
     /// The host is on its way out.
     STOPPING = "stopping", 503, RPC_INTERNAL_ERROR;
     /// The disk is full.

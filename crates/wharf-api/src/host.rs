@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use crate::SessionInfo;
+use crate::{SessionInfo, SettingsState};
 
 /// The host itself.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
@@ -17,7 +17,51 @@ pub struct HostInfo {
     pub state_dir: String,
     /// The agent of clients that name none.
     pub default_agent: String,
+    /// The file on the host's machine that its own log goes to; absent if that is its stderr.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub log_file: Option<String>,
     pub sessions: SessionCount,
+    /// The configuration file. For admins.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub settings: Option<SettingsState>,
+    /// How it was started. For admins.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub process: Option<HostProcess>,
+}
+
+words! {
+    /// How the host was started.
+    pub enum StartKind as "StartKind" {
+        /// In a terminal, or by a program that is not known.
+        Foreground = "foreground",
+        /// By a verb that needed it.
+        Background = "background",
+        /// By the system's service manager.
+        Service = "service",
+    }
+}
+
+/// The host's process, for a restart.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = HostProcess)]
+pub struct HostProcess {
+    pub started_as: StartKind,
+    /// The name of the service.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub service: Option<String>,
+    /// Its arguments, from the verb on.
+    pub arguments: Vec<String>,
+}
+
+impl Default for HostProcess {
+    fn default() -> Self {
+        Self { started_as: StartKind::Foreground, service: None, arguments: Vec::new() }
+    }
 }
 
 /// How many sessions there are.

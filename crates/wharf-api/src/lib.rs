@@ -11,6 +11,7 @@
 mod word;
 
 mod adapter;
+mod agent_log;
 mod ask;
 mod attention;
 mod changed_file;
@@ -20,8 +21,10 @@ mod error_code;
 mod event_log;
 mod file;
 mod host;
+mod host_settings;
 mod login;
 pub mod mcp;
+mod notify;
 mod place;
 mod problem;
 mod prompt;
@@ -40,6 +43,7 @@ mod usage;
 mod workspace;
 
 pub use adapter::*;
+pub use agent_log::*;
 pub use ask::*;
 pub use attention::*;
 pub use changed_file::*;
@@ -49,7 +53,9 @@ pub use error_code::*;
 pub use event_log::*;
 pub use file::*;
 pub use host::*;
+pub use host_settings::*;
 pub use login::*;
+pub use notify::*;
 pub use place::*;
 pub use problem::*;
 pub use prompt::*;

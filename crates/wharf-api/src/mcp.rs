@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::{AnswerAction, ChangedFileList, Content, OpenAsk, SessionInfo, SessionStatus, TurnPhase};
+use crate::{AnswerAction, ChangedFileList, Content, LoginState, OpenAsk, SessionInfo, SessionStatus, TurnPhase};
 
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -139,6 +139,76 @@ pub struct ForkInput {
 pub struct KillInput {
     /// The session's id.
     pub session_id: String,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct InterruptInput {
+    /// The session's id.
+    pub session_id: String,
+    /// True: the turn ends at once, and with it the agent, which is started again if it can come back.
+    #[serde(default)]
+    pub force: Option<bool>,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ResumeInput {
+    /// The session's id.
+    pub session_id: String,
+    /// This mode instead of the one that was in force.
+    #[serde(default)]
+    pub session_mode: Option<String>,
+    /// Take the settings that the agent has, instead of setting those that were in force.
+    #[serde(default)]
+    pub accept_agent_settings: Option<bool>,
+}
+
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct AgentsInput {
+    /// Only agents whose program is there.
+    pub only_installed: Option<bool>,
+}
+
+/// An agent that can be started, in short.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct AgentLine {
+    /// The `adapter` of `start_agent_session`.
+    pub adapter: String,
+    pub name: String,
+    pub description: String,
+    pub installed: bool,
+    pub login: LoginState,
+    /// True for the agent of clients that name none.
+    pub default: bool,
+    /// The `mode`s of `start_agent_session`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub modes: Vec<String>,
+    /// Sentences about everything that prevents a start or is odd.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub missing: Vec<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub install_hint: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub login_hint: Option<String>,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct AgentsOutput {
+    /// By name of the adapter.
+    pub agents: Vec<AgentLine>,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct InterruptOutput {
+    pub ok: bool,
+    pub session_id: String,
+    /// True if a turn was running.
+    pub was_busy: bool,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]

@@ -4,7 +4,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
 use crate::session::present_or_null;
-use crate::{QueueEntry, SessionInfo, TranscriptRow};
+use crate::{AttachedClientInfo, QueueEntry, SessionInfo, SessionSettingsInfo, TranscriptRow};
 
 /// Selects a part of a text that is too large for its row.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, IntoParams)]
@@ -47,7 +47,7 @@ pub struct RowQuery {
     pub after: Option<String>,
     /// A row id, or the id of an event: the page with that row.
     pub around: Option<String>,
-    /// A prompt id: the rows of its turn, with `after` those after a row.
+    /// A prompt id: the rows of its turn from the beginning; with `before` or `after` those before or after a row.
     pub turn: Option<String>,
     /// Rows in a page.
     #[param(minimum = 1, maximum = 200, default = 60)]
@@ -65,7 +65,7 @@ words! {
     }
 }
 
-/// Selects the format of an export.
+/// Selects the format of an export and what it shows.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 #[serde(rename_all = "camelCase", default)]
@@ -74,6 +74,8 @@ pub struct ExportQuery {
     #[serde(deserialize_with = "known_format")]
     #[param(inline)]
     pub format: Option<ExportType>,
+    /// Leaves text in that looks like a secret.
+    pub raw: bool,
 }
 
 fn known_format<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<ExportType>, D::Error> {
@@ -121,6 +123,30 @@ pub struct TranscriptState {
     pub plan: Option<String>,
     /// The prompts that wait, the next one first.
     pub queue: Vec<QueueEntry>,
+    /// The settings and commands of the agent; at most 64 KiB.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub settings: Option<Box<SessionSettingsInfo>>,
+    /// The attached clients in the order in which they came.
+    #[serde(default)]
+    pub clients: Vec<AttachedClientInfo>,
+    /// The output of commands that run, as far as Wharf runs them. It is not in the log yet.
+    #[serde(default)]
+    pub live: Vec<LiveOutput>,
+}
+
+/// The output of a command that runs in a terminal of Wharf. Its tool call's row gets it when the command ends.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema, schemars::JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct LiveOutput {
+    /// The tool call that shows it: the newest row with this id.
+    pub tool_call_id: String,
+    /// The agent's id of the terminal.
+    pub terminal: String,
+    /// The last lines, at most 16 KiB.
+    pub text: String,
+    /// All bytes that the command has written.
+    pub bytes: u64,
 }
 
 /// The members of [`TranscriptState`] that changed, each of them whole.
@@ -137,6 +163,13 @@ pub struct StateChange {
     pub plan: Option<Option<String>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queue: Option<Vec<QueueEntry>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub settings: Option<Box<SessionSettingsInfo>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub clients: Option<Vec<AttachedClientInfo>>,
+    /// At most once a second.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub live: Option<Vec<LiveOutput>>,
 }
 
 /// Text that a row gained at its end. It is valid only for a reader whose revision of the row is `from`.

@@ -173,6 +173,9 @@ pub struct RowAsk {
     pub subject: AskSubject,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub options: Vec<AskOption>,
+    /// The options that the row has no room for. `GET /sessions/{id}/asks` lists all.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub more_options: u64,
     /// The form of an elicitation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub form: Option<AskForm>,
@@ -209,10 +212,15 @@ pub struct AskForm {
     pub url: Option<String>,
 }
 
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+const fn is_zero(count: &u64) -> bool {
+    *count == 0
+}
+
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct AskAnswer {
-    /// The id of the chosen option.
+    /// The id of the chosen option; null if it is too long for a row.
     pub option: Option<String>,
     /// The name of the chosen option.
     pub name: Option<String>,

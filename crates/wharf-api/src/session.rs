@@ -159,6 +159,43 @@ pub struct SessionInfo {
     pub context: Option<ContextUse>,
 }
 
+impl SessionInfo {
+    /// The names of all members, in the order of the JSON.
+    pub const MEMBERS: &'static [&'static str] = &[
+        "id",
+        "adapterSlug",
+        "workspaceSlug",
+        "cwd",
+        "status",
+        "startedAt",
+        "endedAt",
+        "lastOutputAt",
+        "exitCode",
+        "label",
+        "name",
+        "agentSessionId",
+        "title",
+        "turn",
+        "queued",
+        "clients",
+        "lastSeq",
+        "resumable",
+        "endReason",
+        "paused",
+        "message",
+        "parentSessionId",
+        "depth",
+        "forkable",
+        "forkedFrom",
+        "resources",
+        "attention",
+        "lastOutcome",
+        "archived",
+        "usage",
+        "context",
+    ];
+}
+
 /// The session that another one is a copy of.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -326,4 +363,18 @@ pub struct ResumeArgs {
     /// Take the settings that the agent has, instead of setting those that were in force.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub accept_agent_settings: Option<bool>,
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn every_member_of_a_session_is_named() {
+        let schema = serde_json::to_value(<SessionInfo as utoipa::PartialSchema>::schema()).unwrap();
+        let members: BTreeSet<&str> = schema["properties"].as_object().unwrap().keys().map(String::as_str).collect();
+        assert_eq!(members, SessionInfo::MEMBERS.iter().copied().collect());
+    }
 }

@@ -17,7 +17,7 @@ words! {
 }
 
 /// The agent's settings that are in force, and the values that can be chosen.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = SessionSettings)]
 pub struct SessionSettingsInfo {
@@ -39,17 +39,20 @@ pub struct SessionSettingsInfo {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub accepts: Option<Vec<AcceptedKind>>,
+    /// Values, commands or ends of texts are left out beside rows: `GET /sessions/{id}/settings` has them all. Left out if false.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub shortened: bool,
 }
 
 /// A setting with one of several values.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema, schemars::JsonSchema)]
 pub struct SettingChoice {
     pub current: String,
     pub all: Vec<ChoiceValue>,
 }
 
 /// A value that can be chosen.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema, schemars::JsonSchema)]
 pub struct ChoiceValue {
     pub id: String,
     /// For people; the id if the agent gives no name.
@@ -64,7 +67,7 @@ pub struct ChoiceValue {
 }
 
 /// One option of the agent.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema, schemars::JsonSchema)]
 pub struct SettingOption {
     pub id: String,
     /// For people; the id if the agent gives no name.
@@ -87,7 +90,7 @@ pub struct SettingOption {
 }
 
 /// A command of the agent.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema, schemars::JsonSchema)]
 pub struct AgentCommandInfo {
     pub name: String,
     #[serde(skip_serializing_if = "Option::is_none")]
