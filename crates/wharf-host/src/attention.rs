@@ -1,21 +1,21 @@
 //! The facts of a session's attention in the form for listings: ids of events, times and texts for people (rule 14.1).
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde::{Deserialize, Serialize};
 use wharf_core::{
-    Ask, AskId, AskKind, Epoch, EventId, Millis, OutcomeCause, PauseReason, Raised, RaisedWhy, Seq, State, WorkKind,
+    AgentEvent, Ask, AskFact, AskId, AskKind, Epoch, Event, EventId, Millis, OutcomeCause, PauseReason, Raised,
+    RaisedWhy, Seq, State, WorkKind,
 };
 use wharf_json::Json;
 use wharf_store::Log;
+use wharf_transcript::{read_command, show_in_one_line};
 
 use crate::format_timestamp;
-use crate::redact::redact;
 
-/// The longest text of an ask or a failure: one line of a list.
-const MAX_TEXT_CHARS: usize = 200;
-/// The bytes of a command or title that are looked at. Redaction has to see more than is shown.
-const MAX_READ_CHARS: usize = 4_000;
+/// The events and bytes before an ask in which the tool call that it names is looked for.
+const MAX_UPDATES_BACK: u64 = 256;
+const MAX_BYTES_BACK: usize = 1 << 20;
 
 /// The facts of a session's attention. The states are taken in this order: an open ask, a raised outcome that a person has
 /// not seen, work.
@@ -27,6 +27,9 @@ pub struct Attention {
     /// The ask that has waited longest.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ask: Option<AttentionAsk>,
+    /// The ask that came last, if several are open.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub newest_ask: Option<AttentionAsk>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub raised: Option<AttentionRaised>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -49,11 +52,16 @@ pub struct AttentionAsk {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AttentionRaised {
     pub is_failure: bool,
-    pub row: EventId,
+    /// `None` for a pause that could not be written: there is no event to be seen.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub row: Option<EventId>,
     pub since: String,
     pub why: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub text: Option<String>,
+    /// How long the turn took, if a turn ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ran_for_millis: Option<u64>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -62,12 +70,31 @@ pub struct AttentionWork {
     pub since: String,
 }
 
+/// Returns the command of a tool call, else its title.
+fn read_tool_subject(call: Json<'_>) -> Option<String> {
+    let input = call.at(&["rawInput"]).ok().flatten();
+    let command = input.and_then(|input| read_command(input).ok().flatten());
+    let title = || call.text_at(&["title"]).ok().flatten().map(Into::into);
+    command.or_else(title).filter(|text: &String| !text.trim().is_empty())
+}
+
+impl AttentionAsk {
+    /// Returns the kind in the word of the session's attention.
+    pub(crate) const fn kind_word(&self) -> &'static str {
+        match self.kind {
+            AskKind::Permission => "permission",
+            AskKind::Elicitation => "elicitation",
+        }
+    }
+}
+
 impl Attention {
-    /// Tells of a pause that could not even be written to the log.
-    pub(crate) fn raise_pause(&mut self, why: PauseReason, row: EventId, now: Millis) {
+    /// Tells of a pause that could not even be written to the log. No event stands for it, so that no person has seen it.
+    pub(crate) fn raise_pause(&mut self, why: PauseReason, now: Millis) {
         let why = pause_word(why).to_owned();
-        let (since, text) = (format_timestamp(now), None);
-        self.raised = Some(AttentionRaised { is_failure: true, row, since, why, text });
+        let since = format_timestamp(now);
+        self.raised =
+            Some(AttentionRaised { is_failure: true, row: None, since, why, text: None, ran_for_millis: None });
     }
 }
 
@@ -84,7 +111,8 @@ pub(crate) struct AttentionSource {
 #[derive(Debug, Default)]
 struct KnownTexts {
     row: Option<EventId>,
-    ask: Option<(AskId, Option<String>)>,
+    /// The first ask and the newest, as far as they were asked for.
+    asks: Vec<(AskId, Option<String>)>,
 }
 
 impl AttentionSource {
@@ -95,18 +123,25 @@ impl AttentionSource {
 
     pub(crate) fn describe(&self, state: &State) -> Attention {
         let facts = state.attention_facts();
-        let ask = facts.first_ask.and_then(|first| Some((first, state.asks.get(&AskId(first.seq.0))?)));
-        let ask = ask.map(|(first, ask)| AttentionAsk {
-            row: self.event_id(first.seq),
-            since: format_timestamp(first.at.or(state.last_output_at).unwrap_or(state.created_at)),
-            kind: first.kind,
-            text: self.ask_text(ask),
-        });
+        self.lock_known().asks.retain(|(known, _)| state.asks.contains_key(known));
+        let ask = facts.first_ask.and_then(|ask| self.describe_ask(ask, state));
+        let newest_ask = facts.newest_ask.and_then(|ask| self.describe_ask(ask, state));
         let work = facts
             .work
             .map(|work| AttentionWork { why: work_word(work.kind).to_owned(), since: format_timestamp(work.since) });
         let raised = facts.raised.map(|raised| self.describe_raised(&raised));
-        Attention { asks: facts.asks, ask, raised, work, quiet_since: format_timestamp(facts.quiet_since) }
+        let quiet_since = format_timestamp(facts.quiet_since);
+        Attention { asks: facts.asks, ask, newest_ask, raised, work, quiet_since }
+    }
+
+    fn describe_ask(&self, fact: AskFact, state: &State) -> Option<AttentionAsk> {
+        let ask = state.asks.get(&AskId(fact.seq.0))?;
+        Some(AttentionAsk {
+            row: self.event_id(fact.seq),
+            since: format_timestamp(fact.at.or(state.last_output_at).unwrap_or(state.created_at)),
+            kind: fact.kind,
+            text: self.ask_text(ask),
+        })
     }
 
     fn describe_raised(&self, raised: &Raised) -> AttentionRaised {
@@ -116,10 +151,11 @@ impl AttentionSource {
         };
         AttentionRaised {
             is_failure: raised.is_failure,
-            row: self.event_id(raised.seq),
+            row: Some(self.event_id(raised.seq)),
             since: format_timestamp(raised.at),
             why: why.to_owned(),
-            text: raised.text.as_deref().map(short_line),
+            text: raised.text.as_deref().map(show_in_one_line),
+            ran_for_millis: raised.ran_for.map(|ran_for| ran_for.0),
         }
     }
 
@@ -128,7 +164,7 @@ impl AttentionSource {
         if seq > self.opened_at {
             return EventId { epoch: self.own_epoch, seq };
         }
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.lock_known();
         if let Some(row) = known.row.filter(|row| row.seq == seq) {
             return row;
         }
@@ -140,14 +176,32 @@ impl AttentionSource {
         row
     }
 
+    /// Finds the subject of an ask that only names its tool call, in the updates before it.
+    fn find_told_subject(&self, ask: &Ask) -> Option<String> {
+        let id = ask.tool_call.as_deref()?;
+        let from = ask.id.0.saturating_sub(MAX_UPDATES_BACK);
+        let page = self.log.read(from, MAX_BYTES_BACK).ok()?;
+        let updates = page.records.iter().rev().filter(|record| record.seq < ask.id.0);
+        updates.filter_map(|record| wharf_core::decode(&record.body).ok()).find_map(|(_, event)| {
+            let Event::Agent(AgentEvent::Updated { frame, .. }) = event else { return None };
+            let update = Json::parse(frame.bytes()).ok()?.at(&["params", "update"]).ok()??;
+            let is_same = update.text_at(&["toolCallId"]).ok()?.as_deref() == Some(id);
+            is_same.then(|| read_tool_subject(update)).flatten()
+        })
+    }
+
     fn ask_text(&self, ask: &Ask) -> Option<String> {
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((_, text)) = known.ask.as_ref().filter(|(id, _)| *id == ask.id) {
+        let mut known = self.lock_known();
+        if let Some((_, text)) = known.asks.iter().find(|(id, _)| *id == ask.id) {
             return text.clone();
         }
-        let text = read_subject(ask).map(|text| short_line(&text));
-        known.ask = Some((ask.id, text.clone()));
+        let text = read_subject(ask).or_else(|| self.find_told_subject(ask)).map(|text| show_in_one_line(&text));
+        known.asks.push((ask.id, text.clone()));
         text
+    }
+
+    fn lock_known(&self) -> MutexGuard<'_, KnownTexts> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -155,40 +209,9 @@ impl AttentionSource {
 fn read_subject(ask: &Ask) -> Option<String> {
     let params = Json::parse(ask.frame.bytes()).ok()?.at(&["params"]).ok()??;
     match ask.kind {
-        AskKind::Permission => {
-            let command = params.at(&["toolCall", "rawInput", "command"]).ok().flatten();
-            let command = command.and_then(read_command).filter(|command| !command.trim().is_empty());
-            command.or_else(|| params.text_at(&["toolCall", "title"]).ok().flatten().map(Into::into))
-        }
+        AskKind::Permission => read_tool_subject(params.at(&["toolCall"]).ok()??),
         AskKind::Elicitation => params.text_at(&["message"]).ok().flatten().map(Into::into),
     }
-}
-
-/// Reads a command: one text, or a list of words.
-fn read_command(command: Json<'_>) -> Option<String> {
-    if let Some(text) = command.text() {
-        return Some(text.into_owned());
-    }
-    let words: Vec<_> = command.items().filter_map(Json::text).collect();
-    (!words.is_empty()).then(|| words.join(" "))
-}
-
-/// Returns the text in one redacted line without control characters, cut off where it is too long.
-fn short_line(text: &str) -> String {
-    let read: String = text.chars().take(MAX_READ_CHARS).collect();
-    let redacted = redact(&read);
-    let plain: String = redacted.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
-    let mut line = String::new();
-    for word in plain.split_whitespace() {
-        if !line.is_empty() {
-            line.push(' ');
-        }
-        line.push_str(word);
-    }
-    if line.chars().count() > MAX_TEXT_CHARS {
-        line = line.chars().take(MAX_TEXT_CHARS - 1).chain(['…']).collect();
-    }
-    line
 }
 
 const fn work_word(kind: WorkKind) -> &'static str {
@@ -219,6 +242,8 @@ const fn cause_word(cause: OutcomeCause) -> &'static str {
         OutcomeCause::StartFailed => "start_failed",
         OutcomeCause::LoginNeeded => "login",
         OutcomeCause::SessionEnded => "session_ended",
+        // A person that ended the session is not told of it.
+        OutcomeCause::Killed => "killed",
         OutcomeCause::LogFull => "log_full",
         OutcomeCause::HostShutdown => "host_shutdown",
         OutcomeCause::HostRestarted => "host_restarted",
@@ -244,6 +269,8 @@ mod tests {
         assert_eq!(subject(both).as_deref(), Some("rm -rf build"));
         let words = r#"{"toolCall":{"title":"Run it","rawInput":{"command":["bash","-lc","ls"]}}}"#;
         assert_eq!(subject(words).as_deref(), Some("bash -lc ls"));
+        let argv = r#"{"toolCall":{"title":"Run it","rawInput":{"argv":["ls","-l"]}}}"#;
+        assert_eq!(subject(argv).as_deref(), Some("ls -l"));
         for other in
             [r#"{"toolCall":{"title":"Run it"}}"#, r#"{"toolCall":{"title":"Run it","rawInput":{"command":7}}}"#]
         {
@@ -252,13 +279,5 @@ mod tests {
         assert_eq!(subject(r#"{"toolCall":{"toolCallId":"1"}}"#), None);
         let form = ask(AskKind::Elicitation, r#"{"message":"Which one?"}"#);
         assert_eq!(read_subject(&form).as_deref(), Some("Which one?"));
-    }
-
-    #[test]
-    fn texts_are_one_redacted_line_of_bounded_length() {
-        assert_eq!(short_line(" git\tpush\n\u{1b}[1m  now "), "git push [1m now");
-        assert_eq!(short_line(&"ä".repeat(500)).chars().count(), MAX_TEXT_CHARS);
-        let secret = format!("TOKEN=ghp_{} git push", "x1Y2".repeat(9));
-        assert!(!short_line(&secret).contains("x1Y2"), "{}", short_line(&secret));
     }
 }

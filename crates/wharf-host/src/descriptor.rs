@@ -74,6 +74,9 @@ pub struct Descriptor {
     /// For the host alone.
     #[serde(skip)]
     pub(crate) spawned: Option<SpawnedWith>,
+    /// It was never prompted; for the host alone.
+    #[serde(skip)]
+    pub(crate) unused: bool,
     /// Since when the first of the prompts has waited; for the host alone.
     #[serde(skip)]
     pub(crate) queued_since: Option<Millis>,
@@ -184,6 +187,7 @@ impl Descriptor {
                 event_id: source.event.to_string(),
             }),
             lineage: state.origin.lineage.clone(),
+            unused: state.is_unused(),
             queued_since: state.queue.iter().map(|queued| queued.accepted_at).min(),
         }
     }
@@ -215,9 +219,12 @@ impl Descriptor {
             lineage: &'a [SessionId],
             #[serde(skip_serializing_if = "Option::is_none")]
             queued_since: Option<Millis>,
+            #[serde(skip_serializing_if = "std::ops::Not::not")]
+            unused: bool,
         }
-        let (spawned, queued_since) = (self.spawned.as_ref(), self.queued_since);
-        serde_json::to_vec(&Summary { descriptor: self, spawned, lineage: &self.lineage, queued_since }).ok()
+        let Self { queued_since, unused, .. } = *self;
+        let spawned = self.spawned.as_ref();
+        serde_json::to_vec(&Summary { descriptor: self, spawned, lineage: &self.lineage, queued_since, unused }).ok()
     }
 
     pub(crate) fn from_summary(summary: &[u8]) -> Option<Self> {
@@ -227,17 +234,20 @@ impl Descriptor {
             #[serde(default)]
             lineage: Vec<SessionId>,
             queued_since: Option<Millis>,
+            #[serde(default)]
+            unused: bool,
         }
         let descriptor: Self = wharf_json::read_own(summary).ok()?;
-        let Besides { spawned, lineage, queued_since } = wharf_json::read_own(summary).ok()?;
-        Some(Self { spawned, lineage, queued_since, ..descriptor })
+        let Besides { spawned, lineage, queued_since, unused } = wharf_json::read_own(summary).ok()?;
+        Some(Self { spawned, lineage, queued_since, unused, ..descriptor })
     }
 
     /// Marks a session that the host could not load, with the reason.
     pub(crate) fn mark_failed(&mut self, message: &str, resumable: bool) {
         (self.status, self.turn, self.clients, self.paused) = (Status::Error, TurnWord::Idle, 0, None);
         (self.message, self.resumable) = (Some(message.to_owned()), resumable);
-        (self.attention.asks, self.attention.ask, self.attention.work) = (0, None, None);
+        (self.attention.asks, self.attention.ask, self.attention.newest_ask) = (0, None, None);
+        self.attention.work = None;
     }
 
     pub(crate) fn set_last_output(&mut self, at: Millis) {

@@ -22,6 +22,7 @@ mod ids;
 mod index;
 mod limits;
 pub mod metrics;
+mod notify;
 mod people;
 mod registry;
 pub mod sandbox;
@@ -35,6 +36,7 @@ pub use adapters::{
     AdapterError, AdapterInfo, AdapterSource, Adapters, ImportError, ImportReport, KnownAgent, Launchable,
     ManifestError, ModeInfo, OptionInfo, import_registry, is_always_passed,
 };
+pub use agent::agent_log::{AgentLog, AgentStream, LogPosition, LoggedLine, LoggedLines, NoLogPosition};
 pub use agent::agent_token::{AgentToken, SESSION_VARIABLE, TOKEN_VARIABLE};
 pub use agent::initialize::{InitializeResponse, StartFailure};
 pub use agent::{SplitError, adopt_orphans, raise_open_files, shim, split_command};
@@ -42,9 +44,11 @@ pub use agent_services::outside as outside_files;
 pub use agent_usage::{AgentUsage, ReportedContext, ReportedCost};
 pub use attention::{Attention, AttentionAsk, AttentionRaised, AttentionWork};
 pub use config::{
-    AgentCommand, AllowedAdapters, AmuxSettings, Auth, Cap, Children, Config, ConfigError, Delegation, Duration,
-    Limits, LogFormat, QueueBy, ReplayTurns, ResumeOnStart, SandboxMode, SandboxSettings, ServeTools, Size,
-    TlsSettings,
+    AgentCommand, AllowedAdapters, AmuxSettings, Auth, CONFIG_KEYS, Cap, ChangeEffect, Children, Config, ConfigError,
+    ConfigKey, ConfigSources, Delegation, Duration, LayeredSettings, Limits, LogFormat, NO_DEFAULT, NotifyContent,
+    NotifyKind, NotifySettings, QueueBy, ReloadReport, ReplayTurns, ResumeOnStart, RetentionSettings, SandboxMode,
+    SandboxSettings, ServeTools, Setting, SettingOrigin, SettingValueKind, Size, TlsSettings, WEBHOOK_SECRET_VARIABLE,
+    WebhookUrl, WorkspaceRetention, own_variables, parse_value, unknown_key,
 };
 pub use descriptor::{Descriptor, ForkedFrom, Resources, TurnWord};
 pub use file_search::{FoundFile, FoundFiles};
@@ -58,6 +62,7 @@ pub use limits::{
     BudgetFull, ByteBudget, ByteHolder, BytePermit, CountLimit, CountPermit, Direction, KeyedLimit, KeyedPermit,
     LimitReached, RateExceeded, RateLimit, Refill, RequestLimit, RequestPermit,
 };
+pub use notify::{CommandFailure, Notification, NotifyReceiver};
 pub use people::{OWNER, SessionMarks};
 pub use sandbox::SandboxError;
 pub use session::AgentDelete;
@@ -69,13 +74,14 @@ pub use session::handle::{
     Abilities, AgentReport, Attendance, CallError, Cancelled, Direct, Forward, Lane, LaneMessage, PassedOn, Serves,
     SessionHandle, Taken,
 };
+pub use session::live_output::RunningTerminal;
 pub use settings::{
     ChosenSetting, NotOffered, ReturnTerms, SettingSources, current_settings, is_setting_method, setting_request,
 };
 pub use transcript::{
     ChangedFileSlice, MAX_PAGE_ROWS, PageAnchor, PageRequest, RowBlob, RowSlice, RowTextSlice, RowUpdate, RowUpdates,
-    SessionTranscript, TranscriptFailure, TranscriptHit, TranscriptHits, TranscriptSearch, TurnRows, TurnSlice,
-    TurnText, UnknownAnchor,
+    SessionTranscript, TranscriptFailure, TranscriptHit, TranscriptHits, TranscriptSearch, TurnPlace, TurnRows,
+    TurnSlice, TurnText, UnknownAnchor,
 };
 pub use wharf_core as core;
 pub use wharf_transcript::{format_timestamp, format_timestamp_in_seconds, parse_timestamp, redact};

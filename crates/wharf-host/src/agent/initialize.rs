@@ -14,6 +14,7 @@ use super::AgentProcess;
 use super::launch::{Launch, LaunchedAgent};
 use super::outbox::Outbox;
 use super::stderr::StderrTail;
+use crate::adapters::AdapterError;
 use crate::frame::{self, Envelope, FrameKind, FrameLine, FrameReader};
 
 /// Bounds the frames that are kept before `session/new` is answered: several agents send commands and modes early, one
@@ -84,12 +85,14 @@ pub struct StartFailure {
     pub cause: StartFault,
     /// The agent's own error response, if it answered with one.
     pub answer: Option<Bytes>,
+    /// The adapter's error, if nothing was started because of it.
+    pub adapter_error: Option<Box<AdapterError>>,
 }
 
 impl StartFailure {
     pub(crate) fn new(message: impl Into<String>) -> Self {
         let (message, stderr) = (message.into(), String::new());
-        Self { message, stderr, exit_code: None, cause: StartFault::Other, answer: None }
+        Self { message, stderr, exit_code: None, cause: StartFault::Other, answer: None, adapter_error: None }
     }
 
     /// The failure of which the log tells in this text.
@@ -117,9 +120,10 @@ impl fmt::Display for StartFailure {
     }
 }
 
-impl From<crate::adapters::AdapterError> for StartFailure {
-    fn from(error: crate::adapters::AdapterError) -> Self {
-        Self { cause: StartFault::NotInstalled, ..Self::new(error.to_string()) }
+impl From<AdapterError> for StartFailure {
+    fn from(error: AdapterError) -> Self {
+        let failure = Self::new(error.to_string());
+        Self { cause: StartFault::NotInstalled, adapter_error: Some(Box::new(error)), ..failure }
     }
 }
 

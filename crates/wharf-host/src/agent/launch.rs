@@ -7,12 +7,14 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::net::UnixStream as StdUnixStream;
 use std::path::PathBuf;
 use std::process::Stdio;
+use std::sync::Arc;
 use std::time::Duration;
 
 use rustix::io::FdFlags;
 use tokio::net::UnixStream;
 use tokio::process::{ChildStderr, ChildStdin, ChildStdout, Command};
 
+use super::agent_log::{AgentLog, AgentLogWriter};
 use super::agent_process::{AgentProcess, follow_shim};
 use super::agent_token::{self, TokenIssuer};
 use super::orphans::{self, RegisteredShim};
@@ -35,6 +37,8 @@ pub(crate) struct Launch {
     pub(crate) tag: String,
     /// Issues the agent's token; `None` for a start that belongs to no session.
     pub(crate) token_issuer: Option<TokenIssuer>,
+    /// The log of the session that gets its stderr; `None` for a start that belongs to no session.
+    pub(crate) log: Option<Arc<AgentLog>>,
     pub(crate) records: ProcessRecords,
     pub(crate) frame_limit: usize,
     /// For `initialize`, and again for `session/new`.
@@ -73,7 +77,8 @@ impl Launch {
         let (Some(stdin), Some(stdout), Some(stderr)) = pipes else {
             return Err(format!("cannot start `{}`: a pipe is missing", self.program_name()));
         };
-        let stderr = StderrTail::follow_stderr(stderr)
+        let log = self.log.clone().map(AgentLogWriter::new);
+        let stderr = StderrTail::follow_stderr(stderr, log)
             .map_err(|error| format!("cannot start `{}`: its stderr cannot be read: {error}", self.program_name()))?;
         Ok((process, stdin, stdout, stderr))
     }
@@ -145,6 +150,7 @@ impl Launch {
         command.envs(open_files_limit::original_limit().map(|before| (open_files_limit::LIMIT_VARIABLE, before)));
         // Last, so that nobody else says who it is: neither a caller nor an adapter, nor an agent that our host is run by.
         command.env_remove(agent_token::SESSION_VARIABLE).env_remove(agent_token::TOKEN_VARIABLE);
+        command.env_remove(crate::config::WEBHOOK_SECRET_VARIABLE);
         if let (Some(issuer), Some(token)) = (&self.token_issuer, token) {
             command.env(agent_token::SESSION_VARIABLE, issuer.session.as_str()).env(agent_token::TOKEN_VARIABLE, token);
         }

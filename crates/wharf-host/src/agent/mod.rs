@@ -1,5 +1,6 @@
 //! Agent processes: started under a shim, initialized, given a session, and ended with everything that they started.
 
+pub(crate) mod agent_log;
 mod agent_process;
 pub mod agent_token;
 pub mod initialize;

@@ -1,4 +1,5 @@
-//! The end of an agent's stderr, kept in a small ring buffer. Lines on stdout that are no messages are kept with it.
+//! The end of an agent's stderr, kept in a small ring buffer. Lines on stdout that are no messages are kept with it. Both also
+//! go to the log of the session.
 
 use std::collections::VecDeque;
 use std::io::ErrorKind;
@@ -8,6 +9,7 @@ use rustix::io::Errno;
 use tokio::net::unix::pipe;
 use tokio::process::ChildStderr;
 
+use super::agent_log::AgentLogWriter;
 use crate::redact::redact;
 
 /// Bounds the kept part of stderr; enough for a stack trace.
@@ -28,11 +30,13 @@ struct Tail {
     ring: Mutex<Ring>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Ring {
     bytes: VecDeque<u8>,
     /// The number of bytes that were ever added.
     total: u64,
+    /// The log of the session; `None` for a process that is no session's agent.
+    log: Option<AgentLogWriter>,
 }
 
 impl Ring {
@@ -42,13 +46,27 @@ impl Ring {
         let over = self.bytes.len().saturating_sub(MAX_STDERR_BYTES);
         self.bytes.drain(..over);
     }
+
+    fn push_stderr(&mut self, bytes: &[u8]) {
+        self.push(bytes);
+        if let Some(log) = &mut self.log {
+            log.push_stderr(bytes);
+        }
+    }
+
+    fn finish_log_line(&mut self) {
+        if let Some(log) = &mut self.log {
+            log.finish_line();
+        }
+    }
 }
 
 impl StderrTail {
     /// Reads stderr until its end, so that the agent never blocks on a full pipe.
-    pub(super) fn follow_stderr(stderr: ChildStderr) -> std::io::Result<Self> {
+    pub(super) fn follow_stderr(stderr: ChildStderr, log: Option<AgentLogWriter>) -> std::io::Result<Self> {
         let pipe = pipe::Receiver::from_owned_fd(stderr.into_owned_fd()?)?;
-        let tail = Self(Arc::new(Tail { pipe, ring: Mutex::default() }));
+        let ring = Ring { bytes: VecDeque::new(), total: 0, log };
+        let tail = Self(Arc::new(Tail { pipe, ring: Mutex::new(ring) }));
         let followed = Arc::clone(&tail.0);
         tokio::spawn(async move { while followed.pipe.readable().await.is_ok() && followed.read_chunk() {} });
         Ok(tail)
@@ -63,6 +81,9 @@ impl StderrTail {
         }
         ring.push(&line[..line.len().min(MAX_STRAY_LINE_BYTES)]);
         ring.push(b"\n");
+        if let Some(log) = &mut ring.log {
+            log.push_stdout(line);
+        }
     }
 
     /// Returns a mark for [`StderrTail::text_since`]: all that the agent has written so far comes before it.
@@ -96,9 +117,12 @@ impl Tail {
     fn read_chunk(&self) -> bool {
         let (mut ring, mut chunk) = (self.lock_ring(), [0; CHUNK_BYTES]);
         match self.pipe.try_read(&mut chunk) {
-            Ok(read @ 1..) => ring.push(&chunk[..read]),
+            Ok(read @ 1..) => ring.push_stderr(&chunk[..read]),
             Err(error) if error.kind() == ErrorKind::WouldBlock => {}
-            Ok(0) | Err(_) => return false,
+            Ok(0) | Err(_) => {
+                ring.finish_log_line();
+                return false;
+            }
         }
         true
     }
@@ -109,7 +133,7 @@ impl Tail {
         let (mut ring, mut chunk) = (self.lock_ring(), [0; CHUNK_BYTES]);
         for _ in 0..MAX_CHUNKS_PER_LOOK {
             match rustix::io::read(&self.pipe, &mut chunk) {
-                Ok(read @ 1..) => ring.push(&chunk[..read]),
+                Ok(read @ 1..) => ring.push_stderr(&chunk[..read]),
                 Err(Errno::INTR) => {}
                 Ok(0) | Err(_) => return,
             }

@@ -37,7 +37,9 @@ pub(crate) struct FilesAndTerminals {
 
 impl FilesAndTerminals {
     /// `launch` is the one that the agent was started with, `agent` the pid that it got.
-    pub(crate) fn new(roots: Roots, launch: Launch, agent: u32) -> Self {
+    pub(crate) fn new(roots: Roots, mut launch: Launch, agent: u32) -> Self {
+        // The session's log is for the agent's own words.
+        launch.log = None;
         let roots = Arc::new(roots);
         let max_bytes = launch.frame_limit;
         let outside = Arc::new(OutsideFiles::new(launch.clone(), agent));

@@ -7,18 +7,26 @@ pub(super) struct TerminalBuffer {
     limit: usize,
     kept: VecDeque<u8>,
     truncated: bool,
+    /// All bytes that came, those that are not kept included.
+    total: u64,
 }
 
 impl TerminalBuffer {
     pub(super) fn new(limit: usize) -> Self {
-        Self { limit, kept: VecDeque::new(), truncated: false }
+        Self { limit, kept: VecDeque::new(), truncated: false, total: 0 }
     }
 
     pub(super) fn push(&mut self, bytes: &[u8]) {
+        self.total += bytes.len() as u64;
         self.kept.extend(bytes);
         let over = self.kept.len().saturating_sub(self.limit);
         self.kept.drain(..over);
         self.truncated |= over > 0;
+    }
+
+    /// Returns how many bytes have come.
+    pub(super) const fn total(&self) -> u64 {
+        self.total
     }
 
     /// Returns the text, and whether its beginning is missing. While more may come, an incomplete character at the end

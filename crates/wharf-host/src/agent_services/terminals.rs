@@ -119,6 +119,12 @@ impl Terminals {
         self.output(id).ok().map(|shown| shown.output)
     }
 
+    /// Returns how many bytes a running command has written; `None` if it has ended or there is no such terminal.
+    pub(crate) fn running_bytes(&self, id: &str) -> Option<u64> {
+        let bytes = |terminal: &Terminal| terminal.exit.borrow().is_none().then(|| lock(&terminal.output).total());
+        self.with_terminal(id, bytes).ok().flatten()
+    }
+
     /// Waits until the command and everything that it started has ended. Returns even if the terminal is released
     /// meanwhile.
     pub(crate) async fn wait_for_exit(&self, id: &str) -> Result<AgentExit, ServiceError> {

@@ -17,6 +17,15 @@ pub enum ReplayTurns {
     Last(usize),
 }
 
+impl std::fmt::Display for ReplayTurns {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Unbounded => f.write_str("unbounded"),
+            Self::Last(turns) => turns.fmt(f),
+        }
+    }
+}
+
 impl std::str::FromStr for ReplayTurns {
     type Err = String;
 

@@ -13,6 +13,16 @@ pub enum LogFormat {
     Json,
 }
 
+impl LogFormat {
+    /// Returns the word of the setting.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Text => "text",
+            Self::Json => "json",
+        }
+    }
+}
+
 impl std::str::FromStr for LogFormat {
     type Err = String;
 

@@ -2,28 +2,45 @@
 
 mod amux;
 mod delegation;
+mod environment;
 mod keys;
+mod layers;
+mod live;
 mod log_format;
+mod notify;
+mod reload;
+mod report;
+mod retention;
 mod sandbox;
 mod tls;
 mod tools;
 mod units;
+mod values;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
+use wharf_api::HostProcess;
 use wharf_core::{FormAnswerers, OnRestart, Settings};
 
 pub use amux::{AmuxSettings, ReplayTurns};
 pub use delegation::{AllowedAdapters, Children, Delegation};
+pub use environment::own_variables;
 pub(crate) use keys::find_nearest;
+pub use keys::{CONFIG_KEYS, ChangeEffect, ConfigKey, NO_DEFAULT, SettingValueKind, unknown_key};
+pub use layers::{ConfigSources, LayeredSettings, Setting, SettingOrigin};
+pub(crate) use live::{LiveConfig, watch_file};
 pub use log_format::LogFormat;
+pub use notify::{NotifyContent, NotifyKind, NotifySettings, WEBHOOK_SECRET_VARIABLE, WebhookUrl};
+pub use reload::ReloadReport;
+pub use retention::{RetentionSettings, WorkspaceRetention};
 pub use sandbox::{SandboxMode, SandboxSettings};
 pub use tls::TlsSettings;
 pub use tools::ServeTools;
 pub(crate) use tools::with_tools;
 pub use units::{Cap, Duration, Size};
+pub use values::parse_value;
 
 /// Everything that can be set. `Config::default()` is a host that works.
 #[derive(Clone, Debug, Deserialize)]
@@ -44,6 +61,12 @@ pub struct Config {
     /// A server will say where this host is reached; agents are told.
     #[serde(skip)]
     pub serves: bool,
+    /// The file that the host's own log goes to; stderr if there is none. Set on the command line only.
+    #[serde(skip)]
+    pub log_file: Option<PathBuf>,
+    /// How this process was started; clients are told.
+    #[serde(skip)]
+    pub process: HostProcess,
     pub listen: String,
     /// Further names by which clients call this host.
     pub hosts: Vec<String>,
@@ -80,6 +103,8 @@ pub struct Config {
     /// For all agents; `agents.NAME.sandbox` is for one.
     pub sandbox: SandboxSettings,
     pub delegation: Delegation,
+    pub notify: NotifySettings,
+    pub retention: RetentionSettings,
     /// How lines of the host's own output look.
     pub log_format: LogFormat,
     /// The log lines that are written: a level, or a filter of `tracing`.
@@ -87,6 +112,12 @@ pub struct Config {
     /// Complaints about the file that do not keep the host from starting; logged at its start.
     #[serde(skip)]
     pub warnings: Vec<String>,
+    /// The sources to load it from again.
+    #[serde(skip)]
+    pub sources: ConfigSources,
+    /// The settings that are not defaults.
+    #[serde(skip)]
+    pub settings: LayeredSettings,
 }
 
 /// One way to start an agent; without a command it only has the sandbox of one that has a manifest.
@@ -119,6 +150,16 @@ pub enum Auth {
     Token,
     /// No proof: every process of this machine counts as its user. Old amux clients have no token.
     None,
+}
+
+impl Auth {
+    /// Returns the word of the setting.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Token => "token",
+            Self::None => "none",
+        }
+    }
 }
 
 impl std::str::FromStr for Auth {
@@ -165,11 +206,16 @@ pub enum OnRestartWord {
 #[serde(default)]
 pub struct SessionSettings {
     pub idle_ttl: Duration,
+    /// An idle session without a controller is put to sleep after this time, if it can come back (rule 2.11).
+    pub sleep_after: Duration,
+    /// A session that was never prompted is forgotten after this time without a client (rule 2.13).
+    pub unused_ttl: Duration,
 }
 
 impl Default for SessionSettings {
     fn default() -> Self {
-        Self { idle_ttl: Duration::NEVER }
+        let unused_ttl = Duration::from_millis(24 * 60 * 60 * 1_000);
+        Self { idle_ttl: Duration::NEVER, sleep_after: Duration::NEVER, unused_ttl }
     }
 }
 
@@ -296,6 +342,8 @@ impl Default for Config {
             config_dir: None,
             config_file: None,
             serves: false,
+            log_file: None,
+            process: HostProcess::default(),
             listen: "127.0.0.1:7433".to_owned(),
             hosts: Vec::new(),
             tls: TlsSettings::default(),
@@ -321,9 +369,13 @@ impl Default for Config {
             limits: Limits::default(),
             sandbox: SandboxSettings::default(),
             delegation: Delegation::default(),
+            notify: NotifySettings::default(),
+            retention: RetentionSettings::default(),
             log_format: LogFormat::default(),
             log_level: "info".to_owned(),
             warnings: Vec::new(),
+            sources: ConfigSources::default(),
+            settings: LayeredSettings::default(),
         }
     }
 }
@@ -341,32 +393,33 @@ pub enum ConfigError {
     Unreadable { path: PathBuf, source: std::io::Error },
     #[error("{path}: {message}", path = path.display())]
     Invalid { path: PathBuf, message: String },
+    /// Names the variable.
+    #[error("{0}")]
+    Environment(String),
+    #[error("the settings cannot be used: {0}")]
+    Settings(String),
+    #[error(transparent)]
+    Agent(#[from] crate::adapters::AdapterError),
+    #[error("the settings were changed {0} times since the host started; restart it for this change: wharf restart")]
+    TooManyReloads(usize),
 }
 
 impl Config {
-    /// Reads a file.
+    /// Reads a file, without variables and flags.
     pub fn load(path: &Path) -> Result<Self, ConfigError> {
-        let text = std::fs::read_to_string(path)
-            .map_err(|source| ConfigError::Unreadable { path: path.to_owned(), source })?;
-        let mut config =
-            Self::parse(&text).map_err(|message| ConfigError::Invalid { path: path.to_owned(), message })?;
-        config.config_dir = path.parent().map(Path::to_owned);
-        config.config_file = std::path::absolute(path).ok();
-        // A relative directory in the file is meant from where the file is.
-        if let (Some(dir), Some(adapters)) = (&config.config_dir, &mut config.adapters) {
-            *adapters = dir.join(&*adapters);
-        }
-        if let Some(dir) = &config.config_dir {
-            config.tls.resolve_paths(dir);
-        }
-        Ok(config)
+        ConfigSources::new(Some(path.to_owned()), true, &[])?.load()
     }
 
     /// Reads the text of a file.
     pub fn parse(text: &str) -> Result<Self, String> {
-        let table: toml::Table = text.parse().map_err(|error: toml::de::Error| error.to_string())?;
-        keys::check_keys(&table)?;
-        let mut config: Self = toml::from_str(text).map_err(|error| error.to_string())?;
+        Self::from_settings(LayeredSettings::of_text(text)?)
+    }
+
+    /// Makes the configuration of these settings, and checks those that depend on each other.
+    fn from_settings(settings: LayeredSettings) -> Result<Self, String> {
+        let table = settings.table().clone();
+        let mut config: Self = table.clone().try_into().map_err(|error: toml::de::Error| error.message().to_owned())?;
+        config.settings = settings;
         config.warnings.extend(tools::warn_of_old_value(&table));
         let mut sandboxes = std::iter::once(&config.sandbox).chain(config.agents.values().map(|agent| &agent.sandbox));
         if let Some(path) = sandboxes.find_map(SandboxSettings::find_bad_path) {
@@ -376,12 +429,19 @@ impl Config {
         }
         tls::check_names(&config.hosts)?;
         config.limits.check_values()?;
+        config.notify.check_values()?;
         match config.agents.iter().find(|(_, agent)| agent.command.is_empty() && !agent.is_sandbox_only()) {
             Some((name, _)) => {
                 Err(format!("agents.{name} has no command; write: command = [\"program\", \"argument\"]"))
             }
             None => Ok(config),
         }
+    }
+
+    /// Refuses a default agent that is not known, and sandbox settings for an unknown agent.
+    pub fn check_agents(&self) -> Result<(), crate::adapters::AdapterError> {
+        self.adapters().find(&self.default_agent, None, &BTreeMap::new())?;
+        self.check_sandboxes()
     }
 
     /// Refuses sandbox settings for an unknown agent: they would protect nothing.

@@ -93,3 +93,122 @@ fn log_format_can_be_set() {
     assert_eq!((config.log_format, Config::default().log_format), (LogFormat::Json, LogFormat::Text));
     assert!(Config::parse("log_format = \"xml\"").is_err());
 }
+
+/// Returns the cells of the documentation's table: key, default, effect.
+fn documented_keys() -> Vec<[String; 3]> {
+    let page = include_str!("../../../../docs/configuration.md");
+    let rows = page.lines().filter(|line| line.starts_with("| `"));
+    let cells = |row: &str| {
+        let mut cells = row.trim_start_matches("| ").split(" | ").map(|cell| cell.trim_matches('`').to_owned());
+        std::array::from_fn(|_| cells.next().unwrap_or_default())
+    };
+    rows.map(cells).collect()
+}
+
+#[test]
+fn documentation_has_the_keys_defaults_and_effects_of_the_table() {
+    let documented = |key: &ConfigKey| {
+        let path = key.path.strip_suffix(".*").unwrap_or(key.path).replace('*', "NAME");
+        [path, key.default.to_owned(), key.effect.as_str().to_owned()]
+    };
+    assert_eq!(documented_keys(), CONFIG_KEYS.iter().map(documented).collect::<Vec<_>>());
+}
+
+#[test]
+fn defaults_of_the_table_are_those_of_the_code() {
+    let mut text = toml::Table::new();
+    let fixed = |key: &&ConfigKey| !key.path.contains('*') && key.default != NO_DEFAULT && key.path != "limits.starts";
+    for key in CONFIG_KEYS.iter().filter(fixed) {
+        layers::insert_at(&mut text, key.path, values::parse_toml(key.default).unwrap());
+    }
+    let mut stated = Config::parse(&text.to_string()).unwrap();
+    stated.settings = LayeredSettings::default();
+    // "off" is what a host without the setting does.
+    assert_eq!(stated.sandbox.mode.take(), Some(SandboxMode::Off));
+    assert_eq!(format!("{stated:?}"), format!("{:?}", Config::default()));
+}
+
+#[test]
+fn each_variable_sets_its_key_alone() {
+    let mut seen = std::collections::BTreeMap::new();
+    for key in CONFIG_KEYS {
+        let path = key.variable_path();
+        assert_eq!(*seen.entry(key.variable()).or_insert(path), path, "two keys have the variable {}", key.variable());
+    }
+    assert_eq!(ConfigKey::find("limits.frame").unwrap().variable(), "WHARF_LIMITS_FRAME");
+    assert_eq!(ConfigKey::find("agents.mine.env.A").unwrap().variable(), "WHARF_AGENTS");
+}
+
+fn write_sources(text: &str, variables: &[(&str, &str)]) -> Result<(tempfile::TempDir, ConfigSources), ConfigError> {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("config.toml");
+    std::fs::write(&file, text).unwrap();
+    let owned: Vec<(String, String)> = variables.iter().map(|(a, b)| ((*a).to_owned(), (*b).to_owned())).collect();
+    Ok((folder, ConfigSources::new(Some(file), false, &owned)?))
+}
+
+fn load_with(text: &str, variables: &[(&str, &str)]) -> Result<Config, ConfigError> {
+    let (_folder, sources) = write_sources(text, variables)?;
+    sources.load()
+}
+
+#[test]
+fn variables_count_before_the_file_and_flags_before_variables() {
+    let text =
+        "default_agent = \"demo\"\nask_timeout = \"1s\"\n[limits]\nqueue = 1\n[agents.mine]\ncommand = [\"a\"]\n";
+    let variables = [
+        ("WHARF_ASK_TIMEOUT", "2s"),
+        ("WHARF_LIMITS_ASKS", "7"),
+        ("WHARF_AGENTS", "{ mine = { env = { A = \"b\" } }, yours = { command = [\"c\"] } }"),
+        ("WHARF_DELEGATION_ALLOW", "{ claude = \"*\" }"),
+        ("WHARF_REDACT_OUTPUT", "false"),
+        ("WHARF_LOG", "debug"),
+        ("WHARF_LOG_LEVEL", "trace"),
+    ];
+    let (_folder, mut sources) = write_sources(text, &variables).unwrap();
+    let config = sources.load().unwrap();
+    assert_eq!((config.ask_timeout, config.limits.queue, config.limits.asks), (Duration::from_millis(2_000), 1, 7));
+    assert_eq!((&*config.agents["mine"].command, &*config.agents["mine"].env["A"]), (&["a".to_owned()][..], "b"));
+    assert_eq!((config.agents["yours"].command.len(), config.redact_output, &*config.log_level), (1, false, "debug"));
+    assert!(config.delegation.allows("claude", "codex"));
+    sources.add_flag("--agent", "default_agent", "mine");
+    sources.add_flag("--session-ttl-seconds", "session.idle_ttl", "9s");
+    let config = sources.load().unwrap();
+    assert_eq!((&*config.default_agent, config.session.idle_ttl), ("mine", Duration::from_millis(9_000)));
+    let listed = config.describe_settings().settings;
+    let source = |key: &str| {
+        let found = listed.iter().find(|setting| setting.key == key).unwrap();
+        (found.value.clone().unwrap_or_default(), found.source.to_string(), found.set_by.clone().unwrap_or_default())
+    };
+    let expected = |value: &str, source: &str, name: &str| (value.to_owned(), source.to_owned(), name.to_owned());
+    assert_eq!(source("ask_timeout"), expected("\"2s\"", "environment", "WHARF_ASK_TIMEOUT"));
+    assert_eq!(source("log_level"), expected("\"debug\"", "environment", "WHARF_LOG"));
+    assert_eq!(source("default_agent"), expected("\"mine\"", "flag", "--agent"));
+    assert_eq!(source("listen"), expected("\"127.0.0.1:7433\"", "default", ""));
+    assert_eq!(source("agents.mine.env.A"), expected("(set)", "environment", "WHARF_AGENTS"));
+}
+
+#[test]
+fn bad_variable_is_named_and_an_unknown_one_is_warned_about() {
+    for (name, value) in [
+        ("WHARF_LIMITS_FRAME", "big"),
+        ("WHARF_LIMITS_QUEUE", "-1"),
+        ("WHARF_AUTH", "maybe"),
+        ("WHARF_REDACT_OUTPUT", "yes"),
+        ("WHARF_AGENTS", "claude"),
+        ("WHARF_AGENTS", "{ mine = { comand = [] } }"),
+    ] {
+        let error = load_with("", &[(name, value)]).unwrap_err().to_string();
+        assert!(error.contains(name), "{name}={value}: {error}");
+    }
+    let config = load_with("", &[("WHARF_LIMIT_FRAME", "1MiB"), ("WHARF_STATE_DIR", "/x")]).unwrap();
+    assert_eq!(config.warnings, ["the variable WHARF_LIMIT_FRAME sets nothing; did you mean WHARF_LIMITS_FRAME?"]);
+}
+
+#[test]
+fn relative_paths_begin_at_the_file_or_in_the_current_directory() {
+    let config = load_with("adapters = \"more\"\n[tls]\ncert = \"/c.pem\"\n", &[("WHARF_TLS_KEY", "k.pem")]).unwrap();
+    assert_eq!(config.adapters, config.config_dir.as_ref().map(|dir| dir.join("more")));
+    assert_eq!(config.tls.cert.as_deref(), Some(Path::new("/c.pem")));
+    assert_eq!(config.tls.key, std::path::absolute("k.pem").ok());
+}

@@ -1,6 +1,6 @@
 //! TLS for the TCP listener (rule 10.4).
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use serde::Deserialize;
 
@@ -12,15 +12,6 @@ pub struct TlsSettings {
     pub cert: Option<PathBuf>,
     /// A PEM file with the certificate's private key.
     pub key: Option<PathBuf>,
-}
-
-impl TlsSettings {
-    /// Relative paths in a file are meant from where the file is.
-    pub(super) fn resolve_paths(&mut self, dir: &Path) {
-        for path in [&mut self.cert, &mut self.key].into_iter().flatten() {
-            *path = dir.join(&*path);
-        }
-    }
 }
 
 /// A further name of this host is a name alone: no scheme, no port, no path.

@@ -39,6 +39,11 @@ impl Host {
         listed.into_iter().map(|(info, _)| info).collect()
     }
 
+    /// Returns whether the last start of the adapter's agent found a login; `None` if this process has not started it.
+    pub fn known_login(&self, adapter: &str) -> Option<bool> {
+        self.inner.agents.known_login(adapter)
+    }
+
     async fn ask_versions(&self, listed: &mut [(AdapterInfo, Option<VersionCheck>)]) {
         let mut asking = JoinSet::new();
         for (at, (info, check)) in listed.iter().enumerate() {

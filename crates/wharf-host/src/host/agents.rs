@@ -1,14 +1,17 @@
 //! The agents' processes: which are the host's own, to which session each belongs, and how they reach the host.
 
+use std::collections::BTreeMap;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::watch;
-use wharf_core::SessionId;
+use wharf_core::{SessionId, StartFault};
 
 use super::Host;
 use super::initialize_cache::InitializeCache;
+use crate::agent::agent_log::AgentLogs;
 use crate::agent::agent_token::AgentToken;
+use crate::agent::initialize::StartFailure;
 use crate::agent::process_records::ProcessRecords;
 use crate::agent::{AgentTokens, TokenIssuer, process_table};
 use crate::ids::random_text;
@@ -27,12 +30,26 @@ pub(crate) struct AgentProcesses {
     /// Random, made once per state directory: the tags of its agents begin with it.
     state_id: String,
     initialize_cache: Arc<InitializeCache>,
+    /// Whether the last start of each adapter's agent found a login; `wharf login` opens a session to find out.
+    logins: Mutex<BTreeMap<Arc<str>, bool>>,
+    logs: AgentLogs,
 }
 
 impl AgentProcesses {
-    pub(super) fn new(records: ProcessRecords, state_id: String, initialize_cache: Arc<InitializeCache>) -> Self {
+    pub(super) fn new(
+        records: ProcessRecords,
+        state_id: String,
+        initialize_cache: Arc<InitializeCache>,
+        logs: AgentLogs,
+    ) -> Self {
         let url = watch::Sender::new("".into());
-        Self { records, agent_tokens: Arc::default(), url, state_id, initialize_cache }
+        let (agent_tokens, logins) = (Arc::default(), Mutex::default());
+        Self { records, agent_tokens, url, state_id, initialize_cache, logins, logs }
+    }
+
+    /// Returns the logs of agents, by session.
+    pub(super) fn logs(&self) -> &AgentLogs {
+        &self.logs
     }
 
     pub(crate) fn records(&self) -> &ProcessRecords {
@@ -41,6 +58,21 @@ impl AgentProcesses {
 
     pub(crate) fn initialize_cache(&self) -> &Arc<InitializeCache> {
         &self.initialize_cache
+    }
+
+    /// Notes what a start says about the login of the adapter's agent: a session was opened, or a login was wanted.
+    pub(crate) fn note_login<T>(&self, adapter: &Arc<str>, start: &Result<T, StartFailure>) {
+        let is_logged_in = match start {
+            Ok(_) => true,
+            Err(StartFailure { cause: StartFault::LoginNeeded, .. }) => false,
+            Err(_) => return,
+        };
+        self.logins.lock().unwrap_or_else(PoisonError::into_inner).insert(Arc::clone(adapter), is_logged_in);
+    }
+
+    /// Returns whether the last start of the adapter's agent by this process found a login.
+    pub(super) fn known_login(&self, adapter: &str) -> Option<bool> {
+        self.logins.lock().unwrap_or_else(PoisonError::into_inner).get(adapter).copied()
     }
 
     /// Returns a new tag for an agent's process tree.

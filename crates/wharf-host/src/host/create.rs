@@ -23,7 +23,7 @@ use crate::limits::CountPermit;
 use crate::sandbox::SandboxError;
 use crate::session::handle::{CallError, SessionHandle};
 use crate::session::{FirstStart, Shared};
-use crate::workspaces::{DirectoryScope, MAX_LABEL_BYTES, WorkspaceError};
+use crate::workspaces::{DirectoryScope, MAX_LABEL_BYTES, WorkspaceError, explain_unfit_directory};
 
 #[derive(Debug)]
 pub struct NewSessionRequest {
@@ -87,7 +87,7 @@ pub enum CreateError {
     Workspace(#[from] WorkspaceError),
     #[error(transparent)]
     Sandbox(#[from] SandboxError),
-    #[error("{path} is not an absolute path to a directory; give the session an existing cwd", path = path.display())]
+    #[error("{path} {why}; give the session an existing cwd", path = path.display(), why = explain_unfit_directory(path))]
     Cwd { path: PathBuf },
     #[error("{path} is in no registered workspace that this token covers; it may only name directories inside one. See: wharf workspace list", path = path.display())]
     CwdNotAllowed { path: PathBuf },
@@ -113,7 +113,7 @@ pub enum CreateError {
     #[error("the session's log cannot be made: {0}")]
     Storage(String),
     #[error("{failure}")]
-    Start { session: String, failure: StartFailure },
+    Start { session: String, failure: Box<StartFailure> },
 }
 
 /// A session in the making.
@@ -135,8 +135,10 @@ impl Host {
         }
         match started.await {
             Ok(Ok(started)) => Ok(Created { handle, seq: started.seq, answer: started.answer }),
-            Ok(Err(failure)) => Err(CreateError::Start { session, failure }),
-            Err(_) => Err(CreateError::Start { session, failure: StartFailure::new("the session was stopped") }),
+            Ok(Err(failure)) => Err(CreateError::Start { session, failure: Box::new(failure) }),
+            Err(_) => {
+                Err(CreateError::Start { session, failure: Box::new(StartFailure::new("the session was stopped")) })
+            }
         }
     }
 
@@ -265,9 +267,11 @@ pub(super) fn not_created(error: CallError) -> CreateError {
 fn not_stored(error: StoreError) -> CreateError {
     match &error {
         StoreError::Io { source, .. } => io_error(source, &error),
-        StoreError::NotFound(_) | StoreError::Exists(_) | StoreError::Newer { .. } | StoreError::Index(_) => {
-            CreateError::Storage(error.to_string())
-        }
+        StoreError::NotFound(_)
+        | StoreError::Exists(_)
+        | StoreError::Newer { .. }
+        | StoreError::Index(_)
+        | StoreError::Recreated => CreateError::Storage(error.to_string()),
     }
 }
 

@@ -65,6 +65,7 @@ impl Host {
         self.inner.registry.remove(id);
         self.inner.index.remove(log_id.clone());
         self.inner.people.forget_session(id);
+        self.inner.agents.logs().remove(id);
         Some(log_id)
     }
 

@@ -114,7 +114,8 @@ impl Host {
         let settings = AgentSettings::from_sources(&report).into_in_force();
         let inputs = self.inner.start_inputs(&source.shared.log_id);
         let session = source.id().clone();
-        let inputs = inputs.map_err(|failure| CreateError::Start { session: session.to_string(), failure })?;
+        let inputs = inputs
+            .map_err(|failure| CreateError::Start { session: session.to_string(), failure: Box::new(failure) })?;
         let fork = ForkStart {
             source: ForkSource { session, event: event.id(), agent_session },
             title: request.title,

@@ -17,14 +17,16 @@ mod start_file;
 mod start_limits;
 mod startup;
 mod storage;
+mod sweep;
 mod uploads;
 mod workspaces;
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use tokio::sync::watch;
+use wharf_api::{HostSettingList, SettingsState};
 use wharf_core::{AgentInput, EndReason, Input, Sender, SessionId};
 use wharf_store::LogId;
 
@@ -46,9 +48,10 @@ pub use workspaces::RemovedWorkspace;
 
 use crate::adapters::{AdapterError, Launchable};
 use crate::agent::Launch;
+use crate::agent::agent_log::AgentLog;
 use crate::agent::initialize::{InitializeResponse, StartFailure};
 use crate::attention::AttentionSource;
-use crate::config::Config;
+use crate::config::{Config, ConfigError, LiveConfig, ReloadReport};
 use crate::descriptor::Descriptor;
 use crate::ids::Now;
 use crate::index::IndexWriter;
@@ -58,7 +61,7 @@ use crate::people::People;
 use crate::registry::{KnownSession, Registry};
 use crate::session::handle::SessionHandle;
 use crate::session::{FirstStart, RestoreError, SessionTask, Shared, TailBudget, restore};
-use crate::transcript::{SessionTranscript, Transcripts};
+use crate::transcript::{SessionTranscript, TranscriptFailure, Transcripts};
 use crate::workspaces::Workspaces;
 
 /// The daemon's engine. Cheap to clone.
@@ -70,7 +73,7 @@ pub struct Host {
 /// The parts of the host, each with its own fields.
 #[derive(Debug)]
 pub(crate) struct Inner {
-    pub(crate) config: Config,
+    pub(crate) config: LiveConfig,
     pub(crate) registry: Registry,
     pub(crate) index: IndexWriter,
     pub(crate) storage: Storage,
@@ -109,12 +112,36 @@ impl Host {
         &self.inner.config
     }
 
+    /// Loads the settings again, as far as they can change while the host runs (rule 11.2).
+    pub fn reload_config(&self) -> Result<ReloadReport, ConfigError> {
+        self.inner.config.reload()
+    }
+
+    /// Changes whenever a setting has.
+    pub fn config_changes(&self) -> watch::Receiver<()> {
+        self.inner.config.watch_changes()
+    }
+
+    /// Lists the settings, with the source of each.
+    pub fn describe_settings(&self) -> HostSettingList {
+        self.inner.config.describe()
+    }
+
+    /// Describes the configuration file, and which changes wait for a restart.
+    pub fn settings_state(&self) -> SettingsState {
+        self.inner.config.describe_state()
+    }
+
     /// The budget for bytes on their way to and from clients.
     pub fn buffers(&self) -> &Arc<ByteBudget> {
         &self.inner.budget.buffers
     }
 
     pub(crate) fn inner(&self) -> &Inner {
+        &self.inner
+    }
+
+    pub(crate) const fn shared_inner(&self) -> &Arc<Inner> {
         &self.inner
     }
 
@@ -125,6 +152,16 @@ impl Host {
     /// Returns the transcript of a session.
     pub fn transcript(&self, handle: SessionHandle) -> SessionTranscript {
         SessionTranscript::open(&self.inner.transcripts, handle)
+    }
+
+    /// Makes a transcript of a session that shows secrets.
+    pub async fn unredacted_transcript(&self, handle: SessionHandle) -> Result<SessionTranscript, TranscriptFailure> {
+        SessionTranscript::open_unredacted(&self.inner.transcripts, handle).await
+    }
+
+    /// Returns the log of a session's agents, an empty one if none of them has run since the host started.
+    pub fn agent_log(&self, id: &SessionId) -> Arc<AgentLog> {
+        self.inner.agents.logs().get_or_create(id)
     }
 
     /// Every session in short.
@@ -234,6 +271,19 @@ impl Host {
         }
     }
 
+    /// Waits until the process trees with these roots are gone. Each has its deadline (rule 2.2).
+    pub async fn wait_for_trees(&self, roots: &[u32]) {
+        let records = self.inner.agents.records();
+        let mut count = records.watch_count();
+        loop {
+            count.mark_unchanged();
+            let is_gone = !records.running_shims().iter().any(|shim| roots.contains(shim));
+            if is_gone || count.changed().await.is_err() {
+                return;
+            }
+        }
+    }
+
     /// No new work, agents ended, logs synced.
     pub async fn shut_down(&self) {
         let waits: Vec<_> = self
@@ -290,12 +340,20 @@ impl Inner {
         if wearer.is_some() {
             env.extend(self.agents.ways_here(&self.config.state_dir));
         }
+        let log = session.map(|session| self.agents.logs().get_or_create(session));
+        let launch = self.launch_command(agent.command.clone(), env, cwd.as_ref().to_owned());
+        Launch { token_issuer: wearer, log, ..launch }
+    }
+
+    /// How to start a command of the host's own, which belongs to no session.
+    pub(crate) fn launch_command(&self, command: Vec<String>, env: BTreeMap<String, String>, cwd: PathBuf) -> Launch {
         Launch {
-            token_issuer: wearer,
+            log: None,
+            token_issuer: None,
             program: self.config.program.clone(),
-            command: agent.command.clone(),
+            command,
             env,
-            cwd: cwd.as_ref().to_owned(),
+            cwd,
             sandbox: None,
             tag: self.agents.new_tag(),
             records: self.agents.records().clone(),

@@ -11,14 +11,16 @@ use wharf_store::{
     Engine, FileEngine, FileLease, FileOptions, Index, IndexRow, LeaseError, Log, LogId, LogStat, SqliteIndex,
     StoreError,
 };
+use wharf_transcript::Secrets;
 
 use super::agents::AgentProcesses;
 use super::initialize_cache::InitializeCache;
 use super::start_limits::StartLimits;
 use super::storage::{Storage, UnreadableLog};
 use super::{Host, Inner, StartPriority, StepLocks, modes};
+use crate::agent::agent_log::AgentLogs;
 use crate::agent::process_records::{DirectoryIdentity, ProcessRecords};
-use crate::config::{Config, ResumeOnStart};
+use crate::config::{Config, LiveConfig, ResumeOnStart, watch_file};
 use crate::descriptor::Descriptor;
 use crate::ids::Now;
 use crate::index::{IndexWriter, SessionRow};
@@ -78,15 +80,17 @@ impl Host {
             tracing::warn!(%error, "the registry of workspaces cannot be read");
         }
         let initialize_cache = Arc::new(InitializeCache::load(root.join("initialize.json"), &state_id));
+        let secrets = if config.redact_output { Secrets::Hidden } else { Secrets::Shown };
+        let logs = AgentLogs::new(config.redact_output);
         let inner = Arc::new(Inner {
             start_limits: StartLimits::new(&config.limits),
-            config,
+            config: LiveConfig::new(config),
             workspaces,
             registry: Registry::default(),
             index: IndexWriter::start(Arc::clone(&index)),
             storage: Storage::new(engine, lease),
-            transcripts: Transcripts::open(&root)?,
-            agents: AgentProcesses::new(records, state_id, initialize_cache),
+            transcripts: Transcripts::open(&root, secrets)?,
+            agents: AgentProcesses::new(records, state_id, initialize_cache, logs),
             metrics: Metrics::default(),
             people: People::load(root.join("people.json")),
             budget,
@@ -99,8 +103,10 @@ impl Host {
         let host = Self { inner };
         host.bring_back(back);
         crate::usage::track_usage(&host.inner);
+        super::sweep::sweep_sessions(&host.inner);
         catch_up_in_background(&host.inner);
         modes::watch(&host.inner);
+        watch_file(&host.inner);
         Ok(host)
     }
 }

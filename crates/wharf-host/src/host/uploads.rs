@@ -1,6 +1,7 @@
 //! Files that callers send with prompts. They are kept in the session's own folder and are deleted with it (rule 17.9).
 
 use std::io::ErrorKind;
+use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -100,6 +101,11 @@ fn store(folder: &Path, name: String, mime_type: String, data: &[u8]) -> Result<
     }
     if bytes > MAX_UPLOAD_BYTES {
         return Err(UploadError::Quota { limit: format!("{} MiB", MAX_UPLOAD_BYTES >> 20) });
+    }
+    // The folder of a session that was deleted meanwhile must not come back.
+    match std::fs::DirBuilder::new().mode(0o700).create(folder) {
+        Err(error) if error.kind() != ErrorKind::AlreadyExists => return Err(error.into()),
+        Ok(()) | Err(_) => {}
     }
     let id = format!("{ID_PREFIX}{}", random_text(ID_CHARS));
     let upload = Upload { id, name, mime_type, bytes: data.len() as u64 };

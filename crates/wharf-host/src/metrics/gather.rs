@@ -5,11 +5,12 @@ use std::time::UNIX_EPOCH;
 use wharf_core::{SessionId, Status};
 
 use super::reported_usage::of_reported_usage;
-use super::{Counter, Family, Metrics, PROMPT_OUTCOMES, START_WORDS, Value};
+use super::{Counter, Family, Metrics, NotifyMetrics, PROMPT_OUTCOMES, START_WORDS, Value};
 use crate::descriptor::{Descriptor, TurnWord};
 use crate::host::Host;
 use crate::ids::Now;
 use crate::limits::Direction;
+use crate::notify::NotifyReceiver;
 use crate::registry::KnownSession;
 use crate::session::TailBudget;
 use crate::usage::own_usage;
@@ -224,6 +225,7 @@ impl Metrics {
             cpu = cpu.with("adapter", adapter, Value::Real(used.cpu_millis as f64 / 1_000.0));
         }
         families.extend([memory, processes, cpu]);
+        families.extend(self.notifications.families());
         let help = "How long looking at the process table took";
         families.push(Family::histogram("wharf_accounting_seconds", help, self.look.classes()));
         families
@@ -246,5 +248,22 @@ impl Metrics {
             families.push(Family::counter("wharf_cpu_seconds_total", "CPU time of the host itself").seconds(cpu));
         }
         families
+    }
+}
+
+impl NotifyMetrics {
+    fn families(&self) -> [Family; 3] {
+        let by_receiver = |family: Family, counters: &[Counter]| {
+            NotifyReceiver::ALL.into_iter().zip(counters).fold(family, |family, (receiver, counter)| {
+                family.with("receiver", receiver.as_str(), Value::Whole(counter.get()))
+            })
+        };
+        let counter = Family::counter;
+        let [sent, failed, dropped] = [
+            counter("wharf_notifications_sent_total", "Notifications that were delivered, by receiver"),
+            counter("wharf_notifications_failed_total", "Notifications that could not be delivered, by receiver"),
+            counter("wharf_notifications_dropped_total", "Notifications dropped because too many waited, by receiver"),
+        ];
+        [by_receiver(sent, &self.sent), by_receiver(failed, &self.failed), by_receiver(dropped, &self.dropped)]
     }
 }

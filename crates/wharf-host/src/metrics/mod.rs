@@ -11,6 +11,8 @@ use std::time::SystemTime;
 
 use wharf_core::{PromptEnd, StartKind};
 
+use crate::notify::NotifyReceiver;
+
 pub use family::{Family, Kind, Sample, Value};
 pub use gather::Insight;
 pub use numbers::{Classes, Counter, Histogram};
@@ -53,8 +55,33 @@ pub struct Metrics {
     pub(crate) slept_when_idle: Counter,
     /// The duration of one sample of the process table.
     pub(crate) look: Histogram,
+    pub notifications: NotifyMetrics,
     agents: Mutex<BTreeMap<String, AgentUse>>,
     started: SystemTime,
+}
+
+/// Notifications by what became of them, each for all receivers in the order of [`NotifyReceiver::ALL`].
+#[derive(Debug, Default)]
+pub struct NotifyMetrics {
+    sent: [Counter; NotifyReceiver::ALL.len()],
+    failed: [Counter; NotifyReceiver::ALL.len()],
+    dropped: [Counter; NotifyReceiver::ALL.len()],
+}
+
+impl NotifyMetrics {
+    pub fn count_sent(&self, receiver: NotifyReceiver) {
+        self.sent[receiver as usize].add(1);
+    }
+
+    /// Counts a notification that was given up after its last try.
+    pub fn count_failed(&self, receiver: NotifyReceiver) {
+        self.failed[receiver as usize].add(1);
+    }
+
+    /// Counts a notification that was never tried, because too many waited.
+    pub fn count_dropped(&self, receiver: NotifyReceiver) {
+        self.dropped[receiver as usize].add(1);
+    }
 }
 
 /// Memory, CPU time and processes of the agents of one adapter.
@@ -85,6 +112,7 @@ impl Default for Metrics {
             slept_for_memory: Counter::default(),
             slept_when_idle: Counter::default(),
             look: Histogram::new(DISK_BUCKET_SECONDS),
+            notifications: NotifyMetrics::default(),
             agents: Mutex::default(),
             started: SystemTime::now(),
         }

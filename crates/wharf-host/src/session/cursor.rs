@@ -90,6 +90,11 @@ impl Batch {
     pub fn entries(&self) -> &[Entry] {
         &self.shared.entries[self.skip..]
     }
+
+    /// About how many bytes a reader holds by it.
+    pub fn weight(&self) -> usize {
+        self.entries().iter().map(|entry| entry.weight() + ENTRY_OVERHEAD_BYTES).sum()
+    }
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -181,6 +186,17 @@ impl Cursor {
         self.next = last.next();
         self.note();
         Ok(batch)
+    }
+
+    /// Returns the next events if they are in memory.
+    pub fn next_in_memory(&mut self) -> Option<Batch> {
+        if !self.is_behind() {
+            return None;
+        }
+        let batch = self.shared.tail.read_kept(self.next)?;
+        self.next = batch.entries().last()?.seq.next();
+        self.note();
+        Some(batch)
     }
 
     /// Reads a page, or shares one that another reader holds. A reader that follows the session waits until there is

@@ -442,6 +442,16 @@ impl SessionHandle {
         wait.await.map_err(|_| CallError::Gone)
     }
 
+    /// Returns the last event that may have changed what [`Self::agent_report`] says of settings and commands.
+    pub fn settings_at(&self) -> Seq {
+        self.shared.settings_at()
+    }
+
+    /// Returns a number that changes whenever [`Self::clients`] may have changed.
+    pub fn presence(&self) -> u64 {
+        self.shared.presence()
+    }
+
     /// Returns what the agent last said of itself.
     pub async fn agent_report(&self) -> Result<AgentReport, CallError> {
         let (reply, wait) = oneshot::channel();

@@ -1,12 +1,14 @@
 //! The state that a session's task, its handles and its readers share.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, RwLock, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, Weak};
+use std::time::Instant;
 
 use tokio::sync::watch;
 use wharf_core::{Millis, Seq, Session, SessionId};
 use wharf_store::{Log, LogId};
 
+use super::live_output::ShownTerminals;
 use super::pages::Pages;
 use super::tail::{Tail, TailBudget};
 use crate::agent_services::FilesAndTerminals;
@@ -36,6 +38,12 @@ pub(crate) struct Shared {
     asks: AtomicU64,
     /// The positions of the readers that follow the session.
     readers: Mutex<Vec<Weak<AtomicU64>>>,
+    /// The terminals that tool calls show.
+    pub(crate) shown_terminals: ShownTerminals,
+    /// The last event that may have changed the agent's settings or commands, as far as this host has seen it happen.
+    settings_at: AtomicU64,
+    /// Rises whenever a client may have come or gone.
+    presence: AtomicU64,
     resources: Mutex<Option<Resources>>,
 }
 
@@ -44,6 +52,12 @@ pub(crate) struct Shared {
 pub(crate) struct Rest {
     /// Since when the agent is idle; `None` while it works.
     pub(crate) since: Option<Millis>,
+    /// The same, with no controller attached.
+    pub(crate) unattended_since: Option<Millis>,
+    /// Since when there is neither a client nor work.
+    pub(crate) alone_since: Option<Millis>,
+    /// When the first turn since the agent's start began: processes that are younger are the agent's work.
+    pub(crate) first_turn_at: Option<Instant>,
     /// True if the session could be brought back.
     pub(crate) comes_back: bool,
     /// How long the agent's manifest lets it be idle.
@@ -78,6 +92,9 @@ impl Shared {
             rest: Mutex::default(),
             asks: AtomicU64::new(0),
             readers: Mutex::default(),
+            shown_terminals: ShownTerminals::default(),
+            settings_at: AtomicU64::new(0),
+            presence: AtomicU64::new(0),
             resources: Mutex::default(),
         }
     }
@@ -85,6 +102,7 @@ impl Shared {
     /// Sets the pid of the agent's shim, 0 if it is gone, and drops the measurements of the last one.
     pub(crate) fn set_shim(&self, pid: u32) {
         self.shim.store(pid.into(), Ordering::Relaxed);
+        self.lock_rest().first_turn_at = None;
         self.set_resources(None);
     }
 
@@ -117,15 +135,26 @@ impl Shared {
     }
 
     pub(crate) fn rest(&self) -> Rest {
-        *self.rest.lock().unwrap_or_else(PoisonError::into_inner)
+        *self.lock_rest()
     }
 
-    /// Notes since when the agent is idle.
+    fn lock_rest(&self) -> MutexGuard<'_, Rest> {
+        self.rest.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Notes since when the agent is idle, and since when nobody is there.
     pub(crate) fn note_rest(&self, session: &Session, now: Millis) {
-        let mut rest = self.rest.lock().unwrap_or_else(PoisonError::into_inner);
-        rest.since = session.state().is_idle().then(|| rest.since.unwrap_or(now));
-        rest.comes_back = session.state().way_back().is_some();
-        self.asks.store(session.state().asks.len() as u64, Ordering::Relaxed);
+        let (state, mut rest) = (session.state(), self.lock_rest());
+        rest.since = state.is_idle().then(|| rest.since.unwrap_or(now));
+        let is_unattended = rest.since.is_some() && !session.has_controller();
+        rest.unattended_since = is_unattended.then(|| rest.unattended_since.unwrap_or(now));
+        rest.alone_since = session.alone_since();
+        if !state.turns.is_empty() {
+            rest.first_turn_at.get_or_insert_with(Instant::now);
+        }
+        rest.comes_back = state.way_back().is_some();
+        drop(rest);
+        self.asks.store(state.asks.len() as u64, Ordering::Relaxed);
     }
 
     /// Returns the number of open asks.
@@ -161,7 +190,7 @@ impl Shared {
     }
 
     pub(crate) fn rest_for_at_most(&self, limit: Option<Millis>) {
-        self.rest.lock().unwrap_or_else(PoisonError::into_inner).for_at_most = limit;
+        self.lock_rest().for_at_most = limit;
     }
 
     pub(crate) fn resources(&self) -> Option<Resources> {
@@ -171,6 +200,22 @@ impl Shared {
     /// Returns the measurements before these.
     pub(crate) fn set_resources(&self, resources: Option<Resources>) -> Option<Resources> {
         std::mem::replace(&mut *self.resources.lock().unwrap_or_else(PoisonError::into_inner), resources)
+    }
+
+    pub(crate) fn note_settings(&self, at: Seq) {
+        self.settings_at.store(at.0, Ordering::Relaxed);
+    }
+
+    pub(crate) fn settings_at(&self) -> Seq {
+        Seq(self.settings_at.load(Ordering::Relaxed))
+    }
+
+    pub(crate) fn note_presence(&self) {
+        self.presence.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn presence(&self) -> u64 {
+        self.presence.load(Ordering::Relaxed)
     }
 
     pub(crate) fn note_output(&self, at: Millis) {

@@ -141,6 +141,7 @@ impl Startup {
                 agent::open_session(greeted, &opening).await
             };
             let outcome = Box::new(permit.hold(work).await);
+            host.agents.note_login(&origin.adapter, &outcome);
             let _ = commands.send(Command::AgentUp { start, outcome }).await;
         };
         self.under_way = Some((start, tokio::spawn(starter.in_current_span())));

@@ -11,6 +11,7 @@ use wharf_json::rpc;
 use wharf_json::{Json, ReadError};
 
 use super::journal::Journal;
+use super::live_output::ShownTerminal;
 use crate::agent_services::FilesAndTerminals;
 use crate::frame;
 use crate::frame::content::{mentions_terminal, no_output_kept, terminal, text_item};
@@ -102,6 +103,15 @@ impl TerminalTranscript {
             self.calls[at].told = Some(content);
         }
         news
+    }
+
+    /// Returns the terminals that tool calls show.
+    pub(super) fn shown_terminals(&self) -> Vec<ShownTerminal> {
+        let of_call = |call: &Call| -> Vec<ShownTerminal> {
+            let shown = |terminal: &String| ShownTerminal { tool_call: call.id.clone(), terminal: terminal.clone() };
+            call.terminals.iter().map(shown).collect()
+        };
+        self.calls.iter().flat_map(of_call).collect()
     }
 
     /// Takes a tool call that the agent has shown, perhaps with a terminal.

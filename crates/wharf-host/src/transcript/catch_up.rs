@@ -6,8 +6,10 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use wharf_core::SessionId;
+use wharf_store::LogId;
 
 use super::SessionTranscript;
+use super::search::index_some_rows;
 use crate::descriptor::TurnWord;
 use crate::host::{Host, Inner};
 use crate::registry::KnownSession;
@@ -98,7 +100,7 @@ async fn list_behind(inner: &Inner, failed: &HashMap<SessionId, u64>) -> Vec<(Se
     behind.into_iter().map(|(_, id, last_seq)| (id, last_seq)).collect()
 }
 
-/// Folds a session's log and writes its rows. Returns false if the database does not have all of them after that.
+/// Folds a session's log and writes its rows and their words. Returns false if the database does not have all of them after that.
 pub(super) async fn catch_up(host: &Host, id: &SessionId) -> bool {
     // The second attempt is for rows that the database has lost.
     for _ in 0..2 {
@@ -110,12 +112,29 @@ pub(super) async fn catch_up(host: &Host, id: &SessionId) -> bool {
             return false;
         }
         transcript.live.flush().await;
-        let store = Arc::clone(&host.inner().transcripts.store);
-        match tokio::task::spawn_blocking(move || store.checkpoint(&log_id)).await {
-            Ok(Ok(Some(checkpoint))) => return checkpoint.seq >= head.0,
+        let (store, of) = (Arc::clone(&host.inner().transcripts.store), log_id.clone());
+        match tokio::task::spawn_blocking(move || store.checkpoint(&of)).await {
+            Ok(Ok(Some(checkpoint))) => return checkpoint.seq >= head.0 && index_rows(host, log_id).await,
             Ok(Ok(None)) => transcript.live.reload().await,
             Ok(Err(_)) | Err(_) => return false,
         }
     }
     false
+}
+
+/// Writes the words of a session's rows, some rows at a time: nothing else can be written meanwhile. Returns false if that
+/// failed.
+async fn index_rows(host: &Host, id: LogId) -> bool {
+    loop {
+        let (store, of) = (Arc::clone(&host.inner().transcripts.store), id.clone());
+        match tokio::task::spawn_blocking(move || index_some_rows(&*store, &of)).await {
+            Ok(Ok(true)) => {}
+            Ok(Ok(false)) => return true,
+            Ok(Err(error)) => {
+                tracing::debug!(log = %id, %error, "the words of a session's rows cannot be written");
+                return false;
+            }
+            Err(_) => return false,
+        }
+    }
 }

@@ -3,21 +3,25 @@
 use std::sync::Arc;
 
 use tokio::sync::{Mutex, OwnedMutexGuard};
-use wharf_api::FOLD_NUMBER;
 use wharf_core::{Epoch, Event, EventId, PromptEvent, Seq};
 use wharf_store::{LogId, StoreError, TranscriptCheckpoint, TranscriptStore};
-use wharf_transcript::Fold;
+use wharf_transcript::{Fold, Secrets};
 
 use super::change_ring::{ChangeCollector, ChangeRing};
 use super::row_cache::RowCache;
-use crate::session::cursor::{Batch, ReadError};
+use super::stored_fold;
+use crate::session::cursor::{Batch, Cursor, ReadError};
 use crate::session::handle::SessionHandle;
 
-/// Changes are written at the latest when so many rows or bytes of events wait.
+/// Changes are written at the latest when so many rows or bytes of events wait. A burst goes on meanwhile: what comes while they
+/// are written must fit into `READ_AHEAD_BYTES` and the session's own memory.
 const MAX_DIRTY_ROWS: usize = 4096;
-const MAX_DIRTY_BYTES: usize = 8 * 1024 * 1024;
+const MAX_DIRTY_BYTES: usize = 2 * 1024 * 1024;
 /// As long as the database cannot be written, reading fails once so many bytes of events wait.
 const MAX_UNWRITABLE_BYTES: usize = 64 * 1024 * 1024;
+/// So many bytes of events are taken out of the session's memory while others are folded, so that a burst need not be read
+/// from the disk.
+const READ_AHEAD_BYTES: usize = 4 * 1024 * 1024;
 /// How often rows are made anew within one call because the database lost them.
 const MAX_REBUILDS: usize = 2;
 
@@ -43,6 +47,7 @@ pub(crate) struct LiveTranscript {
 pub(super) struct LiveState {
     store: Arc<dyn TranscriptStore>,
     id: LogId,
+    secrets: Secrets,
     is_loaded: bool,
     /// True once the session was deleted: nothing may be written any more.
     is_gone: bool,
@@ -51,15 +56,34 @@ pub(super) struct LiveState {
     pub(super) ring: ChangeRing,
     /// The last event of the log that was read. Damage in the log may leave it beyond the last event of the fold.
     pub(super) read_to: Seq,
+    /// The events after `read_to` that were read already.
+    ahead: ReadAhead,
     /// The bytes of the events since the last write.
     dirty_bytes: usize,
     /// True if a turn has ended since the last write.
     turn_ended: bool,
 }
 
+/// Consecutive events that wait to be folded.
+#[derive(Debug, Default)]
+struct ReadAhead {
+    batches: Vec<Batch>,
+    bytes: usize,
+    /// How far they go.
+    to: Seq,
+}
+
+impl ReadAhead {
+    fn push(&mut self, batch: Batch, to: Seq) {
+        self.bytes += batch.weight();
+        self.batches.push(batch);
+        self.to = to;
+    }
+}
+
 impl LiveTranscript {
-    pub(super) fn new(store: Arc<dyn TranscriptStore>, id: LogId) -> Self {
-        let state = LiveState::new(store, id);
+    pub(super) fn new(store: Arc<dyn TranscriptStore>, id: LogId, secrets: Secrets) -> Self {
+        let state = LiveState::new(store, id, secrets);
         Self { state: Arc::new(Mutex::new(state)) }
     }
 
@@ -77,21 +101,21 @@ impl LiveTranscript {
             }
             let state = self.advance(handle).await?;
             let look = read.clone();
-            let (mut state, outcome) = run_blocking(state, move |state| look(state)).await?;
-            match outcome {
+            let (state, outcome) = run_blocking(state, move |state| look(state)).await?;
+            // Rows may have been lost while they were read.
+            let error = match outcome {
+                Ok(_) if state.rows.is_lost() => StoreError::Recreated,
                 Ok(found) => {
                     self.write_later(state);
                     return Ok(found);
                 }
-                Err(error) => {
-                    rebuilds += 1;
-                    if rebuilds > MAX_REBUILDS {
-                        return Err(error.into());
-                    }
-                    tracing::warn!(session = %handle.id(), %error, "the rows of a session are made anew from its log");
-                    state.discard();
-                }
+                Err(error) => error,
+            };
+            rebuilds += 1;
+            if rebuilds > MAX_REBUILDS {
+                return Err(error.into());
             }
+            forget_rows(state, handle, &error, rebuilds).await?;
         }
     }
 
@@ -99,9 +123,12 @@ impl LiveTranscript {
     async fn advance(&self, handle: &SessionHandle) -> Result<OwnedMutexGuard<LiveState>, TranscriptFailure> {
         let mut state = Arc::clone(&self.state).lock_owned().await;
         let target = handle.head();
-        for _ in 0..=MAX_REBUILDS {
+        for rebuild in 1..=MAX_REBUILDS + 1 {
             if state.is_gone {
                 return Err(TranscriptFailure::Gone);
+            }
+            if state.rows.is_lost() {
+                state.discard();
             }
             if !state.is_loaded {
                 state = load_checkpoint(state, handle).await?;
@@ -109,8 +136,7 @@ impl LiveTranscript {
             let (kept, failure) = fold_to(state, handle, target).await?;
             state = kept;
             let Some(error) = failure else { return Ok(state) };
-            tracing::warn!(session = %handle.id(), %error, "the rows of a session are made anew from its log");
-            state.discard();
+            state = forget_rows(state, handle, &error, rebuild).await?;
         }
         Err(StoreError::Index("rows were lost again and again".to_owned()).into())
     }
@@ -150,16 +176,18 @@ impl LiveTranscript {
 }
 
 impl LiveState {
-    pub(super) fn new(store: Arc<dyn TranscriptStore>, id: LogId) -> Self {
+    pub(super) fn new(store: Arc<dyn TranscriptStore>, id: LogId, secrets: Secrets) -> Self {
         Self {
-            rows: RowCache::new(Arc::clone(&store), id.clone(), 0),
+            rows: RowCache::new(Arc::clone(&store), id.clone(), store.generation(), 0),
             store,
             id,
+            secrets,
             is_loaded: false,
             is_gone: false,
-            fold: Fold::default(),
+            fold: Fold::new(secrets),
             ring: ChangeRing::default(),
             read_to: Seq::ZERO,
+            ahead: ReadAhead::default(),
             dirty_bytes: 0,
             turn_ended: false,
         }
@@ -167,19 +195,21 @@ impl LiveState {
 
     /// Forgets all that was folded. The next reader begins with the checkpoint, or with the first event.
     fn discard(&mut self) {
-        self.rows = RowCache::new(Arc::clone(&self.store), self.id.clone(), 0);
-        self.fold = Fold::default();
+        self.rows = RowCache::new(Arc::clone(&self.store), self.id.clone(), self.store.generation(), 0);
+        self.fold = Fold::new(self.secrets);
         self.ring = ChangeRing::default();
         self.read_to = Seq::ZERO;
+        self.ahead = ReadAhead::default();
         (self.dirty_bytes, self.turn_ended, self.is_loaded) = (0, false, false);
     }
 
     /// Takes the checkpoint over, if there is one of this fold.
     pub(super) fn load(&mut self) -> Result<Option<EventId>, StoreError> {
         self.discard();
+        let generation = self.store.generation();
         let Some(checkpoint) = self.store.checkpoint(&self.id)? else { return Ok(None) };
         let TranscriptCheckpoint { fold, epoch, seq, rows, state } = checkpoint;
-        if fold != FOLD_NUMBER {
+        if fold != stored_fold(self.secrets) {
             return Ok(None);
         }
         let Ok(fold) = wharf_json::read_own::<Fold>(&state) else { return Ok(None) };
@@ -187,18 +217,19 @@ impl LiveState {
         if fold.row_count() != rows || fold.position() != Some(position) {
             return Ok(None);
         }
-        self.rows = RowCache::new(Arc::clone(&self.store), self.id.clone(), rows);
+        self.rows = RowCache::new(Arc::clone(&self.store), self.id.clone(), generation, rows);
         self.fold = fold;
         self.read_to = position.seq;
         Ok(Some(position))
     }
 
-    pub(super) fn fold_batch(&mut self, batch: &Batch, to: Seq) -> Result<(), StoreError> {
+    /// Folds consecutive events, of which the last one that was read is `to`.
+    pub(super) fn fold_batches(&mut self, batches: &[Batch], to: Seq) -> Result<(), StoreError> {
         // A panic in the fold leaves the state unusable: the next reader loads it again.
         self.is_loaded = false;
         let from = self.read_to;
         let (mut collector, mut changes) = (ChangeCollector::default(), Vec::new());
-        for entry in batch.entries() {
+        for entry in batches.iter().flat_map(Batch::entries) {
             self.fold.apply(entry.id(), entry.at, &entry.event, &mut self.rows, &mut changes);
             collector.add(entry.seq, entry.at, &mut changes);
             self.dirty_bytes += entry.weight();
@@ -211,6 +242,7 @@ impl LiveState {
         self.ring.push(from, to, collector);
         if self.dirty_bytes > MAX_DIRTY_BYTES || self.rows.dirty_rows() > MAX_DIRTY_ROWS {
             match self.write() {
+                Err(error @ StoreError::Recreated) => return Err(error),
                 Err(error) if self.dirty_bytes > MAX_UNWRITABLE_BYTES => return Err(error),
                 Err(error) => tracing::warn!(log = %self.id, %error, "the rows of a session cannot be written"),
                 Ok(()) => {}
@@ -229,7 +261,7 @@ impl LiveState {
         }
         let state = serde_json::to_vec(&self.fold).map_err(|error| StoreError::Index(error.to_string()))?;
         let (epoch, seq, rows) = (position.epoch.0, position.seq.0, self.fold.row_count());
-        self.rows.flush(TranscriptCheckpoint { fold: FOLD_NUMBER, epoch, seq, rows, state })?;
+        self.rows.flush(TranscriptCheckpoint { fold: stored_fold(self.secrets), epoch, seq, rows, state })?;
         (self.dirty_bytes, self.turn_ended) = (0, false);
         Ok(())
     }
@@ -243,8 +275,8 @@ impl LiveState {
     }
 }
 
-/// Folds the events up to `target`. The next page of the log is read while the last one is folded. Also returns the
-/// failure of the database, if there was one.
+/// Folds the events up to `target`. More of the log is read meanwhile. Also returns the failure of the database, if there was
+/// one.
 async fn fold_to(
     mut state: OwnedMutexGuard<LiveState>,
     handle: &SessionHandle,
@@ -253,23 +285,98 @@ async fn fold_to(
     if state.read_to >= target {
         return Ok((state, None));
     }
-    let mut cursor = handle.cursor(state.read_to);
-    let mut batch = cursor.next().await?;
+    let mut ahead = std::mem::take(&mut state.ahead);
+    let mut cursor = handle.cursor(state.read_to.max(ahead.to));
+    if ahead.batches.is_empty() {
+        ahead.push(cursor.next().await?, cursor.position());
+    }
+    while ahead.to < target
+        && ahead.bytes < READ_AHEAD_BYTES
+        && let Some(batch) = cursor.next_in_memory()
+    {
+        ahead.push(batch, cursor.position());
+    }
     loop {
-        let to = cursor.position();
-        let fold = run_blocking(state, move |state| state.fold_batch(&batch, to));
-        let is_last = to >= target;
-        let (folded, next) = tokio::join!(fold, async { if is_last { None } else { Some(cursor.next().await) } });
-        let (kept, outcome) = folded?;
-        state = kept;
+        let ReadAhead { batches, to, .. } = std::mem::take(&mut ahead);
+        let fold = run_blocking(state, move |state| state.fold_batches(&batches, to));
+        let folded;
+        (folded, ahead) = read_during(fold, &mut cursor, target).await?;
+        let outcome;
+        (state, outcome) = folded?;
         if let Err(error) = outcome {
             return Ok((state, Some(error)));
         }
-        match next {
-            None => return Ok((state, None)),
-            Some(next) => batch = next?,
+        if to >= target {
+            state.ahead = ahead;
+            return Ok((state, None));
         }
     }
+}
+
+/// Forgets the rows of a session that the database does not have as it should. The first time the checkpoint is loaded again;
+/// after that the rows are made from the log.
+async fn forget_rows(
+    mut state: OwnedMutexGuard<LiveState>,
+    handle: &SessionHandle,
+    error: &StoreError,
+    attempt: usize,
+) -> Result<OwnedMutexGuard<LiveState>, TranscriptFailure> {
+    state.discard();
+    if attempt < MAX_REBUILDS {
+        tracing::warn!(session = %handle.id(), %error, "the rows of a session are loaded again");
+        return Ok(state);
+    }
+    tracing::warn!(session = %handle.id(), %error, "the rows of a session are made anew from its log");
+    let (state, removed) = run_blocking(state, |state| state.store.remove(&state.id)).await?;
+    removed?;
+    Ok(state)
+}
+
+/// Reads the log while events are folded: up to `target` from wherever it is, and beyond it as long as it is in memory. Also
+/// returns the outcome of the fold.
+async fn read_during<T>(
+    fold: impl Future<Output = T>,
+    cursor: &mut Cursor,
+    target: Seq,
+) -> Result<(T, ReadAhead), TranscriptFailure> {
+    let mut fold = std::pin::pin!(fold);
+    let mut folded = None;
+    let mut ahead = ReadAhead::default();
+    loop {
+        let needs_more = ahead.batches.is_empty() && cursor.position() < target;
+        if ahead.bytes >= READ_AHEAD_BYTES || !(folded.is_none() || needs_more) {
+            break;
+        }
+        tokio::select! {
+            biased;
+            done = &mut fold, if folded.is_none() => {
+                folded = Some(done);
+                continue;
+            }
+            () = cursor.news() => {}
+        }
+        let batch = match cursor.next_in_memory() {
+            Some(batch) => batch,
+            None if cursor.position() < target => {
+                // A read of the disk that was begun is never begun again.
+                let mut next = std::pin::pin!(cursor.next());
+                loop {
+                    tokio::select! {
+                        biased;
+                        done = &mut fold, if folded.is_none() => folded = Some(done),
+                        next = &mut next => break next?,
+                    }
+                }
+            }
+            None => break,
+        };
+        ahead.push(batch, cursor.position());
+    }
+    let folded = match folded {
+        Some(folded) => folded,
+        None => fold.await,
+    };
+    Ok((folded, ahead))
 }
 
 /// Loads the checkpoint if it fits the log: another log may have its numbers after power loss.

@@ -21,17 +21,18 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use tokio::sync::Notify;
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use wharf_api::{FOLD_NUMBER, TranscriptRow};
 use wharf_core::{EventId, Seq, SessionId};
 use wharf_store::{LogId, SqliteTranscripts, StoreError, TranscriptStore};
+use wharf_transcript::Secrets;
 
 pub(crate) use catch_up::catch_up_in_background;
 pub use changed_files::ChangedFileSlice;
 pub use changes::{RowUpdate, RowUpdates};
 use live::LiveTranscript;
 pub use live::TranscriptFailure;
-pub use pages::{MAX_PAGE_ROWS, PageAnchor, PageRequest, RowSlice, UnknownAnchor};
+pub use pages::{MAX_PAGE_ROWS, PageAnchor, PageRequest, RowSlice, TurnPlace, UnknownAnchor};
 pub use search::{TranscriptHit, TranscriptHits, TranscriptSearch};
 pub use turns::{TurnRows, TurnSlice, TurnText};
 
@@ -42,6 +43,12 @@ const IDLE_TIMEOUT: Duration = Duration::from_secs(60);
 /// The transcripts that stay in memory although nobody reads them at the moment.
 const MAX_IDLE_TRANSCRIPTS: usize = 16;
 
+/// The transcripts with secrets that are made at once. Each folds a whole log into a file of its own.
+const MAX_UNREDACTED_TRANSCRIPTS: usize = 2;
+
+/// Rows with secrets are stored under this number above that of their fold, so that neither kind is taken for the other.
+const UNREDACTED_FOLDS: u32 = 1 << 30;
+
 /// A deletion that takes longer goes on in the background.
 const REMOVAL_TIMEOUT: Duration = Duration::from_secs(2);
 
@@ -49,9 +56,13 @@ const REMOVAL_TIMEOUT: Duration = Duration::from_secs(2);
 #[derive(Debug)]
 pub(crate) struct Transcripts {
     store: Arc<dyn TranscriptStore>,
+    /// Whether the rows in the database show secrets.
+    secrets: Secrets,
     live: Mutex<HashMap<SessionId, KnownTranscript>>,
     /// Lets the background catch sessions up at once: a search has missed some.
     wake_catch_up: Arc<Notify>,
+    /// Permits for transcripts with secrets beside those of the database.
+    unredacted: Arc<Semaphore>,
 }
 
 #[derive(Debug)]
@@ -62,25 +73,26 @@ struct KnownTranscript {
 
 impl Transcripts {
     /// Opens the database. It is derived: where no file can be kept, memory will do.
-    pub(crate) fn open(root: &Path) -> Result<Self, StoreError> {
+    pub(crate) fn open(root: &Path, secrets: Secrets) -> Result<Self, StoreError> {
         let path = root.join("transcript.db");
         let opened = SqliteTranscripts::open(&path).and_then(|store| {
             // One new file is made sooner than the rows of another fold are deleted session by session.
-            let is_current = store.progress()?.iter().all(|known| known.fold == FOLD_NUMBER);
+            let is_current = store.progress()?.iter().all(|known| known.fold == stored_fold(secrets));
             if is_current { Ok(store) } else { store.recreate().map(|()| store) }
         });
         let store = opened.or_else(|error| {
             tracing::warn!(%error, "the database of transcripts cannot be used; they are made from the logs at every start");
             SqliteTranscripts::in_memory()
         })?;
-        Ok(Self { store, live: Mutex::default(), wake_catch_up: Arc::default() })
+        let unredacted = Arc::new(Semaphore::new(MAX_UNREDACTED_TRANSCRIPTS));
+        Ok(Self { store, secrets, live: Mutex::default(), wake_catch_up: Arc::default(), unredacted })
     }
 
     /// Returns the transcript of a session, in memory.
     fn find(&self, handle: &SessionHandle) -> Arc<LiveTranscript> {
         let mut live = self.lock();
         let known = live.entry(handle.id().clone()).or_insert_with(|| {
-            let live = LiveTranscript::new(Arc::clone(&self.store), handle.shared.log_id.clone());
+            let live = LiveTranscript::new(Arc::clone(&self.store), handle.shared.log_id.clone(), self.secrets);
             KnownTranscript { live: Arc::new(live), used_at: Instant::now() }
         });
         known.used_at = Instant::now();
@@ -138,6 +150,14 @@ impl Transcripts {
     }
 }
 
+/// Returns the number under which the rows of this fold are stored.
+const fn stored_fold(secrets: Secrets) -> u32 {
+    match secrets {
+        Secrets::Hidden => FOLD_NUMBER,
+        Secrets::Shown => FOLD_NUMBER + UNREDACTED_FOLDS,
+    }
+}
+
 /// A piece of a text that is too large for its row.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RowTextSlice {
@@ -161,11 +181,29 @@ pub struct RowBlob {
 pub struct SessionTranscript {
     handle: SessionHandle,
     live: Arc<LiveTranscript>,
+    secrets: Secrets,
+    /// Held by a transcript beside those of the database.
+    _permit: Option<Arc<OwnedSemaphorePermit>>,
 }
 
 impl SessionTranscript {
     pub(crate) fn open(transcripts: &Transcripts, handle: SessionHandle) -> Self {
-        Self { live: transcripts.find(&handle), handle }
+        Self { live: transcripts.find(&handle), handle, secrets: transcripts.secrets, _permit: None }
+    }
+
+    /// Makes a transcript that shows secrets. It is kept in a temporary file that is gone when the transcript is dropped.
+    pub(crate) async fn open_unredacted(
+        transcripts: &Transcripts,
+        handle: SessionHandle,
+    ) -> Result<Self, TranscriptFailure> {
+        if transcripts.secrets == Secrets::Shown {
+            return Ok(Self::open(transcripts, handle));
+        }
+        let permit = Arc::clone(&transcripts.unredacted).acquire_owned().await.map_err(|_| TranscriptFailure::Gone)?;
+        let store = tokio::task::spawn_blocking(SqliteTranscripts::temporary).await;
+        let store = store.map_err(|_| TranscriptFailure::Gone)??;
+        let live = Arc::new(LiveTranscript::new(store, handle.shared.log_id.clone(), Secrets::Shown));
+        Ok(Self { handle, live, secrets: Secrets::Shown, _permit: Some(Arc::new(permit)) })
     }
 
     pub const fn handle(&self) -> &SessionHandle {
@@ -189,6 +227,11 @@ impl SessionTranscript {
     /// Folds the events that have come, for a reader that will ask soon. Returns how far the log was read.
     pub async fn fold_news(&self) -> Result<Seq, TranscriptFailure> {
         self.live.read(&self.handle, |state| Ok(state.read_to)).await
+    }
+
+    /// Returns the last lines that a running command has written, redacted as rows are; `None` if the terminal is gone.
+    pub fn live_text(&self, terminal: &str) -> Option<String> {
+        self.handle.live_text(terminal, self.secrets)
     }
 
     /// Returns true if the log holds this event, so that a reader can go on from there.

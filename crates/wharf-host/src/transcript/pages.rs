@@ -6,7 +6,7 @@ use wharf_store::StoreError;
 use wharf_transcript::RowKey;
 
 use super::live::LiveState;
-use super::row_cache::{NumberedRow, RowScan, missing_row};
+use super::row_cache::{NumberedRow, RowScan, ScannedRows, missing_row};
 
 /// The most rows and bytes of a page.
 pub const MAX_PAGE_ROWS: usize = 200;
@@ -30,8 +30,19 @@ pub enum PageAnchor {
     After(String),
     /// The row with this id, or that holds this event, with rows on both sides.
     Around(String),
-    /// The rows of a prompt's turn, from the beginning or after the row with this id.
-    Turn { prompt: String, after: Option<String> },
+    /// Rows of a prompt's turn.
+    Turn { prompt: String, place: TurnPlace },
+}
+
+/// Where in a turn a page lies.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum TurnPlace {
+    Start,
+    End,
+    /// The rows before the one with this id.
+    Before(String),
+    /// The rows after the one with this id.
+    After(String),
 }
 
 #[derive(Clone, Debug)]
@@ -81,10 +92,10 @@ impl LiveState {
         let count = self.rows.count();
         let found = |number: Option<u64>| number.ok_or(UnknownAnchor::Row);
         let window = match &request.anchor {
-            PageAnchor::End => self.window_before(count + 1, request)?,
+            PageAnchor::End => self.window_before(count + 1, request.limit, request)?,
             PageAnchor::Start => self.window_after(0, request.limit, request)?,
             PageAnchor::Before(id) => match found(self.rows.find_id(id)?) {
-                Ok(number) => self.window_before(number, request)?,
+                Ok(number) => self.window_before(number, request.limit, request)?,
                 Err(unknown) => return Ok(Err(unknown)),
             },
             PageAnchor::After(id) => match found(self.rows.find_id(id)?) {
@@ -95,7 +106,7 @@ impl LiveState {
                 Ok(number) => self.window_around(number, request)?,
                 Err(unknown) => return Ok(Err(unknown)),
             },
-            PageAnchor::Turn { prompt, after } => match self.window_of_turn(prompt, after.as_deref(), request)? {
+            PageAnchor::Turn { prompt, place } => match self.window_of_turn(prompt, place, request)? {
                 Ok(window) => window,
                 Err(unknown) => return Ok(Err(unknown)),
             },
@@ -104,8 +115,8 @@ impl LiveState {
     }
 
     /// Returns the rows that came before a row, aligned to their turn if that is short.
-    fn window_before(&self, before: u64, request: &PageRequest) -> Result<Window, StoreError> {
-        let (last, limit) = (before.saturating_sub(1), request.limit.min(MAX_PAGE_ROWS));
+    fn window_before(&self, before: u64, limit: usize, request: &PageRequest) -> Result<Window, StoreError> {
+        let (last, limit) = (before.saturating_sub(1), limit.clamp(1, MAX_PAGE_ROWS));
         let scan = RowScan {
             first: 1,
             last,
@@ -114,11 +125,9 @@ impl LiveState {
             max_rows: limit,
             max_bytes: MAX_PAGE_BYTES,
         };
-        let mut rows = self.rows.scan(&scan)?;
+        let ScannedRows { mut rows, is_complete } = self.rows.scan_while(&scan, |_| true)?;
         rows.reverse();
-        // A selection of kinds that is not full has looked through everything.
-        let is_full = rows.len() >= limit || request.kinds.is_empty();
-        let first = rows.first().filter(|_| is_full).map_or(1, |row| row.number);
+        let first = rows.first().filter(|_| !is_complete).map_or(1, |row| row.number);
         let mut window = Window { rows, first, last, bounds: (1, self.rows.count()) };
         if request.kinds.is_empty() {
             self.align(&mut window, request.limit)?;
@@ -148,7 +157,7 @@ impl LiveState {
         };
         let (mut earlier, mut bytes) = (Vec::new(), 0);
         let mut is_whole = true;
-        for row in self.rows.scan_while(&scan, |row| row.row.turn.as_ref() == Some(&turn))? {
+        for row in self.rows.scan_while(&scan, |row| row.row.turn.as_ref() == Some(&turn))?.rows {
             bytes += row.bytes;
             if earlier.len() >= room_rows || bytes > room_bytes {
                 is_whole = false;
@@ -175,16 +184,14 @@ impl LiveState {
             max_rows: limit,
             max_bytes: MAX_PAGE_BYTES,
         };
-        let rows = self.rows.scan(&scan)?;
-        let is_full = rows.len() >= limit || request.kinds.is_empty();
-        let last = rows.last().filter(|_| is_full).map_or(self.rows.count(), |row| row.number);
+        let ScannedRows { rows, is_complete } = self.rows.scan_while(&scan, |_| true)?;
+        let last = rows.last().filter(|_| !is_complete).map_or(self.rows.count(), |row| row.number);
         Ok(Window { rows, first: after + 1, last, bounds: (1, self.rows.count()) })
     }
 
     fn window_around(&self, number: u64, request: &PageRequest) -> Result<Window, StoreError> {
         let limit = request.limit.min(MAX_PAGE_ROWS);
-        let half = PageRequest { limit: (limit / 2).max(1), ..request.clone() };
-        let mut window = self.window_before(number, &half)?;
+        let mut window = self.window_before(number, limit / 2, request)?;
         let rest = MAX_PAGE_ROWS.saturating_sub(window.rows.len()).min(limit - limit / 2);
         let later = self.window_after(number.saturating_sub(1), rest.max(1), request)?;
         let mut bytes: usize = window.rows.iter().map(|row| row.bytes).sum();
@@ -204,31 +211,31 @@ impl LiveState {
     fn window_of_turn(
         &self,
         prompt: &str,
-        after: Option<&str>,
+        place: &TurnPlace,
         request: &PageRequest,
     ) -> Result<Result<Window, UnknownAnchor>, StoreError> {
-        let Some((first, last)) = self.turn_bounds(prompt)? else { return Ok(Err(UnknownAnchor::Turn)) };
-        let from = match after {
-            None => first,
-            Some(id) => match self.rows.find_id(id)? {
-                Some(number) => (number + 1).max(first),
-                None => return Ok(Err(UnknownAnchor::Row)),
-            },
-        };
+        let Some(bounds) = self.turn_bounds(prompt)? else { return Ok(Err(UnknownAnchor::Turn)) };
+        let (mut first, mut last) = bounds;
+        if let TurnPlace::Before(id) | TurnPlace::After(id) = place {
+            let Some(number) = self.rows.find_id(id)? else { return Ok(Err(UnknownAnchor::Row)) };
+            match place {
+                TurnPlace::Before(_) => last = last.min(number - 1),
+                TurnPlace::After(_) | TurnPlace::Start | TurnPlace::End => first = first.max(number + 1),
+            }
+        }
+        let newest_first = matches!(place, TurnPlace::End | TurnPlace::Before(_));
         let limit = request.limit.min(MAX_PAGE_ROWS);
-        let scan = RowScan {
-            first: from,
-            last,
-            kinds: &request.kinds,
-            newest_first: false,
-            max_rows: limit,
-            max_bytes: MAX_PAGE_BYTES,
-        };
-        let mut rows = self.rows.scan(&scan)?;
-        let is_full = rows.len() >= limit || request.kinds.is_empty();
-        let reached = rows.last().filter(|_| is_full).map_or(last, |row| row.number);
+        let scan =
+            RowScan { first, last, kinds: &request.kinds, newest_first, max_rows: limit, max_bytes: MAX_PAGE_BYTES };
+        let ScannedRows { mut rows, is_complete } = self.rows.scan_while(&scan, |_| true)?;
+        if let Some(reached) = rows.last().map(|row| row.number).filter(|_| !is_complete) {
+            if newest_first { first = reached } else { last = reached }
+        }
+        if newest_first {
+            rows.reverse();
+        }
         rows.retain(|row| row.row.turn.as_deref() == Some(prompt));
-        Ok(Ok(Window { rows, first: from, last: reached, bounds: (first, last) }))
+        Ok(Ok(Window { rows, first, last, bounds }))
     }
 
     fn finish_page(&self, window: Window, request: &PageRequest) -> Result<RowSlice, StoreError> {
@@ -259,9 +266,11 @@ impl LiveState {
     }
 
     fn is_mid_turn(&self, row: &NumberedRow) -> Result<bool, StoreError> {
-        if row.number <= 1 || row.row.turn.is_none() {
-            return Ok(false);
+        let Some(turn) = row.row.turn.clone().filter(|_| row.number > 1) else { return Ok(false) };
+        if let Some(first) = self.rows.find_key(&RowKey::Turn { prompt: turn })?.filter(|first| *first <= row.number) {
+            return Ok(first < row.number);
         }
+        // The turn has been repeated; this is a row of an earlier attempt.
         let earlier = self.rows.row(row.number - 1)?.ok_or_else(|| missing_row(row.number - 1))?;
         Ok(earlier.turn == row.row.turn)
     }

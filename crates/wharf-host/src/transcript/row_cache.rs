@@ -5,11 +5,10 @@ use std::sync::Arc;
 
 use wharf_api::{RowBody, TranscriptRow};
 use wharf_store::{
-    LogId, RowFileChanges, RowRange, RowWords, StoreError, StoredBlob, StoredFileChange, StoredRow, TextChange,
-    TextSlice, TranscriptChanges, TranscriptCheckpoint, TranscriptStore,
+    LogId, RowFileChanges, RowRange, StoreError, StoredBlob, StoredFileChange, StoredRow, TextChange, TextSlice,
+    TranscriptChanges, TranscriptCheckpoint, TranscriptStore,
 };
-use wharf_transcript::search::index_words;
-use wharf_transcript::{Blob, RowKey, RowNumber, RowStore, parse_timestamp};
+use wharf_transcript::{Blob, RowKey, RowNumber, RowStore};
 
 use super::changed_files::to_stored_changes;
 
@@ -41,10 +40,18 @@ pub(super) struct RowScan<'a> {
     pub(super) max_bytes: usize,
 }
 
+/// The rows of a scan in its order.
+pub(super) struct ScannedRows {
+    pub(super) rows: Vec<NumberedRow>,
+    /// True if the whole range was looked through.
+    pub(super) is_complete: bool,
+}
+
 #[derive(Debug)]
 pub(super) struct RowCache {
     store: Arc<dyn TranscriptStore>,
     id: LogId,
+    generation: u64,
     /// The number of the last row.
     count: u64,
     rows: BTreeMap<u64, TranscriptRow>,
@@ -61,11 +68,12 @@ pub(super) struct RowCache {
 }
 
 impl RowCache {
-    /// Creates the cache of a transcript of which the database has so many rows.
-    pub(super) fn new(store: Arc<dyn TranscriptStore>, id: LogId, count: u64) -> Self {
+    /// Creates the cache of a transcript of which this generation of the database has so many rows.
+    pub(super) fn new(store: Arc<dyn TranscriptStore>, id: LogId, generation: u64, count: u64) -> Self {
         Self {
             store,
             id,
+            generation,
             count,
             rows: BTreeMap::new(),
             dirty: BTreeSet::new(),
@@ -76,6 +84,11 @@ impl RowCache {
             blobs: Vec::new(),
             failure: None,
         }
+    }
+
+    /// Returns true if the database has lost the rows that it had.
+    pub(super) fn is_lost(&self) -> bool {
+        self.store.generation() != self.generation
     }
 
     /// Returns the error that a read of the fold met.
@@ -100,14 +113,13 @@ impl RowCache {
     pub(super) fn flush(&mut self, checkpoint: TranscriptCheckpoint) -> Result<(), StoreError> {
         let dirty = || self.dirty.iter().filter_map(|number| Some((*number, self.rows.get(number)?)));
         let rows = dirty().map(|(number, row)| to_stored_row(number, row)).collect::<Result<_, _>>()?;
-        let words = dirty().map(|(number, row)| to_row_words(number, row)).collect();
         let tools = dirty().filter(|(_, row)| matches!(row.body, RowBody::Tool(_)));
         let file_changes =
             tools.map(|(number, row)| RowFileChanges { number, changes: to_stored_changes(number, row) });
         let mut changes = TranscriptChanges {
+            generation: self.generation,
             checkpoint,
             rows,
-            words,
             file_changes: file_changes.collect(),
             keys: std::mem::take(&mut self.dirty_keys),
             texts: std::mem::take(&mut self.texts),
@@ -133,7 +145,7 @@ impl RowCache {
 
     /// Returns the rows of a scan in its order.
     pub(super) fn scan(&self, scan: &RowScan<'_>) -> Result<Vec<NumberedRow>, StoreError> {
-        self.scan_while(scan, |_| true)
+        Ok(self.scan_while(scan, |_| true)?.rows)
     }
 
     /// Returns the rows of a scan in its order, up to the first one that is not to be kept.
@@ -141,7 +153,7 @@ impl RowCache {
         &self,
         scan: &RowScan<'_>,
         keep: impl Fn(&NumberedRow) -> bool,
-    ) -> Result<Vec<NumberedRow>, StoreError> {
+    ) -> Result<ScannedRows, StoreError> {
         let (mut found, mut bytes) = (Vec::new(), 0);
         let (mut first, mut last) = (scan.first.max(1), scan.last);
         while first <= last && found.len() < scan.max_rows {
@@ -151,17 +163,17 @@ impl RowCache {
                 bytes += row.bytes;
                 let is_over = found.len() >= scan.max_rows || (bytes > scan.max_bytes && !found.is_empty());
                 if is_over || !keep(&row) {
-                    return Ok(found);
+                    return Ok(ScannedRows { rows: found, is_complete: false });
                 }
                 found.push(row);
             }
             match (reached, scan.newest_first) {
-                (None, _) => break,
+                (None, _) => return Ok(ScannedRows { rows: found, is_complete: true }),
                 (Some(reached), true) => last = reached.saturating_sub(1),
                 (Some(reached), false) => first = reached + 1,
             }
         }
-        Ok(found)
+        Ok(ScannedRows { rows: found, is_complete: first > last })
     }
 
     /// Reads one chunk from the database and puts the newer rows in memory in their places. Also returns the last number that
@@ -407,12 +419,6 @@ fn to_stored_row(number: u64, row: &TranscriptRow) -> Result<StoredRow, StoreErr
     let json = serde_json::to_vec(row).map_err(|error| StoreError::Index(format!("row {number}: {error}")))?;
     let (seq, kind, turn) = (created_at_seq(&row.id), row.body.kind().to_owned(), row.turn.clone());
     Ok(StoredRow { number, seq, rev: row.rev, kind, turn, json })
-}
-
-/// Returns the words by which a row is found. Its text has been redacted already.
-fn to_row_words(number: u64, row: &TranscriptRow) -> RowWords {
-    let at_millis = parse_timestamp(&row.at).unwrap_or_default().0;
-    RowWords { number, at_millis, words: index_words(row) }
 }
 
 pub(super) fn from_stored_row(stored: &StoredRow) -> Result<NumberedRow, StoreError> {

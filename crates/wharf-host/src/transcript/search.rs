@@ -7,13 +7,17 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use wharf_api::{FOLD_NUMBER, SnippetPart, TranscriptRow};
+use wharf_api::{SnippetPart, TranscriptRow};
 use wharf_core::SessionId;
-use wharf_store::{FoundRow, FoundRows, LogId, StoreError, TranscriptStore, WordPhrase, WordSearch};
-use wharf_transcript::search::{SearchQuery, make_snippet};
+use wharf_store::{
+    FoundRow, FoundRows, IndexStep, LogId, RowWords, StoreError, StoredRow, TranscriptStore, WordPhrase, WordSearch,
+};
+use wharf_transcript::parse_timestamp;
+use wharf_transcript::search::{SearchQuery, index_words, make_snippet};
 
-use super::TranscriptFailure;
 use super::catch_up::catch_up;
+use super::row_cache::{NumberedRow, from_stored_row};
+use super::{TranscriptFailure, stored_fold};
 use crate::descriptor::Descriptor;
 use crate::host::Host;
 
@@ -24,6 +28,9 @@ const MAX_LOOKED_AT: usize = 20_000;
 /// work; all else is left to the background.
 const MAX_CAUGHT_UP: usize = 8;
 const CATCH_UP_TIMEOUT: Duration = Duration::from_millis(100);
+/// The rows, and their bytes, whose words are written in one transaction.
+const INDEXED_ROWS: usize = 256;
+const INDEXED_BYTES: usize = 256 * 1024;
 
 /// Selects rows by their words.
 #[derive(Clone, Debug)]
@@ -64,8 +71,9 @@ impl Host {
         let pending = self.catch_up_for_search(sessions).await?;
         let ids: HashSet<SessionId> = sessions.iter().map(|known| SessionId::new(known.id.as_str())).collect();
         let only = self.list_log_ids(&ids);
-        let store = Arc::clone(&self.inner().transcripts.store);
-        let found = tokio::task::spawn_blocking(move || find_rows(&*store, &search, &ids, &only));
+        let transcripts = &self.inner().transcripts;
+        let (store, fold) = (Arc::clone(&transcripts.store), stored_fold(transcripts.secrets));
+        let found = tokio::task::spawn_blocking(move || find_rows(&*store, fold, &search, &ids, &only));
         let (hits, next) = found.await.map_err(|_| TranscriptFailure::Gone)??;
         Ok(TranscriptHits { hits, next, pending })
     }
@@ -111,12 +119,13 @@ impl Host {
 }
 
 impl super::Transcripts {
-    /// Returns the last event that each transcript of this fold covers.
+    /// Returns the last event that each transcript of this fold covers. One whose words are not written covers none.
     pub(super) async fn read_progress(&self) -> Result<HashMap<SessionId, u64>, TranscriptFailure> {
         let store = Arc::clone(&self.store);
         let progress = tokio::task::spawn_blocking(move || store.progress()).await;
         let progress = progress.map_err(|_| TranscriptFailure::Gone)??;
-        let current = progress.into_iter().filter(|known| known.fold == FOLD_NUMBER);
+        let fold = stored_fold(self.secrets);
+        let current = progress.into_iter().filter(|known| known.fold == fold && known.is_indexed);
         Ok(current.map(|known| (SessionId::new(known.id.name()), known.seq)).collect())
     }
 }
@@ -124,6 +133,7 @@ impl super::Transcripts {
 /// Finds the rows and cuts their snippets.
 pub(super) fn find_rows(
     store: &dyn TranscriptStore,
+    fold: u32,
     search: &TranscriptSearch,
     ids: &HashSet<SessionId>,
     only: &[LogId],
@@ -137,7 +147,7 @@ pub(super) fn find_rows(
     let words = WordSearch {
         phrases: &phrases,
         kinds: &search.kinds,
-        fold: FOLD_NUMBER,
+        fold,
         only: Some(only),
         is_selected: &is_selected,
         before: search.before,
@@ -145,12 +155,30 @@ pub(super) fn find_rows(
         max_looked_at: MAX_LOOKED_AT,
     };
     let FoundRows { rows, next } = store.search(&words)?;
-    let hits = rows.iter().map(|found| to_hit(found, &search.query)).collect::<Result<_, _>>()?;
+    let hits = rows.iter().filter_map(|found| to_hit(found, &search.query).transpose()).collect::<Result<_, _>>()?;
     Ok((hits, next))
 }
 
-fn to_hit(found: &FoundRow, query: &SearchQuery) -> Result<TranscriptHit, StoreError> {
-    let row = super::row_cache::from_stored_row(&found.row)?.row;
+/// Returns `None` for a row that was found by words which it does not have any more.
+fn to_hit(found: &FoundRow, query: &SearchQuery) -> Result<Option<TranscriptHit>, StoreError> {
+    let row = from_stored_row(&found.row)?.row;
     let snippet = make_snippet(&row, query);
-    Ok(TranscriptHit { session: SessionId::new(found.id.name()), row, snippet })
+    let is_match = snippet.iter().any(|part| part.is_match);
+    Ok(is_match.then(|| TranscriptHit { session: SessionId::new(found.id.name()), row, snippet }))
+}
+
+/// Writes the words of some rows. Returns true if there may be more rows without theirs.
+pub(super) fn index_some_rows(store: &dyn TranscriptStore, id: &LogId) -> Result<bool, StoreError> {
+    let step = IndexStep { read_words: &read_row_words, max_rows: INDEXED_ROWS, max_bytes: INDEXED_BYTES };
+    store.index_some_rows(id, &step)
+}
+
+/// Returns the words by which a row is found. Its text has been redacted already. A row that cannot be read has none.
+fn read_row_words(stored: &StoredRow) -> RowWords {
+    match from_stored_row(stored) {
+        Ok(NumberedRow { row, .. }) => {
+            RowWords { at_millis: parse_timestamp(&row.at).unwrap_or_default().0, words: index_words(&row) }
+        }
+        Err(_) => RowWords { at_millis: 0, words: String::new() },
+    }
 }

@@ -2,6 +2,7 @@
 
 mod acp_v2_fixture;
 mod file_walk;
+mod reading;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,7 +14,7 @@ use wharf_core::{
 };
 use wharf_store::{LogId, SqliteTranscripts, TranscriptStore};
 use wharf_testkit::random::TestRandom;
-use wharf_transcript::{FileChangeKind, Fold, MemoryRows, list_file_changes};
+use wharf_transcript::{FileChangeKind, Fold, MemoryRows, Secrets, list_file_changes};
 
 use super::changes::RowUpdate;
 use super::live::LiveState;
@@ -25,12 +26,13 @@ struct LogMaker {
     dice: TestRandom,
     entries: Vec<Entry>,
     prompts: u64,
-    is_running: bool,
+    /// The numbers of the prompts whose turns run.
+    running: Vec<u64>,
 }
 
 impl LogMaker {
     fn new(dice: TestRandom) -> Self {
-        Self { dice, entries: Vec::new(), prompts: 0, is_running: false }
+        Self { dice, entries: Vec::new(), prompts: 0, running: Vec::new() }
     }
 
     fn push(&mut self, event: Event) {
@@ -58,19 +60,22 @@ impl LogMaker {
         let (key, first) = (None, false);
         self.push(Event::Prompt(PromptEvent::Accepted { prompt: prompt.clone(), sender, frame, key, first }));
         self.push(Event::Prompt(PromptEvent::TurnStarted { prompt, content }));
-        self.is_running = true;
+        self.running.push(self.prompts);
     }
 
+    /// Ends any of the running turns.
     fn end_turn(&mut self) {
-        let prompt = PromptId::new(format!("prm_{}", self.prompts));
+        let place = usize::try_from(self.dice.next_below(self.running.len() as u64)).unwrap();
+        let prompt = PromptId::new(format!("prm_{}", self.running.remove(place)));
         let frame = Raw::new(r#"{"jsonrpc":"2.0","id":1,"result":{"stopReason":"end_turn"}}"#).unwrap();
         let end = PromptEnd::Answered { stop_reason: "end_turn".into(), frame };
         self.push(Event::Prompt(PromptEvent::Ended { prompt, end, failure: None }));
-        self.is_running = false;
     }
 
     fn random_step(&mut self) {
-        if !self.is_running && self.dice.next_below(3) > 0 {
+        // A turn may begin while another one runs: some agents queue prompts by themselves.
+        let begins = if self.running.is_empty() { self.dice.next_below(3) > 0 } else { self.dice.next_below(40) == 0 };
+        if begins && self.running.len() < 3 {
             return self.begin_turn();
         }
         // Few ids, so that updates reach rows of earlier turns.
@@ -97,7 +102,7 @@ impl LogMaker {
                 let text = words.repeat(usize::try_from(self.dice.next_below(300)).unwrap());
                 self.update(json!({ "sessionUpdate": "agent_message_chunk", "content": { "type": "text", "text": text } }));
             }
-            _ if self.is_running => self.end_turn(),
+            _ if !self.running.is_empty() => self.end_turn(),
             _ => self.update(json!({ "sessionUpdate": "usage_update", "used": 1, "size": 2 })),
         }
     }
@@ -183,12 +188,12 @@ impl Reader {
 
 pub(super) fn new_state(store: &Arc<SqliteTranscripts>) -> LiveState {
     let store = Arc::clone(store) as Arc<dyn TranscriptStore>;
-    LiveState::new(store, LogId::new("default", "s").unwrap())
+    LiveState::new(store, LogId::new("default", "s").unwrap(), Secrets::Hidden)
 }
 
 pub(super) fn fold_entries(state: &mut LiveState, entries: &[Entry]) {
     let to = entries.last().map_or(state.read_to, |entry| entry.seq);
-    state.fold_batch(&Batch::new(entries.to_vec()), to).unwrap();
+    state.fold_batches(&[Batch::new(entries.to_vec())], to).unwrap();
 }
 
 /// Folds a log in random pieces, with writes and restarts in between, and compares at each stop.

@@ -77,7 +77,7 @@ impl LiveState {
     }
 
     /// Returns the newest turn of a prompt with its text.
-    pub(super) fn turn_text(&self, prompt: &str) -> Result<Option<TurnText>, StoreError> {
+    pub(super) fn turn_text(&mut self, prompt: &str) -> Result<Option<TurnText>, StoreError> {
         let Some((first, last)) = self.turn_bounds(prompt)? else { return Ok(None) };
         let head = self.rows.row(first)?.ok_or_else(|| missing_row(first))?;
         let turn = self.turn_rows(first, head)?;
@@ -91,7 +91,10 @@ impl LiveState {
             let Some(newest) = messages.last() else { break };
             from = newest.number + 1;
             for mut message in messages.into_iter().filter(|message| message.row.turn.as_deref() == Some(prompt)) {
-                self.fill_in(message.number, &mut message.row)?;
+                if is_cut_message(&message.row) {
+                    self.write()?;
+                    self.fill_in(message.number, &mut message.row)?;
+                }
                 is_cut |= !append_message(&mut text, &message.row);
             }
         }
@@ -109,6 +112,11 @@ impl LiveState {
 
 fn begins_turn(row: &TranscriptRow) -> bool {
     matches!(&row.body, RowBody::Prompt(prompt) if !prompt.by.agent) && row.turn.is_some()
+}
+
+fn is_cut_message(row: &TranscriptRow) -> bool {
+    let RowBody::Message(message) = &row.body else { return false };
+    message.parts.iter().any(|part| matches!(part, RowPart::Text(text) if text.cut.is_some()))
 }
 
 /// Appends the text of a message. Returns false if not all of it fits or is there.

@@ -41,7 +41,7 @@ impl LiveState {
         self.rows.blob(name)
     }
 
-    /// Fills in the texts of a row that were cut.
+    /// Fills in the texts of a row that were cut. The changes must have been written.
     pub(super) fn fill_in(&self, number: u64, row: &mut TranscriptRow) -> Result<(), StoreError> {
         let mut room = MAX_FILLED_BYTES;
         let mut whole = |cut: &RowCut| -> Result<Option<String>, StoreError> {
@@ -51,7 +51,7 @@ impl LiveState {
             }
             let Some(slice) = self.rows.text(number, part, 0, room)? else { return Ok(None) };
             room = room.saturating_sub(slice.text.len());
-            Ok((slice.total == slice.text.len() as u64).then_some(slice.text))
+            Ok((slice.total == slice.text.len() as u64 && slice.total >= cut.bytes).then_some(slice.text))
         };
         let parts: &mut [RowPart] = match &mut row.body {
             RowBody::Prompt(prompt) => &mut prompt.parts,

@@ -13,8 +13,17 @@ pub(super) struct SessionUsage {
     /// The time that it has been idle; `None` while it works.
     pub(super) idle_for: Option<Duration>,
     pub(super) comes_back: bool,
-    /// How long its agent's manifest lets it be idle.
-    pub(super) idle_limit: Option<Duration>,
+    /// The time that it has been idle without a controller; `None` also while a process of the agent's work runs.
+    pub(super) unattended_for: Option<Duration>,
+    /// How long it may be idle without a controller.
+    pub(super) idle_limit: Option<IdleLimit>,
+}
+
+/// How long a session may be idle, by its agent's manifest or else by `session.sleep_after`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct IdleLimit {
+    pub(super) limit: Duration,
+    pub(super) is_of_manifest: bool,
 }
 
 /// The bounds in force.
@@ -27,10 +36,8 @@ pub(super) struct MemoryCaps {
 /// Why a session is put to sleep.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum SleepCause {
-    /// Idle for as long as its manifest says.
-    Idle {
-        limit: Duration,
-    },
+    /// Idle for as long as its manifest or the settings say.
+    Idle(IdleLimit),
     SessionMemory {
         memory: u64,
         cap: u64,
@@ -56,10 +63,11 @@ impl SessionUsage {
 pub(super) fn choose_sleepers(standings: &[SessionUsage], caps: MemoryCaps) -> Vec<(usize, SleepCause)> {
     let mut chosen: Vec<(usize, SleepCause)> = Vec::new();
     for (place, standing) in standings.iter().enumerate() {
-        let overdue = standing.idle_limit.filter(|limit| standing.idle_for.is_some_and(|idle| idle >= *limit));
+        let is_over = |limit: &IdleLimit| standing.unattended_for.is_some_and(|idle| idle >= limit.limit);
+        let overdue = standing.idle_limit.filter(is_over);
         let (memory, cap) = (standing.memory, caps.session.unwrap_or(u64::MAX));
         match overdue {
-            Some(limit) if standing.comes_back => chosen.push((place, SleepCause::Idle { limit })),
+            Some(limit) if standing.comes_back => chosen.push((place, SleepCause::Idle(limit))),
             _ if standing.is_over(caps) && standing.can_sleep() => {
                 chosen.push((place, SleepCause::SessionMemory { memory, cap }));
             }
@@ -91,7 +99,10 @@ impl SleepCause {
     /// Describes the cause for a person and for the log.
     pub(super) fn describe_cause(self) -> String {
         match self {
-            Self::Idle { limit } => format!("put to sleep: idle for {} s, as its manifest says", limit.as_secs()),
+            Self::Idle(IdleLimit { limit, is_of_manifest }) => {
+                let by = if is_of_manifest { "its manifest" } else { "session.sleep_after" };
+                format!("put to sleep: idle for {} s, as {by} says", limit.as_secs())
+            }
             Self::SessionMemory { memory, cap } => format!(
                 "put to sleep: its processes used {} MiB, more than limits.session_memory ({} MiB)",
                 to_mib(memory),
@@ -116,7 +127,8 @@ mod tests {
     use super::*;
 
     fn session_usage(memory: u64, idle: Option<u64>) -> SessionUsage {
-        SessionUsage { memory, idle_for: idle.map(Duration::from_secs), comes_back: true, idle_limit: None }
+        let idle_for = idle.map(Duration::from_secs);
+        SessionUsage { memory, idle_for, unattended_for: idle_for, comes_back: true, idle_limit: None }
     }
 
     fn places(chosen: &[(usize, SleepCause)]) -> Vec<usize> {
@@ -167,10 +179,18 @@ mod tests {
     }
 
     #[test]
-    fn a_manifest_can_say_for_how_long_a_session_may_be_idle() {
-        let limit = Duration::from_secs(30);
+    fn idle_sessions_sleep_only_without_a_controller() {
+        let limit = IdleLimit { limit: Duration::from_secs(30), is_of_manifest: true };
         let mut all = [session_usage(1, Some(29)), session_usage(1, Some(30)), session_usage(1, None)];
         all.iter_mut().for_each(|standing| standing.idle_limit = Some(limit));
-        assert_eq!(choose_sleepers(&all, MemoryCaps::default()), [(1, SleepCause::Idle { limit })]);
+        assert_eq!(choose_sleepers(&all, MemoryCaps::default()), [(1, SleepCause::Idle(limit))]);
+        all[1].unattended_for = None;
+        assert_eq!(
+            choose_sleepers(&all, MemoryCaps::default()),
+            [],
+            "a client is attached, or a process of its work runs"
+        );
+        let caps = MemoryCaps { session: Some(0), total: None };
+        assert_eq!(places(&choose_sleepers(&all, caps)), [0, 1], "memory counts all the same");
     }
 }

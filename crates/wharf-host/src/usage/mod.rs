@@ -11,14 +11,15 @@ use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use tokio::sync::watch;
-use wharf_core::{EndReason, SessionId};
+use wharf_core::{EndReason, Millis, SessionId};
 
 use crate::descriptor::Resources;
 use crate::host::Inner;
 use crate::ids::Now;
 use crate::metrics::AgentUse;
+use crate::session::Rest;
 use crate::session::handle::{CallError, SessionHandle};
-use memory_caps::{MemoryCaps, SessionUsage, SleepCause};
+use memory_caps::{IdleLimit, MemoryCaps, SessionUsage, SleepCause};
 pub(crate) use process_snapshot::own_usage;
 use process_snapshot::{ProcessSnapshot, TreeUsage};
 
@@ -39,6 +40,8 @@ struct UsageTracker {
     /// Sessions whose excess has been reported.
     over: HashSet<SessionId>,
     over_total: bool,
+    /// `session.sleep_after` as of this sample.
+    sleep_after: Option<Duration>,
 }
 
 #[derive(Debug, Default)]
@@ -154,6 +157,7 @@ impl UsageTracker {
     fn apply_sample(&mut self, host: &Weak<Inner>, look: UsageSample) {
         let Some(inner) = host.upgrade() else { return };
         let limits = &inner.config.limits;
+        self.sleep_after = inner.config.session.sleep_after.to_std();
         let caps = MemoryCaps { session: limits.session_memory.0, total: limits.memory.0 };
         let seen: HashSet<SessionId> = look.trees.iter().map(|(handle, _)| handle.id().clone()).collect();
         self.sessions.retain(|id, _| seen.contains(id));
@@ -192,7 +196,7 @@ impl UsageTracker {
         let account = self.sessions.entry(handle.id().clone()).or_default();
         let cpu_millis = account.add_trees(trees);
         let memory = trees.iter().map(|(_, tree)| tree.memory).sum();
-        let standing = session_usage(handle, memory, trees.len());
+        let standing = session_usage(handle, memory, trees, self.sleep_after);
         // Without a visible process there are no figures.
         if trees.is_empty() {
             handle.shared.set_resources(None);
@@ -256,17 +260,35 @@ impl SessionCpu {
 }
 
 /// Returns the session's usage. A session with open terminals is not idle, whatever its agent does.
-fn session_usage(handle: &SessionHandle, memory: u64, trees: usize) -> SessionUsage {
+fn session_usage(
+    handle: &SessionHandle,
+    memory: u64,
+    trees: &[(u32, TreeUsage)],
+    sleep_after: Option<Duration>,
+) -> SessionUsage {
     let (rest, now) = (handle.shared.rest(), Now::millis());
-    let idle_for = rest.since.filter(|_| trees <= 1).map(|since| Duration::from_millis(now.0.saturating_sub(since.0)));
-    let idle_limit = rest.for_at_most.map(|limit| Duration::from_millis(limit.0));
-    SessionUsage { memory, idle_for, comes_back: rest.comes_back, idle_limit }
+    let has_terminals = trees.len() > 1;
+    let time_since = |since: Option<Millis>| {
+        since.filter(|_| !has_terminals).map(|since| Duration::from_millis(now.0.saturating_sub(since.0)))
+    };
+    let unattended_for = time_since(rest.unattended_since).filter(|_| !has_work_processes(&rest, trees));
+    let of_manifest = rest.for_at_most.map(|limit| (Duration::from_millis(limit.0), true));
+    let idle_limit = of_manifest.or(sleep_after.map(|limit| (limit, false)));
+    let idle_limit = idle_limit.map(|(limit, is_of_manifest)| IdleLimit { limit, is_of_manifest });
+    SessionUsage { memory, idle_for: time_since(rest.since), unattended_for, comes_back: rest.comes_back, idle_limit }
+}
+
+/// Returns true if a process runs that the agent has started since its first turn, such as a server in the background.
+/// Processes that are older belong to the agent itself: wrappers and MCP servers.
+fn has_work_processes(rest: &Rest, trees: &[(u32, TreeUsage)]) -> bool {
+    let Some(first_turn_at) = rest.first_turn_at else { return false };
+    trees.iter().any(|(_, tree)| tree.youngest_since.is_none_or(|since| since > first_turn_at))
 }
 
 /// The session decides: it may have got something to do meanwhile.
 async fn put_to_sleep(handle: SessionHandle, why: SleepCause, host: Weak<Inner>) {
     let reason = match why {
-        SleepCause::Idle { .. } => EndReason::Idle,
+        SleepCause::Idle(_) => EndReason::Idle,
         SleepCause::SessionMemory { .. } | SleepCause::TotalMemory { .. } => EndReason::Memory,
     };
     match handle.sleep(reason, why.describe_cause().into()).await {

@@ -3,6 +3,7 @@
 use std::collections::{BTreeSet, HashMap};
 use std::fs::{self, File};
 use std::io::Read;
+use std::time::{Duration, Instant};
 
 use crate::agent::process_table::Process;
 
@@ -16,6 +17,8 @@ pub(super) struct TreeUsage {
     /// CPU time of the living and of those that they have waited for.
     pub(super) cpu_millis: u64,
     pub(super) processes: u64,
+    /// The latest moment at which the youngest of them can have been started; `None` if that is not known.
+    pub(super) youngest_since: Option<Instant>,
 }
 
 /// Every process with its parent, read once for all trees.
@@ -24,6 +27,8 @@ pub(super) struct ProcessSnapshot {
     ticks: HashMap<u32, u64>,
     started: HashMap<u32, u64>,
     children: HashMap<u32, Vec<u32>>,
+    /// Ticks between the boot and this sample, and its time.
+    taken_at: Option<(u64, Instant)>,
 }
 
 impl ProcessSnapshot {
@@ -32,6 +37,8 @@ impl ProcessSnapshot {
         let mut seen = Self::default();
         let mut buffer = [0; 1024];
         let Ok(entries) = fs::read_dir("/proc") else { return seen };
+        seen.taken_at =
+            read_proc_file("/proc/uptime", &mut buffer).and_then(parse_uptime).map(|ticks| (ticks, Instant::now()));
         for pid in entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok()) {
             let stat = read_proc_file(&format!("/proc/{pid}/stat"), &mut buffer);
             if let Some(UsageStat { parent, ticks, started }) = stat.and_then(parse_stat) {
@@ -48,11 +55,18 @@ impl ProcessSnapshot {
     pub(super) fn measure_tree(&self, parent: u32, root: u32) -> Option<TreeUsage> {
         let mut tree = TreeUsage::default();
         let mut buffer = [0; 4096];
+        let mut last_started = 0;
         for pid in self.tree_pids(parent, root)? {
             tree.processes += 1;
+            last_started = last_started.max(self.started.get(&pid).copied().unwrap_or_default());
             tree.cpu_millis += self.ticks.get(&pid).copied().unwrap_or_default() * TICK_MILLIS;
             tree.memory += own_memory(pid, &mut buffer);
         }
+        tree.youngest_since = self.taken_at.and_then(|(ticks, taken_at)| {
+            // Both times are cut to a tick, so the process may have started up to one tick later.
+            let age_ticks = ticks.saturating_sub(last_started + 1);
+            taken_at.checked_sub(Duration::from_millis(age_ticks * TICK_MILLIS))
+        });
         Some(tree)
     }
 
@@ -116,6 +130,12 @@ struct UsageStat {
     started: u64,
 }
 
+/// The seconds since the boot with two decimals, as ticks.
+fn parse_uptime(text: &str) -> Option<u64> {
+    let (seconds, hundredths) = text.split_ascii_whitespace().next()?.split_once('.')?;
+    Some(seconds.parse::<u64>().ok()? * 100 + hundredths.get(..2)?.parse::<u64>().ok()?)
+}
+
 /// The command is in brackets and may hold anything: fields count from the last one.
 fn parse_stat(text: &str) -> Option<UsageStat> {
     let (_, rest) = text.rsplit_once(')')?;
@@ -143,6 +163,8 @@ mod tests {
         let line = "7 (a) b (c) S 3 7 7 0 -1 4194560 1 0 0 0 11 22 33 44 20 0 1 0 555 0 0";
         assert_eq!(parse_stat(line), Some(UsageStat { parent: 3, ticks: 110, started: 555 }));
         assert_eq!(parse_stat("7 (a S 3"), None);
+        assert_eq!(parse_uptime("350735.47 234388.90\n"), Some(35_073_547));
+        assert_eq!(parse_uptime("350735"), None);
     }
 
     #[test]
@@ -151,6 +173,7 @@ mod tests {
         let (seen, parent) = (ProcessSnapshot::read_proc(), std::os::unix::process::parent_id());
         let tree = seen.measure_tree(parent, std::process::id()).unwrap();
         assert!(tree.processes >= 1 && tree.memory > 100_000, "{tree:?}");
+        assert!(tree.youngest_since.unwrap().elapsed() < Duration::from_secs(3_600), "{tree:?}");
         assert_eq!(seen.measure_tree(std::process::id(), std::process::id()), None);
         assert_eq!(seen.measure_tree(parent, u32::MAX), None);
         assert_eq!(seen.started.get(&parent).copied(), crate::agent::process_table::started_at(parent));

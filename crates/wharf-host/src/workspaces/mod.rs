@@ -44,7 +44,7 @@ pub enum WorkspaceError {
     Reserved(String),
     #[error("the label is over 1 KiB long; shorten it")]
     Label,
-    #[error("{path} is not an absolute path to a directory; create it or give another", path = path.display())]
+    #[error("{path} {why}; create it or give another", path = path.display(), why = explain_unfit_directory(path))]
     Path { path: PathBuf },
     #[error("no workspace called {slug:?}; known: {known}. See: wharf workspace list")]
     Unknown { slug: String, known: String },
@@ -54,6 +54,11 @@ pub enum WorkspaceError {
     InUse { slug: String, live: usize },
     #[error("the sessions of workspace {slug:?} cannot all be deleted: {why}")]
     Purge { slug: String, why: String },
+}
+
+/// Returns why a path cannot be a directory to work in.
+pub(crate) fn explain_unfit_directory(path: &Path) -> &'static str {
+    if path.is_absolute() { "is no directory that exists" } else { "is not an absolute path" }
 }
 
 /// The directory in which a session runs, and the bucket in which its log is stored.

@@ -17,6 +17,7 @@ fn tools(dir: &Path, program: std::path::PathBuf) -> FilesAndTerminals {
     std::fs::create_dir_all(&cwd).unwrap();
     let launch = Launch {
         token_issuer: None,
+        log: None,
         program,
         command: vec!["agent".to_owned()],
         env: BTreeMap::new(),

@@ -24,6 +24,7 @@ fn bench() -> Bench {
     std::fs::create_dir_all(cwd.join("sub")).unwrap();
     let launch = Launch {
         token_issuer: None,
+        log: None,
         program: wharf_testkit::program::find_wharf().unwrap(),
         command: vec!["agent".to_owned()],
         env: BTreeMap::from([("OF_AGENT".to_owned(), "yes".to_owned())]),

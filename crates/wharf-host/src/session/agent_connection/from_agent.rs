@@ -94,6 +94,7 @@ impl AgentConnection {
         if let Err(error) = self.transcript.take_tool_call(frame, services.as_ref(), journal) {
             self.fault(Fault::Malformed, format!("a tool call: {error}"), journal);
         }
+        self.context.shared.shown_terminals.set(self.transcript.shown_terminals());
     }
 
     /// Has a request of the agent served: by one client, or by Wharf itself.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use wharf_core::{EventId, PauseReason, Seq, Session};
+use wharf_core::{PauseReason, Seq, Session};
 
 use crate::descriptor::Descriptor;
 use crate::ids::Now;
@@ -27,7 +27,9 @@ impl Listing {
     /// Shows the session as it is now.
     pub(super) fn show(&self, session: &Session) {
         let descriptor = Arc::new(Descriptor::of_session(session, &self.context.shared.attention));
+        self.context.shared.note_rest(session, Now::millis());
         self.context.shared.set_descriptor(Arc::clone(&descriptor));
+        self.context.shared.note_presence();
         self.put_row(descriptor);
     }
 
@@ -49,8 +51,10 @@ impl Listing {
     pub(super) fn show_pause(&self, why: PauseReason) {
         let mut descriptor = Descriptor::clone(&self.context.shared.descriptor());
         descriptor.paused = Some(why);
-        let row = EventId { epoch: self.context.host.storage.epoch(), seq: *self.context.shared.head.borrow() };
-        descriptor.attention.raise_pause(why, row, Now::millis());
+        // An archived session is out of everybody's way (rule 14.4).
+        if !descriptor.archived {
+            descriptor.attention.raise_pause(why, Now::millis());
+        }
         self.context.shared.set_descriptor(Arc::new(descriptor));
         self.context.host.registry.note_change();
     }

@@ -112,7 +112,13 @@ impl LogWriter {
             if let Event::Agent(AgentEvent::Updated { update, title, .. }) = &event {
                 news |= title.is_some() || *update == UpdateKind::UsageUpdate;
                 shared.note_output(at);
+                if update.is_setting() {
+                    shared.note_settings(seq);
+                }
             } else {
+                if let Event::Agent(AgentEvent::Started { .. } | AgentEvent::SettingsChanged { .. }) = &event {
+                    shared.note_settings(seq);
+                }
                 news = true;
                 self.measure.note(&event, at, host);
             }
