@@ -1,4 +1,4 @@
-//! Large JSON responses: few are built at once, and the byte budget counts those that wait to be read.
+//! Large responses: few are built at once, and the byte budget counts those that wait to be read.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
@@ -7,8 +7,9 @@ use axum::body::Body;
 use axum::http::{HeaderValue, header};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
-use futures_util::stream;
+use futures_util::{Stream, StreamExt, stream};
 use serde::Serialize;
+use tokio::sync::mpsc;
 use wharf_api::ErrorCode;
 use wharf_host::{ByteBudget, BytePermit, CountLimit};
 
@@ -24,6 +25,9 @@ const CHUNK_BYTES: usize = 64 << 10;
 const PERMIT_TIMEOUT: Duration = Duration::from_secs(2);
 /// A response of which nothing is read for so long is dropped, and its reader cut off.
 const READ_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// The bytes that a document counts for while it is sent: the piece that is made and the one that waits.
+const DOCUMENT_BYTES: usize = 2 << 20;
 
 /// The limits of all large responses.
 #[derive(Debug)]
@@ -46,6 +50,17 @@ type Left = Mutex<Option<UnreadRest>>;
 #[derive(Clone, Copy, Debug, thiserror::Error)]
 #[error("the answer was not read in time")]
 struct ReadStalled;
+
+/// A piece of a document on its way to the body.
+enum DocumentPiece {
+    Bytes(Bytes),
+    End,
+}
+
+/// The document has no end: it could not be made, or nobody read it.
+#[derive(Clone, Copy, Debug, thiserror::Error)]
+#[error("the document cannot be sent")]
+struct CutDocument;
 
 impl LargeResponses {
     pub(crate) fn new(buffers: &Arc<ByteBudget>) -> Self {
@@ -98,6 +113,15 @@ impl LargeResponses {
         Ok((known, counted_response(body.into(), permit)))
     }
 
+    /// Returns a body that is made piece by piece while the client reads it. A client that stops reading is cut off.
+    pub(crate) async fn send_document(
+        &self,
+        pieces: impl Stream<Item = Result<Bytes, Fault>> + Send + 'static,
+    ) -> Result<Body, Fault> {
+        let permit = tokio::time::timeout(PERMIT_TIMEOUT, self.buffers.reserve_out(DOCUMENT_BYTES)).await;
+        Ok(document_body(pieces, permit.map_err(|_| too_many_answers())?, READ_TIMEOUT))
+    }
+
     async fn build<T, F>(&self, make: &(impl Fn() -> F + Send + Sync)) -> Result<Bytes, Fault>
     where
         T: Serialize + Send,
@@ -108,6 +132,39 @@ impl LargeResponses {
             .map_err(|error| Fault::new(ErrorCode::INTERNAL, format!("cannot write the answer: {error}")))?;
         Ok(answer.into())
     }
+}
+
+/// Returns the body of a document of which each piece has to be read in time.
+fn document_body(
+    pieces: impl Stream<Item = Result<Bytes, Fault>> + Send + 'static,
+    permit: BytePermit,
+    read_timeout: Duration,
+) -> Body {
+    let (sender, mut receiver) = mpsc::channel(1);
+    tokio::spawn(async move {
+        let _permit = permit;
+        let mut pieces = std::pin::pin!(pieces);
+        loop {
+            // A piece that cannot be made leaves the body without its end, which the client notices.
+            let piece = match pieces.next().await {
+                Some(Ok(piece)) => DocumentPiece::Bytes(piece),
+                Some(Err(_)) => return,
+                None => DocumentPiece::End,
+            };
+            let is_end = matches!(piece, DocumentPiece::End);
+            let is_sent = sender.send_timeout(piece, read_timeout).await.is_ok();
+            if is_end || !is_sent {
+                return;
+            }
+        }
+    });
+    Body::from_stream(stream::poll_fn(move |context| {
+        receiver.poll_recv(context).map(|piece| match piece {
+            Some(DocumentPiece::Bytes(piece)) => Some(Ok(piece)),
+            Some(DocumentPiece::End) => None,
+            None => Some(Err(CutDocument)),
+        })
+    }))
 }
 
 fn too_many_answers() -> Fault {
@@ -163,4 +220,34 @@ async fn drop_when_stalled(left: Weak<Left>, mut unread: usize) {
 
 fn lock(left: &Left) -> MutexGuard<'_, Option<UnreadRest>> {
     left.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::body::to_bytes;
+    use wharf_host::Limits;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn document_is_sent_whole_and_a_failure_cuts_it() {
+        let large = LargeResponses::new(&ByteBudget::new(&Limits::default()));
+        let pieces = stream::iter(["a", "b"].map(|piece| Ok(Bytes::from(piece))));
+        let body = large.send_document(pieces).await.unwrap();
+        assert_eq!(&to_bytes(body, 100).await.unwrap()[..], b"ab");
+        let failure = Fault::new(ErrorCode::INTERNAL, "no rows");
+        let body = large.send_document(stream::iter([Ok(Bytes::from("a")), Err(failure)])).await.unwrap();
+        assert!(to_bytes(body, 100).await.is_err());
+    }
+
+    #[tokio::test]
+    async fn document_that_nobody_reads_gives_its_bytes_back() {
+        let buffers = ByteBudget::new(&Limits::default());
+        let mut all: Vec<BytePermit> = std::iter::from_fn(|| buffers.try_reserve_out(DOCUMENT_BYTES)).collect();
+        let permit = all.pop().unwrap();
+        let endless = stream::repeat_with(|| Ok(Bytes::from("x")));
+        let unread = document_body(endless, permit, Duration::from_millis(10));
+        buffers.reserve_out(DOCUMENT_BYTES).await;
+        assert!(to_bytes(unread, usize::MAX).await.is_err(), "the cut document looks whole");
+    }
 }

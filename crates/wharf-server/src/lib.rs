@@ -10,6 +10,7 @@ mod acp;
 mod auth;
 mod body_limit;
 mod client_span;
+mod client_tls;
 mod fault;
 mod guard;
 mod large_response;
@@ -17,6 +18,7 @@ mod limits;
 mod listen;
 mod mcp;
 mod metrics;
+mod notify;
 mod request_values;
 mod rest;
 mod revocation;
@@ -41,6 +43,7 @@ pub use auth::{
     Access, Identity, NewToken, Scope, TokenEntry, TokenError, TokenRefused, TokenTerms, Tokens, TokensFile,
     TokensFileError, UnknownAccess,
 };
+pub use client_tls::load_roots;
 use limits::ServerLimits;
 pub use listen::TlsError;
 use listen::{Listeners, Tls};
@@ -51,8 +54,6 @@ pub use transcript::paint_line;
 pub(crate) struct App {
     pub(crate) host: Host,
     pub(crate) tokens: Arc<Tokens>,
-    /// The adapter of connections that name none.
-    pub(crate) agent: Arc<str>,
     /// True once the host is stopping: no new work.
     pub(crate) stopping: watch::Receiver<bool>,
     pub(crate) limits: ServerLimits,
@@ -129,7 +130,6 @@ impl Server {
         }
         let (stop, stopping) = watch::channel(false);
         let limits = &config.limits;
-        let agent = config.default_agent.as_str().into();
         let server_limits = ServerLimits::new(limits);
         let bound = tcp.local_addr().map_err(|source| BindError::Tcp { address, source })?;
         let (tokens, http, rooms) = (Arc::new(tokens), Arc::default(), Arc::default());
@@ -143,7 +143,6 @@ impl Server {
         let app = App {
             host,
             tokens,
-            agent,
             stopping,
             limits: server_limits,
             http,
@@ -174,6 +173,7 @@ impl Server {
     pub async fn run(self, stopped: impl Future<Output = ()>) {
         let Self { listeners: doors, socket, socket_id, app, stop } = self;
         let (router, stopping) = (build_router(app.clone()), app.stopping.clone());
+        let notifying = tokio::spawn(notify::deliver_notifications(app.host.clone()));
         let serving = tokio::spawn(listen::serve(doors, app.host.clone(), router, stopping));
         tokio::select! {
             () = stopped => {}
@@ -181,6 +181,8 @@ impl Server {
             () = revocation::watch_tokens(Arc::clone(&app.tokens), app.host.clone()) => {}
         }
         stop.send_replace(true);
+        // Agents that end with the host are not news.
+        notifying.abort();
         app.host.shut_down().await;
         serving.abort();
         if socket_id.is_some() && socket_id == file_identity(&socket) {

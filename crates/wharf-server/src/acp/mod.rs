@@ -69,7 +69,7 @@ pub(crate) struct AcpQuery {
 
 impl AcpQuery {
     fn agent(self, app: &App) -> Arc<str> {
-        self.agent.map_or_else(|| Arc::clone(&app.agent), Into::into)
+        self.agent.map_or_else(|| app.host.config().default_agent.as_str().into(), Into::into)
     }
 }
 

@@ -150,6 +150,15 @@ impl Tokens {
         Some(self.read_known().person_of_token(id))
     }
 
+    /// Returns the name of the person that a token belongs to: `owner`, or the label or id of the person's own token.
+    pub(crate) fn person_name(&self, token: Option<&str>) -> String {
+        let Some(id) = token.filter(|id| id.starts_with(ID_PREFIX)) else { return wharf_host::OWNER.to_owned() };
+        let known = self.read_known();
+        let person = known.person_of_token(id);
+        let own = known.entries.iter().find(|held| held.entry.id == person);
+        own.and_then(|held| held.entry.label.clone()).unwrap_or_else(|| person.to_string())
+    }
+
     /// Returns the persons of all tokens if the file was read again since `reads`. A file that cannot be read removes no
     /// person.
     pub(crate) fn persons_since(&self, reads: &mut Option<u64>) -> Option<HashSet<String>> {

@@ -11,12 +11,13 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use wharf_api::mcp::{
-    AnswerInput, AnswerOutput, ForkInput, KillInput, KillOutput, LinesOutput, ListInput, OutputFormat, OutputInput,
-    PromptInput, PromptOutput, SearchInput,
+    AnswerInput, AnswerOutput, ForkInput, InterruptInput, InterruptOutput, KillInput, KillOutput, LinesOutput,
+    ListInput, OutputFormat, OutputInput, PromptInput, PromptOutput, ResumeInput, SearchInput,
 };
-use wharf_api::{AnswerArgs, ErrorCode, ForkArgs, OutputQuery, PromptArgs, SessionQuery};
+use wharf_api::{AnswerArgs, ErrorCode, ForkArgs, InterruptArgs, OutputQuery, PromptArgs, ResumeArgs, SessionQuery};
 use wharf_host::CountLimit;
 
+use super::agents;
 use super::schemas::keep_newest_lines;
 use super::search;
 use super::tools::{TOOLS, ToolName, find_unknown_argument};
@@ -30,7 +31,8 @@ use crate::use_cases::{self, Caller};
 
 const INSTRUCTIONS: &str = "Wharf runs coding agents in sessions that last. Start one with start_agent_session, send it work \
      with prompt_agent_session, then wait_agent_session until the turn ends and read the lines. If the outcome is \
-     awaiting_input, look at `asks` and answer with answer_agent_session. End it with kill_agent_session.";
+     awaiting_input, look at `asks` and answer with answer_agent_session. End it with kill_agent_session. list_agents \
+     says which agents there are.";
 
 /// The most calls at the same time on one connection.
 const MAX_CALLS_PER_CONNECTION: usize = 64;
@@ -46,7 +48,7 @@ pub(crate) struct McpHandler {
 }
 
 /// The result of a tool, or its fault.
-type ToolOutcome = Result<CallToolResult, Fault>;
+pub(super) type ToolOutcome = Result<CallToolResult, Fault>;
 
 impl ServerHandler for McpHandler {
     fn get_info(&self) -> ServerConfig {
@@ -126,6 +128,7 @@ impl McpHandler {
             return Err(Fault::new(ErrorCode::INVALID_PARAMS, detail).with_legacy_code("invalid_arguments"));
         }
         match which {
+            ToolName::Agents => agents::list_agents(&self.app, caller, read_arguments(arguments)?).await,
             ToolName::Start => to_result(
                 &use_cases::spawn_session(&self.app, caller, read_arguments(arguments)?, None, true).await?.answer,
             ),
@@ -133,7 +136,9 @@ impl McpHandler {
             ToolName::Prompt => self.send_prompt(caller, read_arguments(arguments)?).await,
             ToolName::List => self.list_sessions(caller, read_arguments(arguments)?),
             ToolName::Output => self.read_output(caller, read_arguments(arguments)?).await,
+            ToolName::Interrupt => self.interrupt_turn(caller, read_arguments(arguments)?).await,
             ToolName::Kill => self.kill_session(caller, read_arguments(arguments)?).await,
+            ToolName::Resume => self.resume_session(caller, read_arguments(arguments)?).await,
             ToolName::Wait => {
                 to_result(&wait::wait_for_turn(&self.app, caller, read_arguments(arguments)?, context).await?)
             }
@@ -217,6 +222,18 @@ impl McpHandler {
         Ok(result)
     }
 
+    async fn interrupt_turn(&self, caller: &Caller, input: InterruptInput) -> ToolOutcome {
+        let InterruptInput { session_id, force } = input;
+        let done = use_cases::interrupt_turn(&self.app, caller, &session_id, InterruptArgs { force }).await?;
+        to_result(&InterruptOutput { ok: done.ok, session_id, was_busy: done.was_busy })
+    }
+
+    async fn resume_session(&self, caller: &Caller, input: ResumeInput) -> ToolOutcome {
+        let ResumeInput { session_id, session_mode, accept_agent_settings } = input;
+        let args = ResumeArgs { session_mode, accept_agent_settings };
+        to_result(&use_cases::resume_session(&self.app, caller, &session_id, args).await?)
+    }
+
     async fn kill_session(&self, caller: &Caller, input: KillInput) -> ToolOutcome {
         let killed = use_cases::kill_session(&self.app, caller, &input.session_id).await?;
         to_result(&KillOutput { ok: killed.ok, session_id: input.session_id })
@@ -236,7 +253,7 @@ impl McpHandler {
 
     /// Returns the id of the open ask if there is exactly one.
     async fn find_only_ask(&self, caller: &Caller, session: &str) -> Result<u64, Fault> {
-        let open = use_cases::list_asks(&self.app, caller, session).await?.asks;
+        let open = use_cases::list_bare_asks(&self.app, caller, session).await?;
         match open.as_slice() {
             [ask] => Ok(ask.ask_id),
             [] => Err(Fault::new(ErrorCode::UNKNOWN_ASK, "the agent has no open question")),
@@ -257,7 +274,7 @@ fn read_arguments<T: DeserializeOwned>(arguments: JsonObject) -> Result<T, Fault
     })
 }
 
-fn to_result<T: Serialize>(output: &T) -> ToolOutcome {
+pub(super) fn to_result<T: Serialize>(output: &T) -> ToolOutcome {
     let value = serde_json::to_value(output).map_err(|error| {
         tracing::error!(%error, "a tool's output cannot be written");
         Fault::new(ErrorCode::INTERNAL, "the answer cannot be written")

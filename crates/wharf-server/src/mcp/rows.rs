@@ -34,7 +34,7 @@ pub(super) fn refuse_row_arguments(input: &OutputInput) -> Result<(), Fault> {
 pub(super) async fn read_rows(app: &App, caller: &Caller, input: OutputInput) -> Result<(LinesOutput, String), Fault> {
     let OutputInput { session_id, last_n, turn, kinds, whole, before, .. } = input;
     let query = RowQuery { before, turn, limit: last_n, kinds, ..RowQuery::default() };
-    let page = use_cases::read_rows(app, caller, &session_id, &query).await?;
+    let page = use_cases::read_rows_from_end(app, caller, &session_id, &query).await?;
     let session = use_cases::get_session(app, caller, &session_id)?;
     let asks = wait::list_open_asks(app, caller, &session).await?;
     let mut before = page.before;

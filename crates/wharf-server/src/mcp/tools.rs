@@ -6,8 +6,9 @@ use rmcp::model::{JsonObject, Tool, ToolAnnotations};
 use schemars::JsonSchema;
 
 use wharf_api::mcp::{
-    AnswerInput, AnswerOutput, ForkInput, KillInput, KillOutput, LinesOutput, ListInput, OutputInput, PromptInput,
-    PromptOutput, SearchInput, WaitInput, WaitOutput,
+    AgentsInput, AgentsOutput, AnswerInput, AnswerOutput, ForkInput, InterruptInput, InterruptOutput, KillInput,
+    KillOutput, LinesOutput, ListInput, OutputInput, PromptInput, PromptOutput, ResumeInput, SearchInput, WaitInput,
+    WaitOutput,
 };
 use wharf_api::{SearchPage, SessionInfo, SessionPage, SpawnArgs, SpawnedSession};
 
@@ -16,39 +17,48 @@ use super::schemas::{input_schema, output_schema};
 /// Names a tool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ToolName {
+    Agents,
     Start,
     Fork,
     Prompt,
     List,
     Output,
+    Interrupt,
     Kill,
+    Resume,
     Wait,
     Answer,
     Search,
 }
 
 impl ToolName {
-    pub(super) const ALL: [Self; 9] = [
+    pub(super) const ALL: [Self; 12] = [
         Self::Start,
         Self::Prompt,
         Self::List,
         Self::Output,
         Self::Wait,
         Self::Answer,
+        Self::Interrupt,
         Self::Kill,
+        Self::Resume,
         Self::Search,
         Self::Fork,
+        Self::Agents,
     ];
 
     /// Returns the name under which the tool is listed.
     pub(super) const fn as_str(self) -> &'static str {
         match self {
+            Self::Agents => "list_agents",
             Self::Start => "start_agent_session",
             Self::Fork => "fork_agent_session",
             Self::Prompt => "prompt_agent_session",
             Self::List => "list_agent_sessions",
             Self::Output => "get_agent_session_output",
+            Self::Interrupt => "interrupt_agent_session",
             Self::Kill => "kill_agent_session",
+            Self::Resume => "resume_agent_session",
             Self::Wait => "wait_agent_session",
             Self::Answer => "answer_agent_session",
             Self::Search => "search_agent_sessions",
@@ -83,6 +93,12 @@ pub(super) static TOOLS: LazyLock<Vec<Tool>> = LazyLock::new(|| ToolName::ALL.in
 
 fn describe_tool(which: ToolName) -> Tool {
     match which {
+        ToolName::Agents => build_tool::<AgentsInput, AgentsOutput>(
+            which,
+            "List agents",
+            "Lists the agents that can be started, whether their programs are there and logged in, and their modes.",
+            read_only_hints(),
+        ),
         ToolName::Start => build_tool::<SpawnArgs, SpawnedSession>(
             which,
             "Start an agent session",
@@ -132,11 +148,25 @@ fn describe_tool(which: ToolName) -> Tool {
              with `cancel`. The open questions are in `asks` of get_agent_session_output and wait_agent_session.",
             acting_hints(),
         ),
+        ToolName::Interrupt => build_tool::<InterruptInput, InterruptOutput>(
+            which,
+            "Interrupt an agent session",
+            "Ends the turn that runs; the session goes on, and waiting prompts stay in its queue. Does nothing if no turn \
+             runs.",
+            acting_hints(),
+        ),
         ToolName::Kill => build_tool::<KillInput, KillOutput>(
             which,
             "Kill an agent session",
             "Ends the session and its agent's processes. Its output stays readable. Killing it again does nothing.",
             acting_hints().idempotent(true).open_world(false),
+        ),
+        ToolName::Resume => build_tool::<ResumeInput, SessionInfo>(
+            which,
+            "Resume an agent session",
+            "Brings an ended session back with its conversation, also one that was killed, and returns it once its agent \
+             runs. Refused (not_resumable) if the agent cannot do that. A session that runs stays as it is.",
+            acting_hints().idempotent(true),
         ),
         ToolName::Search => build_tool::<SearchInput, SearchPage>(
             which,

@@ -61,11 +61,8 @@ pub(super) async fn wait_for_turn(
 /// Returns the open asks if the agent waits for an answer.
 pub(super) async fn list_open_asks(app: &App, caller: &Caller, session: &SessionInfo) -> Result<Vec<OpenAsk>, Fault> {
     match session.turn {
-        TurnPhase::AwaitingInput => {
-            let open = use_cases::list_asks(app, caller, &session.id).await?.asks;
-            // The schemas of tools have no nulls, which a subject may hold.
-            Ok(open.into_iter().map(|ask| OpenAsk { subject: None, ..ask }).collect())
-        }
+        // The schemas of tools have no nulls, which a subject may hold.
+        TurnPhase::AwaitingInput => use_cases::list_bare_asks(app, caller, &session.id).await,
         TurnPhase::Idle | TurnPhase::Running | TurnPhase::Other(_) => Ok(Vec::new()),
     }
 }

@@ -2,6 +2,7 @@
 
 use axum::Json;
 use axum::extract::State;
+use axum::response::Response;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 use wharf_api::{AnswerArgs, Answered, AskList};
@@ -18,14 +19,17 @@ pub(super) fn routes() -> OpenApiRouter<App> {
 /// The asks that the agent waits for an answer to.
 #[utoipa::path(
     get, path = "/sessions/{id}/asks", tag = "asks", operation_id = "list_asks", params(("id" = String, Path)),
-    responses((status = 200, description = "The open asks, the oldest first", body = AskList))
+    responses(
+        (status = 200, description = "The open asks, the oldest first", body = AskList),
+        (status = 503, description = "`too_many_answers`"),
+    )
 )]
 pub(super) async fn list_asks(
     State(app): State<App>,
     caller: Caller,
     PathParams(id): PathParams<String>,
-) -> Result<Json<AskList>, Fault> {
-    use_cases::list_asks(&app, &caller, &id).await.map(Json)
+) -> Result<Response, Fault> {
+    app.large_responses.respond(|| use_cases::list_asks(&app, &caller, &id)).await
 }
 
 /// Answers the agent. The first valid answer wins, whoever gives it.

@@ -2,6 +2,7 @@
 
 use axum::Json;
 use axum::extract::State;
+use axum::response::Response;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 use wharf_api::{AskOverview, AskQuery, MuteArgs, MuteMark, SeenArgs, SeenMark};
@@ -23,14 +24,17 @@ pub(super) fn mark_routes() -> OpenApiRouter<App> {
 /// The open asks of all sessions, the longest waiting first.
 #[utoipa::path(
     get, path = "/asks", tag = "asks", operation_id = "list_all_asks", params(AskQuery),
-    responses((status = 200, description = "The open asks with their sessions", body = AskOverview))
+    responses(
+        (status = 200, description = "The open asks with their sessions", body = AskOverview),
+        (status = 503, description = "`too_many_answers`"),
+    )
 )]
 pub(super) async fn list_all_asks(
     State(app): State<App>,
     caller: Caller,
     QueryParams(query): QueryParams<AskQuery>,
-) -> Result<Json<AskOverview>, Fault> {
-    use_cases::list_all_asks(&app, &caller, &query).await.map(Json)
+) -> Result<Response, Fault> {
+    app.large_responses.respond(|| use_cases::list_all_asks(&app, &caller, &query)).await
 }
 
 /// Says how far the caller's person has seen the session. The mark never falls.

@@ -1,18 +1,22 @@
-//! `/host` and `/stop`: the host's description, and its shutdown.
+//! `/host`, its settings, and `/stop`: the host's description, what it is set to, and its shutdown.
 
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
-use wharf_api::{HostInfo, StopReceipt};
+use wharf_api::{HostInfo, HostSettingList, ReloadReceipt, StopReceipt};
 
 use crate::App;
 use crate::fault::Fault;
 use crate::use_cases::{self, Caller};
 
 pub(super) fn routes() -> OpenApiRouter<App> {
-    OpenApiRouter::new().routes(routes!(describe_host)).routes(routes!(stop_host))
+    OpenApiRouter::new()
+        .routes(routes!(describe_host))
+        .routes(routes!(list_settings))
+        .routes(routes!(reload_settings))
+        .routes(routes!(stop_host))
 }
 
 /// The host and its addresses. Not for observers, nor for tokens of one workspace.
@@ -22,6 +26,29 @@ pub(super) fn routes() -> OpenApiRouter<App> {
 )]
 pub(super) async fn describe_host(State(app): State<App>, caller: Caller) -> Result<Json<HostInfo>, Fault> {
     use_cases::describe_host(&app, &caller).map(Json)
+}
+
+/// The host's settings, with the source of each. For admins.
+#[utoipa::path(
+    get, path = "/host/settings", tag = "host", operation_id = "list_settings",
+    responses((status = 200, description = "The settings", body = HostSettingList), (status = 403, description = "`admin_only`"))
+)]
+pub(super) async fn list_settings(State(app): State<App>, caller: Caller) -> Result<Json<HostSettingList>, Fault> {
+    use_cases::list_settings(&app, &caller).map(Json)
+}
+
+/// Loads `config.toml` again. Settings that cannot change while the host runs are named; a file that cannot be used changes
+/// nothing. For admins.
+#[utoipa::path(
+    post, path = "/host/reload", tag = "host", operation_id = "reload_settings",
+    responses(
+        (status = 200, description = "The keys that changed, and those that wait for a restart", body = ReloadReceipt),
+        (status = 403, description = "`admin_only`"),
+        (status = 409, description = "`invalid_settings`"),
+    )
+)]
+pub(super) async fn reload_settings(State(app): State<App>, caller: Caller) -> Result<Json<ReloadReceipt>, Fault> {
+    use_cases::reload_settings(&app, &caller).await.map(Json)
 }
 
 /// Stops the host as SIGTERM does: no new work, agents are ended, logs are synced. Answers at once. For admins.

@@ -12,6 +12,7 @@ mod log;
 mod login;
 mod logins;
 mod metrics;
+mod notify;
 mod openapi;
 mod places;
 mod query_names;
@@ -88,6 +89,7 @@ fn guarded_routes() -> OpenApiRouter<App> {
         .merge(adapters::routes())
         .merge(host::routes())
         .merge(metrics::routes())
+        .merge(notify::routes())
         .merge(openapi::routes())
         .routes(routes!(health::list_processes))
 }

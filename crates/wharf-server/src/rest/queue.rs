@@ -60,6 +60,7 @@ pub(super) async fn change_queued(
         (status = 200, description = "It runs, or does when the interrupted turn has ended", body = QueueSent),
         (status = 404, description = "`unknown_prompt`"),
         (status = 409, description = "`already_started`, `cannot_steer`"),
+        (status = 429, description = "`queue_full`: the agent has as many prompts as may wait"),
     )
 )]
 pub(super) async fn send_queued(

@@ -1,8 +1,6 @@
 //! `/sessions/{id}/rows`, `/sessions/{id}/turns` and `/sessions/{id}/changes`: the transcript, a page at a time.
 
-use std::io;
-
-use axum::body::{Body, Bytes};
+use axum::body::Bytes;
 use axum::extract::State;
 use axum::http::{HeaderName, HeaderValue, header};
 use axum::response::{IntoResponse, Response};
@@ -189,13 +187,16 @@ pub(super) async fn list_changed_files(
     app.large_responses.respond(|| use_cases::list_changed_files(&app, &caller, &id, &query)).await
 }
 
-/// The whole transcript as a document, redacted. It is sent while it is made.
+/// The whole transcript as a document, redacted unless `raw` is asked for. It is sent while it is made.
 #[utoipa::path(
     get, path = "/sessions/{id}/export", tag = "transcript", operation_id = "export",
     params(("id" = String, Path), ExportQuery),
-    responses((status = 200, description = "Markdown, JSON or HTML", content(
-        (String = "text/markdown"), (String = "text/html"), (Object = "application/json")
-    )))
+    responses(
+        (status = 200, description = "Markdown, JSON or HTML", content(
+            (String = "text/markdown"), (String = "text/html"), (Object = "application/json")
+        )),
+        (status = 503, description = "`too_many_answers`"),
+    )
 )]
 pub(super) async fn export_session(
     State(app): State<App>,
@@ -206,14 +207,15 @@ pub(super) async fn export_session(
     let export = SessionExport::open(&app, &caller, &id, &query).await?;
     let content_type = export.format().content_type();
     let pieces = stream::try_unfold(export, |mut export| async move {
-        let piece = export.next_piece().await.map_err(|_| io::Error::other("the transcript cannot be read"))?;
-        Ok::<_, io::Error>(piece.map(|piece| (Bytes::from(piece), export)))
+        let piece = export.next_piece().await?;
+        Ok::<_, Fault>(piece.map(|piece| (Bytes::from(piece), export)))
     });
+    let body = app.large_responses.send_document(pieces).await?;
     let headers = [
         (header::CONTENT_TYPE, HeaderValue::from_static(content_type)),
         (header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff")),
         // A browser that is sent here must not show an agent's text as a page of the host.
         (header::CONTENT_DISPOSITION, HeaderValue::from_static("attachment")),
     ];
-    Ok((headers, Body::from_stream(pieces)).into_response())
+    Ok((headers, body).into_response())
 }

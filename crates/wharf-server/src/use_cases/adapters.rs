@@ -24,7 +24,13 @@ pub(crate) async fn list_adapters(app: &App, caller: &Caller, query: &AdapterQue
     let mut adapters: Vec<_> = adapters.into_iter().map(contract::to_adapter_description).collect();
     let sessions = visible_sessions(app, caller);
     for adapter in adapters.iter_mut().filter(|adapter| adapter.login == LoginState::Unknown) {
-        adapter.login = login_state(&sessions, &adapter.slug);
+        // Sessions that the caller does not see tell nothing; an admin sees all, also those that are forgotten since.
+        let last_start = app.host.known_login(&adapter.slug).filter(|_| caller.identity.is_admin());
+        adapter.login = match last_start {
+            Some(true) => LoginState::Yes,
+            Some(false) => LoginState::No,
+            None => login_state(&sessions, &adapter.slug),
+        };
     }
     Ok(AdapterList { adapters })
 }

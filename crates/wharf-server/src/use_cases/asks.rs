@@ -1,6 +1,9 @@
 //! The asks of agents, and the answers (rule 3.7).
 
+use std::time::Duration;
+
 use serde_json::{Value, json};
+use tokio::time::Instant;
 use wharf_api::{
     AnswerAction, AnswerArgs, Answered, AskList, AskOverview, AskQuery, AskSubject, ErrorCode, OpenAsk, RowBody,
     SessionAsk, TranscriptRow,
@@ -20,10 +23,21 @@ use crate::fault::Fault;
 const DEFAULT_LISTED_ASKS: usize = 100;
 const MAX_LISTED_ASKS: usize = 1_000;
 
+/// How long an answer waits for the subjects of asks: they come from the transcript, which may have to be made.
+const SUBJECT_TIMEOUT: Duration = Duration::from_secs(2);
+
 /// Lists the open asks.
 pub(crate) async fn list_asks(app: &App, caller: &Caller, id: &str) -> Result<AskList, Fault> {
     let handle = open_session(app, caller, id).await?;
-    Ok(AskList { asks: read_open_asks(app, &handle).await? })
+    let mut asks = read_open_asks(app, &handle).await?;
+    add_subjects(app, &handle, &mut asks, Instant::now() + SUBJECT_TIMEOUT).await;
+    Ok(AskList { asks })
+}
+
+/// Lists the open asks without their subjects.
+pub(crate) async fn list_bare_asks(app: &App, caller: &Caller, id: &str) -> Result<Vec<OpenAsk>, Fault> {
+    let handle = open_session(app, caller, id).await?;
+    read_open_asks(app, &handle).await
 }
 
 /// Lists the open asks of all sessions that the caller sees, the longest waiting first.
@@ -38,16 +52,20 @@ pub(crate) async fn list_all_asks(app: &App, caller: &Caller, query: &AskQuery) 
     asking.sort_by(|a, b| first_ask_at(a).cmp(&first_ask_at(b)).then_with(|| a.id.cmp(&b.id)));
     let is_over = asking.len() > limit;
     asking.truncate(limit);
-    let mut asks = Vec::new();
+    let deadline = Instant::now() + SUBJECT_TIMEOUT;
+    let (mut asks, mut truncated) = (Vec::new(), is_over);
     for known in asking {
         // A session that was forgotten or cannot be read meanwhile has no asks.
         let Ok(handle) = open_session(app, caller, &known.id).await else { continue };
-        let Ok(open) = read_open_asks(app, &handle).await else { continue };
+        let Ok(mut open) = read_open_asks(app, &handle).await else { continue };
+        truncated |= open.len() > limit;
+        open.truncate(limit);
+        add_subjects(app, &handle, &mut open, deadline).await;
         asks.extend(open.into_iter().map(|ask| to_session_ask(&known, ask)));
+        asks.sort_by(|a, b| (&a.ask.opened_at, a.ask.ask_id).cmp(&(&b.ask.opened_at, b.ask.ask_id)));
+        truncated |= asks.len() > limit;
+        asks.truncate(limit);
     }
-    asks.sort_by(|a, b| (&a.ask.opened_at, a.ask.ask_id).cmp(&(&b.ask.opened_at, b.ask.ask_id)));
-    let truncated = is_over || asks.len() > limit;
-    asks.truncate(limit);
     Ok(AskOverview { asks, truncated })
 }
 
@@ -68,24 +86,31 @@ fn to_session_ask(known: &Descriptor, ask: OpenAsk) -> SessionAsk {
 /// Reads the open asks of a session. This is the one place where an ask of the contract is made.
 async fn read_open_asks(app: &App, handle: &SessionHandle) -> Result<Vec<OpenAsk>, Fault> {
     let open = handle.asks().await.map_err(|error| fault_from_failed_call(app, handle.id(), &error))?;
-    if open.is_empty() {
-        return Ok(Vec::new());
-    }
-    // Asks can be answered even if the transcript cannot be read.
-    let rows = app.host.transcript(handle.clone()).open_asks().await.unwrap_or_default();
     let mut asks = Vec::with_capacity(open.len());
     for ask in &open {
-        let (row, subject) = find_subject(&rows, ask.id).unzip();
-        asks.push(OpenAsk { opened_at: read_opened_at(handle, ask.id).await, row, subject, ..to_open_ask(ask) });
+        asks.push(OpenAsk { opened_at: read_opened_at(handle, ask.id).await, ..to_open_ask(ask) });
     }
     Ok(asks)
 }
 
+/// Adds rows and subjects to the asks of a session. Asks can be answered even if the transcript cannot be read in time.
+async fn add_subjects(app: &App, handle: &SessionHandle, asks: &mut [OpenAsk], deadline: Instant) {
+    if asks.is_empty() {
+        return;
+    }
+    let transcript = app.host.transcript(handle.clone());
+    let Ok(Ok(rows)) = tokio::time::timeout_at(deadline, transcript.open_asks()).await else { return };
+    for ask in asks {
+        let (row, subject) = find_subject(&rows, ask.ask_id).unzip();
+        (ask.row, ask.subject) = (row, subject);
+    }
+}
+
 /// Returns the id and the subject of an ask's row.
-fn find_subject(rows: &[TranscriptRow], ask: AskId) -> Option<(String, AskSubject)> {
+fn find_subject(rows: &[TranscriptRow], ask: u64) -> Option<(String, AskSubject)> {
     rows.iter().find_map(|row| {
         let RowBody::Ask(shown) = &row.body else { return None };
-        (shown.ask_id == ask.0).then(|| (row.id.clone(), shown.subject.clone()))
+        (shown.ask_id == ask).then(|| (row.id.clone(), shown.subject.clone()))
     })
 }
 

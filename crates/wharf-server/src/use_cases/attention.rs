@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use wharf_api::{AttentionInfo, AttentionState, ErrorCode, MuteArgs, MuteMark, SeenArgs, SeenMark, SessionInfo};
 use wharf_host::core::{EventId, Seq, SessionId};
-use wharf_host::{AttentionAsk, Descriptor, SessionHandle, SessionMarks};
+use wharf_host::{AttentionAsk, AttentionRaised, Descriptor, SessionHandle, SessionMarks};
 
 use super::contract::{to_ask_type, to_session_info};
 use super::events::unknown_event;
@@ -89,9 +89,10 @@ impl AttentionView {
             let marks = via.as_ref().map_or(marks, |via| self.marks_of(via));
             return waiting_ask(ask, via, &marks, quiet);
         }
-        if let Some(raised) = known.attention.raised.as_ref().filter(|raised| !marks.has_seen(raised.row)) {
+        let is_unseen = |raised: &&AttentionRaised| raised.row.is_none_or(|row| !marks.has_seen(row));
+        if let Some(raised) = known.attention.raised.as_ref().filter(is_unseen) {
             let state = if raised.is_failure { AttentionState::Failed } else { AttentionState::Finished };
-            let (since, row) = (raised.since.clone(), Some(raised.row.to_string()));
+            let (since, row) = (raised.since.clone(), raised.row.map(|row| row.to_string()));
             let (why, text) = (Some(raised.why.clone()), raised.text.clone());
             return AttentionInfo { state, since, row, why, text, unread: true, ..quiet };
         }

@@ -2,11 +2,11 @@
 
 use wharf_api::{ExportQuery, ExportType};
 use wharf_host::{MAX_PAGE_ROWS, PageAnchor, PageRequest, SessionTranscript};
-use wharf_transcript::{ExportFormat, ExportHead};
+use wharf_transcript::{ExportFormat, ExportHead, show_in_one_line};
 
-use super::Caller;
 use super::faults::unreadable_session;
 use super::rows::{open_transcript, transcript_fault};
+use super::{Caller, open_session};
 use crate::App;
 use crate::fault::Fault;
 
@@ -29,7 +29,14 @@ enum ExportStep {
 impl SessionExport {
     /// Opens the export of a session.
     pub(crate) async fn open(app: &App, caller: &Caller, id: &str, query: &ExportQuery) -> Result<Self, Fault> {
-        let transcript = open_transcript(app, caller, id).await?;
+        let transcript = match query.raw {
+            true => {
+                let handle = open_session(app, caller, id).await?;
+                let made = app.host.unredacted_transcript(handle).await;
+                made.map_err(|failure| transcript_fault(app, id, &failure))?
+            }
+            false => open_transcript(app, caller, id).await?,
+        };
         let format = match query.format {
             Some(ExportType::Json) => ExportFormat::Json,
             Some(ExportType::Html) => ExportFormat::Html,
@@ -59,7 +66,7 @@ impl SessionExport {
         let info = super::contract::to_session_info(&descriptor);
         ExportHead {
             session: info.id,
-            title: info.title.or(info.label).unwrap_or_default(),
+            title: show_in_one_line(&info.title.or(info.label).unwrap_or_default()),
             agent: info.adapter_slug,
             directory: info.cwd,
             started_at: info.started_at,

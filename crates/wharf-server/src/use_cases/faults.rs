@@ -40,8 +40,12 @@ pub(super) fn invalid_query(detail: impl Into<String>) -> Fault {
     Fault::new(ErrorCode::INVALID_PARAMS, detail).with_legacy_code("invalid_query")
 }
 
-/// Returns the fault for an agent that could not be started.
+/// Returns the fault for an agent that could not be started. An agent that is not installed has the same code wherever it is
+/// named.
 pub(crate) fn start_failed(failure: &StartFailure) -> Fault {
+    if let Some(error) = &failure.adapter_error {
+        return fault_from_adapter_error(error);
+    }
     let fault = Fault::new(ErrorCode::START_FAILED, failure.message.as_str()).with_legacy_code("spawn_failed");
     fault.with_members(|body| {
         body.stderr = Some(failure.stderr.clone());

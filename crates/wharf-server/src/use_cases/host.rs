@@ -2,7 +2,8 @@
 
 use axum::http::StatusCode;
 use wharf_api::{
-    AttentionInfo, ErrorCode, HostInfo, ProcessList, SessionCount, SessionInfo, SessionProcesses, StopReceipt,
+    AttentionInfo, ErrorCode, HostInfo, HostSettingList, ProcessList, ReloadReceipt, SessionCount, SessionInfo,
+    SessionProcesses, StopReceipt,
 };
 use wharf_host::StorageFault;
 use wharf_host::core::SessionId;
@@ -25,9 +26,30 @@ pub(crate) fn describe_host(app: &App, caller: &Caller) -> Result<HostInfo, Faul
         pid: std::process::id(),
         url: app.server_info.url.clone(),
         state_dir: app.host.config().state_dir.display().to_string(),
-        default_agent: app.agent.to_string(),
+        default_agent: app.host.config().default_agent.clone(),
+        log_file: app.host.config().log_file.as_ref().map(|file| file.display().to_string()),
         sessions: SessionCount { live, total: sessions.len() },
+        settings: caller.identity.is_admin().then(|| app.host.settings_state()),
+        process: caller.identity.is_admin().then(|| app.host.config().process.clone()),
     })
+}
+
+/// Lists the host's settings, with the source of each.
+pub(crate) fn list_settings(app: &App, caller: &Caller) -> Result<HostSettingList, Fault> {
+    caller.may_administrate()?;
+    Ok(app.host.describe_settings())
+}
+
+/// Loads the settings again, as SIGHUP does.
+pub(crate) async fn reload_settings(app: &App, caller: &Caller) -> Result<ReloadReceipt, Fault> {
+    caller.may_administrate()?;
+    let host = app.host.clone();
+    let reloaded = tokio::task::spawn_blocking(move || host.reload_config()).await;
+    match reloaded {
+        Ok(Ok(report)) => Ok(ReloadReceipt { changed: report.changed, waiting: report.waiting }),
+        Ok(Err(error)) => Err(Fault::new(ErrorCode::INVALID_SETTINGS, error.to_string())),
+        Err(_) => Err(Fault::new(ErrorCode::INTERNAL, "the settings could not be loaded; the host's log says why")),
+    }
 }
 
 /// Stops the host as SIGTERM does. Returns at once.

@@ -12,9 +12,12 @@ use super::{Caller, open_session};
 use crate::App;
 use crate::fault::Fault;
 
-/// Ends the session; its history stays. A session that has ended already stays as it is.
+/// Ends the session; its history stays. A session that has ended already stays as it is. Returns when its processes are
+/// gone.
 pub(crate) async fn kill_session(app: &App, caller: &Caller, id: &str) -> Result<Killed, Fault> {
+    let roots = app.host.processes_of(&SessionId::new(id));
     end_session(app, caller, id, EndReason::User).await?;
+    app.host.wait_for_trees(&roots).await;
     Ok(Killed { ok: true, id: id.to_owned() })
 }
 

@@ -1,18 +1,18 @@
 //! The transcript of a session as rows: pages, whole rows, texts and blobs (chapter 13).
 
 use wharf_api::{
-    ErrorCode, FOLD_NUMBER, QueueEntry, RowBody, RowHead, RowPage, RowQuery, RowTextPage, RowTextQuery, StreamBeat,
-    TranscriptRow, TranscriptState,
+    ErrorCode, FOLD_NUMBER, RowBody, RowHead, RowPage, RowQuery, RowTextPage, RowTextQuery, StreamBeat, TranscriptRow,
+    TranscriptState,
 };
 use wharf_host::core::{EventId, SessionId};
 use wharf_host::{
-    MAX_PAGE_ROWS, Now, PageAnchor, PageRequest, RowBlob, RowSlice, SessionHandle, SessionTranscript,
-    TranscriptFailure, UnknownAnchor, format_timestamp,
+    MAX_PAGE_ROWS, Now, PageAnchor, PageRequest, RowBlob, RowSlice, SessionTranscript, TranscriptFailure, TurnPlace,
+    UnknownAnchor, format_timestamp,
 };
 
 use super::attention::AttentionView;
-use super::faults::{fault_from_failed_call, invalid_query, unknown_session, unreadable_session};
-use super::queue::to_queue_entries;
+use super::faults::{invalid_query, unknown_session, unreadable_session};
+use super::transcript_state::{FoldedState, MarkedState, read_state};
 use super::{Caller, open_session};
 use crate::App;
 use crate::fault::Fault;
@@ -21,7 +21,30 @@ const DEFAULT_PAGE_ROWS: usize = 60;
 
 /// Reads a page of rows.
 pub(crate) async fn read_rows(app: &App, caller: &Caller, id: &str, query: &RowQuery) -> Result<RowPage, Fault> {
-    let request = parse_row_query(query)?;
+    read_page(app, caller, id, query, parse_row_query(query)?).await
+}
+
+/// Reads a page of rows for a reader who begins with the newest ones, also of a turn.
+pub(crate) async fn read_rows_from_end(
+    app: &App,
+    caller: &Caller,
+    id: &str,
+    query: &RowQuery,
+) -> Result<RowPage, Fault> {
+    let mut request = parse_row_query(query)?;
+    if let PageAnchor::Turn { place: place @ TurnPlace::Start, .. } = &mut request.anchor {
+        *place = TurnPlace::End;
+    }
+    read_page(app, caller, id, query, request).await
+}
+
+async fn read_page(
+    app: &App,
+    caller: &Caller,
+    id: &str,
+    query: &RowQuery,
+    request: PageRequest,
+) -> Result<RowPage, Fault> {
     let is_newest = request.anchor == PageAnchor::End;
     let transcript = open_transcript(app, caller, id).await?;
     let page = transcript.page(request).await.map_err(|failure| transcript_fault(app, id, &failure))?;
@@ -29,23 +52,34 @@ pub(crate) async fn read_rows(app: &App, caller: &Caller, id: &str, query: &RowQ
     let mut state = None;
     if is_newest {
         let view = AttentionView::new(app, &caller.identity);
-        state = Some(transcript_state(app, &view, &transcript, &slice).await?);
+        state = Some(slice_state(app, &view, &transcript, &slice).await?.state);
     }
     Ok(to_row_page(id, slice, state))
 }
 
-/// Reads the newest page with the state of the session, for the beginning of a stream.
+/// Reads the newest page with the state of the session, for the beginning of a stream. Returns the state with its marks, too.
 pub(crate) async fn read_newest_rows(
     app: &App,
     view: &AttentionView,
     transcript: &SessionTranscript,
-) -> Result<RowPage, Fault> {
+) -> Result<(RowPage, MarkedState), Fault> {
     let id = transcript.handle().id().as_str();
     let request = PageRequest { anchor: PageAnchor::End, limit: DEFAULT_PAGE_ROWS, kinds: Vec::new() };
     let page = transcript.page(request).await.map_err(|failure| transcript_fault(app, id, &failure))?;
     let slice = page.map_err(|unknown| unknown_anchor(unknown, &RowQuery::default()))?;
-    let state = transcript_state(app, view, transcript, &slice).await?;
-    Ok(to_row_page(id, slice, Some(state)))
+    let marked = slice_state(app, view, transcript, &slice).await?;
+    Ok((to_row_page(id, slice, Some(marked.state.clone())), marked))
+}
+
+/// Returns the session beside a page of its newest rows.
+async fn slice_state(
+    app: &App,
+    view: &AttentionView,
+    transcript: &SessionTranscript,
+    slice: &RowSlice,
+) -> Result<MarkedState, Fault> {
+    let folded = FoldedState { asks: slice.open_asks.clone(), plan: slice.plan.clone() };
+    read_state(app, view, transcript, folded, None, true).await
 }
 
 /// Reads one row with its texts whole.
@@ -89,25 +123,6 @@ pub(crate) async fn get_blob(app: &App, caller: &Caller, id: &str, name: &str) -
 /// Returns the transcript of a session, without waking its agent.
 pub(crate) async fn open_transcript(app: &App, caller: &Caller, id: &str) -> Result<SessionTranscript, Fault> {
     Ok(app.host.transcript(open_session(app, caller, id).await?))
-}
-
-/// Returns the session beside its rows.
-pub(crate) async fn transcript_state(
-    app: &App,
-    view: &AttentionView,
-    transcript: &SessionTranscript,
-    slice: &RowSlice,
-) -> Result<TranscriptState, Fault> {
-    let handle = transcript.handle();
-    let queue = read_queue(app, handle).await?;
-    let session = view.session_info(&handle.descriptor());
-    Ok(TranscriptState { session, asks: slice.open_asks.clone(), plan: slice.plan.clone(), queue })
-}
-
-/// Returns the prompts that wait.
-pub(crate) async fn read_queue(app: &App, handle: &SessionHandle) -> Result<Vec<QueueEntry>, Fault> {
-    let queue = handle.queue().await.map_err(|error| fault_from_failed_call(app, handle.id(), &error))?;
-    Ok(to_queue_entries(&queue))
 }
 
 /// Returns a sign of life for a reader that has this position.
@@ -177,11 +192,15 @@ fn parse_row_query(query: &RowQuery) -> Result<PageRequest, Fault> {
         (None, Some(after), None, None) => PageAnchor::After(parse_cursor("after", &after)?),
         (None, None, Some(around), None) if is_row_id(&around) => PageAnchor::Around(around),
         (None, None, Some(around), None) => PageAnchor::Around(parse_cursor("around", &around)?),
-        (None, after, None, Some(prompt)) => {
-            PageAnchor::Turn { prompt, after: after.map(|after| parse_cursor("after", &after)).transpose()? }
+        (None, None, None, Some(prompt)) => PageAnchor::Turn { prompt, place: TurnPlace::Start },
+        (Some(before), None, None, Some(prompt)) => {
+            PageAnchor::Turn { prompt, place: TurnPlace::Before(parse_cursor("before", &before)?) }
+        }
+        (None, Some(after), None, Some(prompt)) => {
+            PageAnchor::Turn { prompt, place: TurnPlace::After(parse_cursor("after", &after)?) }
         }
         _ => {
-            return Err(invalid_query("before, after, around and turn: only turn and after go together"));
+            return Err(invalid_query("before, after, around and turn: only turn goes together with before or after"));
         }
     };
     Ok(PageRequest { anchor, limit, kinds: parse_kinds(query.kinds.as_deref())? })

@@ -7,6 +7,7 @@ use wharf_api::{ErrorCode, FOLD_NUMBER, SearchArgs, SearchHit, SearchPage, Sessi
 use wharf_host::core::parse_digits;
 use wharf_host::{Descriptor, TranscriptFailure, TranscriptHit, TranscriptSearch};
 use wharf_transcript::search::{SEARCHED_KINDS, SearchQuery};
+use wharf_transcript::show_in_one_line;
 
 use super::Caller;
 use super::faults::invalid_query;
@@ -79,7 +80,7 @@ fn to_search_hit(known: &Descriptor, hit: TranscriptHit) -> SearchHit {
     let kind = hit.row.body.kind().to_owned();
     SearchHit {
         session: known.id.clone(),
-        title: known.title.clone(),
+        title: known.title.as_deref().map(show_in_one_line),
         workspace_slug: known.workspace_slug.clone(),
         row: hit.row.id,
         kind,

@@ -14,6 +14,7 @@ use wharf_json::Json;
 
 use super::attention::note_act;
 use super::faults::{fault_from_failed_call, invalid_params, start_failed};
+use super::shortened_settings::shorten_settings;
 use super::{Caller, open_session};
 use crate::App;
 use crate::fault::Fault;
@@ -30,6 +31,11 @@ const MAX_REFUSAL_CHARS: usize = 2_000;
 pub(crate) async fn get_settings(app: &App, caller: &Caller, id: &str) -> Result<SessionSettingsInfo, Fault> {
     let handle = open_session(app, caller, id).await?;
     Ok(to_session_settings(id, &report_of(app, &handle).await?))
+}
+
+/// Returns the settings of a session within the bound for a reader of rows.
+pub(crate) async fn read_short_settings(app: &App, handle: &SessionHandle) -> Result<SessionSettingsInfo, Fault> {
+    Ok(shorten_settings(to_session_settings(handle.id().as_str(), &report_of(app, handle).await?)))
 }
 
 /// Sets the mode, the model and options. The session's agent is started if it sleeps.
@@ -161,6 +167,7 @@ fn to_session_settings(id: &str, report: &AgentReport) -> SessionSettingsInfo {
         commands: report.latest.commands.as_ref().map(|frame| list_commands(frame.bytes())).unwrap_or_default(),
         accepts: report.traits.accepts.map(to_accepted_kinds),
         options,
+        shortened: false,
     }
 }
 

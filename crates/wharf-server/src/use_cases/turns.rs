@@ -6,9 +6,11 @@ use tokio::time::Instant;
 use wharf_api::{ErrorCode, FOLD_NUMBER, RowBody, TranscriptRow, TurnDetail, TurnInfo, TurnPage, TurnQuery, TurnState};
 use wharf_host::core::{Event, PromptEvent};
 use wharf_host::{Cursor, Entry, ReadError, TurnRows};
+use wharf_transcript::show_in_one_line;
 
 use super::faults::{invalid_query, unknown_session, unreadable_session};
-use super::rows::{open_transcript, parse_cursor, read_queue, to_cursor, transcript_fault, unknown_row, unknown_turn};
+use super::rows::{open_transcript, parse_cursor, to_cursor, transcript_fault, unknown_row, unknown_turn};
+use super::transcript_state::read_queue;
 use super::{Caller, open_session};
 use crate::App;
 use crate::fault::Fault;
@@ -99,7 +101,7 @@ pub(crate) async fn wait_for_turn_end(
     }
 }
 
-/// Reads on until the prompt has ended, or is in the queue again.
+/// Reads on until the prompt has ended.
 async fn wait_for_prompt_end(cursor: &mut Cursor, prompt: &str) -> Result<(), ReadError> {
     loop {
         let batch = cursor.next().await?;
@@ -114,7 +116,7 @@ fn waiting_turn(prompt_id: String, first_line: &str) -> TurnInfo {
     TurnInfo {
         prompt_id,
         state: TurnState::Queued,
-        summary: first_line.chars().take(200).collect(),
+        summary: show_in_one_line(first_line),
         started_at: None,
         ended_at: None,
         stop_reason: None,

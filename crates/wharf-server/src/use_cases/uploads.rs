@@ -1,11 +1,14 @@
 //! Files that are sent with prompts: keeping them, and putting them into a prompt's content (rule 17.9).
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use serde_json::{Value, json};
 use wharf_api::{ErrorCode, UploadInfo, UploadQuery};
 use wharf_host::core::AcceptedContent;
 use wharf_host::{SessionHandle, Upload, UploadError};
 use wharf_json::Json;
+use wharf_transcript::sniff_image_type;
 
 use super::faults::{fault_from_failed_call, invalid_params, invalid_query, unknown_session};
 use super::{Caller, open_session};
@@ -17,13 +20,6 @@ const MAX_MIME_CHARS: usize = 100;
 /// The type of content blocks that name an upload.
 const UPLOAD_BLOCK: &str = "upload";
 const UNKNOWN_TYPE: &str = "application/octet-stream";
-/// Images that agents take, by how they begin.
-const IMAGE_TYPES: [(&[u8], &str); 4] = [
-    (b"\x89PNG\r\n\x1a\n", "image/png"),
-    (b"\xff\xd8\xff", "image/jpeg"),
-    (b"GIF8", "image/gif"),
-    (b"RIFF", "image/webp"),
-];
 
 /// Keeps a file for a prompt.
 pub(crate) async fn store_upload(
@@ -60,10 +56,8 @@ pub(crate) async fn store_upload(
 
 /// Returns the type of a file. Of an image the bytes decide; what only claims to be an image is an unknown file.
 fn find_type(given: Option<&str>, data: &[u8]) -> String {
-    let is_webp = data.get(8..12) == Some(b"WEBP");
-    let image = IMAGE_TYPES.iter().find(|(start, name)| data.starts_with(start) && (*name != "image/webp" || is_webp));
-    if let Some((_, name)) = image {
-        return (*name).to_owned();
+    if let Some(image) = sniff_image_type(data) {
+        return image.to_owned();
     }
     let given = given.and_then(|given| given.split(';').next()).map(|given| given.trim().to_ascii_lowercase());
     let usable = |given: &String| {
@@ -127,46 +121,24 @@ fn to_block(upload: &Upload, uri: &str, data: Vec<u8>, accepts: AcceptedContent)
         if !accepts.image {
             return Err(Fault::new(ErrorCode::CONTENT_NOT_ACCEPTED, format!("{name:?}: this agent takes no images")));
         }
-        return Ok(json!({ "type": "image", "mimeType": mime_type, "data": encode_base64(&data) }));
+        return Ok(json!({ "type": "image", "mimeType": mime_type, "data": STANDARD.encode(&data) }));
     }
     if mime_type.starts_with("audio/") && accepts.audio {
-        return Ok(json!({ "type": "audio", "mimeType": mime_type, "data": encode_base64(&data) }));
+        return Ok(json!({ "type": "audio", "mimeType": mime_type, "data": STANDARD.encode(&data) }));
     }
     if !accepts.embedded {
         return Ok(json!({ "type": "resource_link", "uri": uri, "name": name, "mimeType": mime_type, "size": bytes }));
     }
     let resource = match String::from_utf8(data) {
         Ok(text) => json!({ "uri": uri, "mimeType": mime_type, "text": text }),
-        Err(error) => json!({ "uri": uri, "mimeType": mime_type, "blob": encode_base64(error.as_bytes()) }),
+        Err(error) => json!({ "uri": uri, "mimeType": mime_type, "blob": STANDARD.encode(error.as_bytes()) }),
     };
     Ok(json!({ "type": "resource", "resource": resource }))
-}
-
-/// Encodes bytes as ACP writes them in JSON (RFC 4648).
-fn encode_base64(data: &[u8]) -> String {
-    const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    let mut text = String::with_capacity(data.len().div_ceil(3) * 4);
-    for group in data.chunks(3) {
-        let byte = |at: usize| u32::from(group.get(at).copied().unwrap_or(0));
-        let bits = byte(0) << 16 | byte(1) << 8 | byte(2);
-        for place in 0..4 {
-            let letter = LETTERS[(bits >> (18 - 6 * place)) as usize & 63];
-            text.push(if place <= group.len() { char::from(letter) } else { '=' });
-        }
-    }
-    text
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn base64_is_padded() {
-        let encoded = ["", "f", "fo", "foo", "foob"].map(|text| encode_base64(text.as_bytes()));
-        assert_eq!(encoded, ["", "Zg==", "Zm8=", "Zm9v", "Zm9vYg=="]);
-        assert_eq!(encode_base64(&[0xfb, 0xff, 0xfe]), "+//+");
-    }
 
     #[test]
     fn bytes_decide_whether_a_file_is_an_image() {

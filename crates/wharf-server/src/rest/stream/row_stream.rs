@@ -9,22 +9,26 @@ use std::time::Duration;
 use bytes::Bytes;
 use tokio::sync::watch;
 use tokio::time::{Instant, Interval, MissedTickBehavior};
-use wharf_api::{FOLD_NUMBER, RowStreamEvent, StateChange, StreamReset, TranscriptState};
+use wharf_api::{FOLD_NUMBER, RowStreamEvent, StreamReset};
 use wharf_host::core::{EventId, Seq, SessionId};
-use wharf_host::{ByteBudget, Cursor, Descriptor, RowUpdate, RowUpdates, SessionTranscript};
+use wharf_host::{ByteBudget, Cursor, RowUpdate, RowUpdates, SessionTranscript};
 
 use super::ready_events::ReadyEvents;
 use super::session_list_stream::has_same_state;
 use super::{ChunkSource, format_event};
 use crate::App;
 use crate::fault::Fault;
-use crate::use_cases::{self, AttentionView, Caller, transcript_fault};
+use crate::use_cases::{
+    self, AttentionView, Caller, FoldedState, MarkedState, StateMarks, find_state_change, transcript_fault,
+};
 use crate::visible_sessions::VisibleSessions;
 
 /// Batches that come faster are sent together: 20 a second look fluent.
 const MIN_BATCH_INTERVAL: Duration = Duration::from_millis(50);
 /// So many new events are folded before the next batch is due.
 const FOLD_AHEAD_EVENTS: u64 = 256;
+/// How often a reader is told of the output of running commands.
+const OUTPUT_INTERVAL: Duration = Duration::from_secs(1);
 /// How often a reader is told that the stream lives, also while there is traffic.
 const BEAT_INTERVAL: Duration = Duration::from_secs(10);
 
@@ -42,18 +46,17 @@ pub(super) struct RowStream {
     position: Option<EventId>,
     /// Why the reader has to begin anew, if it has.
     reset: Option<&'static str>,
-    told: Option<ToldState>,
+    /// The state as the reader knows it.
+    told: Option<MarkedState>,
+    /// Ticks while a command runs whose output may have grown: nothing else tells of that.
+    output_tick: Interval,
+    /// True if output may be told again.
+    is_output_due: bool,
     ready: ReadyEvents,
     buffers: Arc<ByteBudget>,
     beat: Interval,
     sent_at: Instant,
     is_over: bool,
-}
-
-/// The state as the reader knows it.
-struct ToldState {
-    descriptor: Arc<Descriptor>,
-    state: TranscriptState,
 }
 
 /// Events that were made, with the state that the reader has once it took them.
@@ -62,7 +65,7 @@ struct Batch {
     position: Option<EventId>,
     /// How far the log was read.
     read_to: Seq,
-    told: Option<ToldState>,
+    told: Option<MarkedState>,
 }
 
 /// A position that a reader gives.
@@ -90,9 +93,6 @@ impl RowStream {
                 }
             }
         }
-        let mut beat = tokio::time::interval(BEAT_INTERVAL);
-        beat.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        beat.reset();
         let visible = app.visible_to(&caller.identity);
         let buffers = Arc::clone(app.host.buffers());
         Ok(Self {
@@ -106,9 +106,11 @@ impl RowStream {
             position,
             reset,
             told: None,
+            output_tick: start_interval(OUTPUT_INTERVAL),
+            is_output_due: false,
             ready: ReadyEvents::new(&buffers),
             buffers,
-            beat,
+            beat: start_interval(BEAT_INTERVAL),
             sent_at: Instant::now(),
             is_over: false,
             app: app.clone(),
@@ -129,6 +131,9 @@ impl RowStream {
                 permit = Some(self.buffers.reserve_out(bytes).await);
                 batch = self.make_batch().await?;
             }
+        }
+        if std::mem::take(&mut self.is_output_due) {
+            self.output_tick.reset();
         }
         self.reset = None;
         self.position = batch.position;
@@ -153,66 +158,37 @@ impl RowStream {
                 RowUpdate::Grown(grown) => RowStreamEvent::Append(grown),
             })
             .collect();
-        let descriptor = self.transcript.handle().descriptor();
-        let state = self.read_state(&descriptor, open_asks, plan).await?;
-        events.extend(self.find_state_change(&descriptor, &state).map(RowStreamEvent::State));
+        let folded = FoldedState { asks: open_asks, plan };
+        let told = self.told.as_ref();
+        let state =
+            use_cases::read_state(&self.app, &self.attention, &self.transcript, folded, told, self.is_output_due).await;
+        let mut now = state?;
+        let is_session_new = told.is_none_or(|told| {
+            !has_same_state(&told.descriptor, &now.descriptor)
+                || told.state.session.attention != now.state.session.attention
+        });
+        let change = find_state_change(told.map(|told| &told.state), &now.state, is_session_new);
+        events.extend(change.map(RowStreamEvent::State));
         let moved = as_of != Some(position);
         let id = as_of.filter(|_| moved).map(to_stream_id);
-        let has_session =
-            events.iter().any(|event| matches!(event, RowStreamEvent::State(change) if change.session.is_some()));
         // Small differences that are not told add up until they are.
-        let descriptor = match &self.told {
-            Some(told) if !has_session => Arc::clone(&told.descriptor),
-            Some(_) | None => descriptor,
-        };
-        let told = Some(ToldState { descriptor, state });
+        if let Some(told) = told.filter(|_| !is_session_new) {
+            now.descriptor = Arc::clone(&told.descriptor);
+        }
+        let told = Some(now);
         Ok(Batch { events: format_batch(&events, id.as_deref()), position: as_of.or(Some(position)), read_to, told })
     }
 
     /// Makes the page that a reader begins with, after a reset if its position is of no use.
     async fn make_page(&self, reset: Option<&'static str>) -> Result<Batch, Fault> {
-        let descriptor = self.transcript.handle().descriptor();
         let read_to = self.transcript.handle().head();
-        let page = use_cases::read_newest_rows(&self.app, &self.attention, &self.transcript).await?;
+        let (page, told) = use_cases::read_newest_rows(&self.app, &self.attention, &self.transcript).await?;
         let position: Option<EventId> = page.as_of.parse().ok();
-        let told = page.state.clone().map(|state| ToldState { descriptor, state });
         let mut events = Vec::new();
         events.extend(reset.map(|why| RowStreamEvent::Reset(StreamReset { why: why.to_owned() })));
         events.push(RowStreamEvent::Page(Box::new(page)));
         let id = position.map(to_stream_id);
-        Ok(Batch { events: format_batch(&events, id.as_deref()), position, read_to, told })
-    }
-
-    /// Returns the state now. The queue is asked for only if there is one or was one.
-    async fn read_state(
-        &self,
-        descriptor: &Descriptor,
-        asks: Vec<String>,
-        plan: Option<String>,
-    ) -> Result<TranscriptState, Fault> {
-        let had_queue = self.told.as_ref().is_none_or(|told| !told.state.queue.is_empty());
-        let queue = match descriptor.queued > 0 || had_queue {
-            true => use_cases::read_queue(&self.app, self.transcript.handle()).await?,
-            false => Vec::new(),
-        };
-        Ok(TranscriptState { session: self.attention.session_info(descriptor), asks, plan, queue })
-    }
-
-    /// Returns the members that differ from those that the reader knows; all of them if it knows none.
-    fn find_state_change(&self, descriptor: &Arc<Descriptor>, now: &TranscriptState) -> Option<StateChange> {
-        let told = self.told.as_ref();
-        let session = told.is_none_or(|told| {
-            !has_same_state(&told.descriptor, descriptor) || told.state.session.attention != now.session.attention
-        });
-        let asks = told.is_none_or(|told| told.state.asks != now.asks);
-        let plan = told.is_none_or(|told| told.state.plan != now.plan);
-        let queue = told.is_none_or(|told| told.state.queue != now.queue);
-        (session || asks || plan || queue).then(|| StateChange {
-            session: session.then(|| Box::new(now.session.clone())),
-            asks: asks.then(|| now.asks.clone()),
-            plan: plan.then(|| now.plan.clone()),
-            queue: queue.then(|| now.queue.clone()),
-        })
+        Ok(Batch { events: format_batch(&events, id.as_deref()), position, read_to, told: Some(told) })
     }
 
     /// Goes on with a session whose task has ended: by the session's deletion, or because its log failed.
@@ -220,6 +196,8 @@ impl RowStream {
         match self.visible.open(&self.session).await {
             Ok(handle) => {
                 self.transcript = self.app.host.transcript(handle);
+                // The marks of another task say nothing: the state is told whole.
+                self.told = None;
                 self.cursor = follow_log(&self.transcript, self.cursor.position());
             }
             Err(_) => {
@@ -245,7 +223,11 @@ impl RowStream {
         let Some(told) = &self.told else { return true };
         let now = self.transcript.handle().descriptor();
         let has_queue = now.queued > 0 || !told.state.queue.is_empty();
-        if self.cursor.is_behind() || has_queue || !has_same_state(&told.descriptor, &now) {
+        let mut marks = StateMarks::read(self.transcript.handle());
+        if !self.is_output_due {
+            marks = marks.without_growth(&told.marks);
+        }
+        if self.cursor.is_behind() || has_queue || told.marks != marks || !has_same_state(&told.descriptor, &now) {
             return true;
         }
         self.refresh_attention();
@@ -262,7 +244,8 @@ impl RowStream {
     /// Waits until `due`. Events that come in great numbers meanwhile are folded at once: they are still in memory.
     async fn fold_until(&self, due: Instant) {
         let mut ahead = self.cursor.clone_at(Seq(self.cursor.position().0 + FOLD_AHEAD_EVENTS));
-        while tokio::time::timeout_at(due, ahead.news()).await.is_ok() {
+        // News that are there at once never time out.
+        while Instant::now() < due && tokio::time::timeout_at(due, ahead.news()).await.is_ok() {
             match self.transcript.fold_news().await {
                 Ok(folded) => ahead.go_to(Seq(folded.0 + FOLD_AHEAD_EVENTS)),
                 // The batch meets the failure again and reports it.
@@ -274,11 +257,13 @@ impl RowStream {
     /// Waits for something to tell, and makes its events.
     async fn wait_for_events(&mut self) {
         let handle = self.transcript.handle().clone();
+        let has_running = self.told.as_ref().is_some_and(|told| told.marks.has_running());
         tokio::select! {
             biased;
             _ = self.beat.tick(), if self.position.is_some() => return self.send_beat(),
             () = handle.closed() => return self.go_on().await,
             () = async {}, if self.position.is_none() => {}
+            _ = self.output_tick.tick(), if has_running => self.is_output_due = true,
             () = self.cursor.news() => {}
             changed = self.changes.changed() => {
                 self.is_attention_stale = true;
@@ -318,6 +303,14 @@ impl ChunkSource for RowStream {
             self.wait_for_events().await;
         }
     }
+}
+
+/// Returns an interval whose first tick comes after one period, and that never ticks faster to catch up.
+fn start_interval(period: Duration) -> Interval {
+    let mut interval = tokio::time::interval(period);
+    interval.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    interval.reset();
+    interval
 }
 
 fn follow_log(transcript: &SessionTranscript, after: Seq) -> Cursor {

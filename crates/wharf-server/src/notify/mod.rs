@@ -1,0 +1,167 @@
+//! Delivers notifications to the command and to the webhook (rule 18.4). The host decides of what a person is told.
+
+mod webhook;
+
+use std::time::Duration;
+
+use tokio::sync::mpsc::{self, Receiver, Sender};
+use tokio::task::JoinSet;
+use tokio::time::Instant;
+use wharf_host::{CommandFailure, Host, Notification, NotifyKind, NotifyReceiver};
+
+use webhook::send_webhook;
+
+/// Notifications that wait for one receiver, with those that are tried again.
+const MAX_WAITING_NOTIFICATIONS: usize = 256;
+/// Notifications that are on their way to one receiver at the same time. A receiver that hangs delays no more than these.
+const MAX_DELIVERIES: usize = 4;
+/// The pauses before further tries: about ten minutes in all. An ask that waits so long is worth it.
+const RETRY_DELAYS_SECONDS: [u64; 7] = [2, 5, 15, 45, 120, 180, 240];
+
+/// Why a notification was not delivered.
+#[derive(Debug)]
+pub(crate) struct DeliveryFailure {
+    /// For the host's log: without texts of sessions.
+    pub(crate) why: String,
+    /// The output of the command, for a person who tries it.
+    pub(crate) output: Option<String>,
+    /// A further try may succeed.
+    pub(crate) can_retry: bool,
+}
+
+impl DeliveryFailure {
+    fn permanent(why: impl Into<String>) -> Self {
+        Self { why: why.into(), output: None, can_retry: false }
+    }
+
+    fn temporary(why: impl Into<String>) -> Self {
+        Self { can_retry: true, ..Self::permanent(why) }
+    }
+}
+
+impl From<CommandFailure> for DeliveryFailure {
+    fn from(failure: CommandFailure) -> Self {
+        let can_retry = matches!(failure, CommandFailure::TimedOut { .. } | CommandFailure::Failed { .. });
+        let why = failure.to_string();
+        let output = if let CommandFailure::Failed { output, .. } = failure { Some(output) } else { None };
+        Self { why, output, can_retry }
+    }
+}
+
+/// A notification on its way to one receiver.
+#[derive(Debug)]
+struct Delivery {
+    notification: Notification,
+    due_at: Instant,
+    /// The number of tries that have failed.
+    failures: usize,
+}
+
+/// Delivers notifications for as long as the host lives.
+pub(crate) async fn deliver_notifications(host: Host) {
+    let mut notifications = host.watch_attention();
+    let queues = NotifyReceiver::ALL.map(|receiver| (receiver, start_receiver(host.clone(), receiver)));
+    while let Some(notification) = notifications.recv().await {
+        let settings = &host.config().notify;
+        for (receiver, queue) in queues.iter().filter(|(receiver, _)| receiver.is_set(settings)) {
+            if queue.try_send(notification.clone()).is_err() {
+                host.metrics().notifications.count_dropped(*receiver);
+                tracing::warn!(
+                    receiver = receiver.as_str(),
+                    "a notification is dropped: too many wait for this receiver"
+                );
+            }
+        }
+    }
+}
+
+fn start_receiver(host: Host, receiver: NotifyReceiver) -> Sender<Notification> {
+    let (sender, incoming) = mpsc::channel(MAX_WAITING_NOTIFICATIONS);
+    tokio::spawn(serve_receiver(host, receiver, incoming));
+    sender
+}
+
+async fn serve_receiver(host: Host, receiver: NotifyReceiver, mut incoming: Receiver<Notification>) {
+    let mut waiting: Vec<Delivery> = Vec::new();
+    let mut under_way: JoinSet<Option<Delivery>> = JoinSet::new();
+    loop {
+        while under_way.len() < MAX_DELIVERIES
+            && let Some(due) = waiting.iter().position(|delivery| delivery.due_at <= Instant::now())
+        {
+            under_way.spawn(try_delivery(host.clone(), receiver, waiting.remove(due)));
+        }
+        let next_at = waiting.iter().map(|delivery| delivery.due_at).min().filter(|_| under_way.len() < MAX_DELIVERIES);
+        tokio::select! {
+            arrived = incoming.recv(), if waiting.len() < MAX_WAITING_NOTIFICATIONS => match arrived {
+                Some(notification) => waiting.push(Delivery { notification, due_at: Instant::now(), failures: 0 }),
+                None => return report_undelivered(&host, receiver, waiting.len() + under_way.len()),
+            },
+            Some(done) = under_way.join_next() => waiting.extend(done.ok().flatten()),
+            () = wait_until(next_at) => {}
+        }
+    }
+}
+
+/// The host ends: tries that were to come are not made.
+fn report_undelivered(host: &Host, receiver: NotifyReceiver, count: usize) {
+    (0..count).for_each(|_| host.metrics().notifications.count_dropped(receiver));
+    if count > 0 {
+        tracing::warn!(
+            receiver = receiver.as_str(),
+            count,
+            "notifications were not delivered before the end of the host"
+        );
+    }
+}
+
+async fn wait_until(at: Option<Instant>) {
+    match at {
+        Some(at) => tokio::time::sleep_until(at).await,
+        None => std::future::pending().await,
+    }
+}
+
+/// Tries once, unless the reason has gone. Returns the delivery if it is to be tried again.
+async fn try_delivery(host: Host, receiver: NotifyReceiver, mut delivery: Delivery) -> Option<Delivery> {
+    if !host.still_holds(&delivery.notification) {
+        return None;
+    }
+    let Err(failure) = deliver_once(&host, receiver, &delivery.notification).await else {
+        host.metrics().notifications.count_sent(receiver);
+        return None;
+    };
+    // The end of a turn is told at once or not at all.
+    let may_retry = failure.can_retry && delivery.notification.kind != Some(NotifyKind::Finished);
+    match RETRY_DELAYS_SECONDS.get(delivery.failures).filter(|_| may_retry) {
+        Some(delay) => {
+            delivery.failures += 1;
+            delivery.due_at = Instant::now() + Duration::from_secs(*delay);
+            tracing::debug!(receiver = receiver.as_str(), why = failure.why, "a notification is tried again later");
+            Some(delivery)
+        }
+        None => {
+            host.metrics().notifications.count_failed(receiver);
+            let (kind, tries) = (delivery.notification.kind_word(), delivery.failures + 1);
+            tracing::warn!(
+                receiver = receiver.as_str(),
+                kind,
+                tries,
+                why = failure.why,
+                "a notification could not be delivered; try it with: wharf notify test"
+            );
+            None
+        }
+    }
+}
+
+/// Tries to deliver a notification to one receiver.
+pub(crate) async fn deliver_once(
+    host: &Host,
+    receiver: NotifyReceiver,
+    notification: &Notification,
+) -> Result<(), DeliveryFailure> {
+    match receiver {
+        NotifyReceiver::Command => host.run_notify_command(notification).await.map_err(DeliveryFailure::from),
+        NotifyReceiver::Webhook => send_webhook(&host.config().notify, notification).await,
+    }
+}

@@ -1,0 +1,207 @@
+//! One request to the webhook: signed, bounded in time and size, never redirected.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use axum::body::Body;
+use hyper::body::Incoming;
+use hyper::client::conn::http1;
+use hyper::header::{CONTENT_TYPE, HOST, USER_AGENT};
+use hyper::{Request, Response, StatusCode};
+use hyper_util::rt::TokioIo;
+use ring::hmac;
+use rustls::ClientConfig;
+use rustls::crypto::ring::default_provider;
+use rustls::pki_types::ServerName;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+use wharf_host::{Notification, NotifySettings, WEBHOOK_SECRET_VARIABLE, WebhookUrl};
+
+use super::DeliveryFailure;
+use crate::client_tls::load_roots;
+
+/// The time at which the request was made, in seconds since 1970. It is signed with the body.
+const TIMESTAMP_HEADER: &str = "wharf-timestamp";
+/// `sha256=` and the HMAC-SHA256 of the timestamp, a full stop and the body, in hexadecimal digits.
+const SIGNATURE_HEADER: &str = "wharf-signature";
+/// The id of the notification: the same for each try.
+const ID_HEADER: &str = "wharf-notification-id";
+/// The head of an answer; its body is not read.
+const MAX_ANSWER_HEAD_BYTES: usize = 16 << 10;
+/// A longer secret is a mistake, such as the wrong file.
+const MAX_SECRET_BYTES: usize = 4 << 10;
+
+/// Sends a notification to the webhook.
+pub(super) async fn send_webhook(
+    settings: &NotifySettings,
+    notification: &Notification,
+) -> Result<(), DeliveryFailure> {
+    let Some(url) = &settings.webhook else {
+        return Err(DeliveryFailure::permanent("no webhook is set; set notify.webhook"));
+    };
+    let secret = read_secret(settings).map_err(DeliveryFailure::permanent)?;
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+    let request = build_request(url, notification, secret.as_deref(), now).map_err(DeliveryFailure::permanent)?;
+    let limit = settings.timeout.to_std().unwrap_or_default();
+    let answered = tokio::time::timeout(limit, exchange(settings, url, request)).await;
+    let status = answered.map_err(|_| no_answer(url, limit))??;
+    check_status(url, status)
+}
+
+fn no_answer(url: &WebhookUrl, limit: Duration) -> DeliveryFailure {
+    DeliveryFailure::temporary(format!("{} did not answer within {} s", url.origin(), limit.as_secs_f32()))
+}
+
+/// Returns the secret of the file, else of the variable; `None` if neither is set. A file that is set but cannot be used is
+/// an error: an unsigned request would be taken for a forged one, or worse, be believed.
+fn read_secret(settings: &NotifySettings) -> Result<Option<Vec<u8>>, String> {
+    let Some(path) = &settings.webhook_secret_file else {
+        let secret = std::env::var_os(WEBHOOK_SECRET_VARIABLE).map(|secret| secret.into_encoded_bytes());
+        return Ok(secret.filter(|secret| !secret.is_empty()));
+    };
+    let shown = path.display();
+    let secret =
+        std::fs::read(path).map_err(|error| format!("notify.webhook_secret_file: cannot read {shown}: {error}"))?;
+    let secret = secret.trim_ascii().to_vec();
+    match secret.len() {
+        0 => Err(format!("notify.webhook_secret_file: {shown} is empty")),
+        1..=MAX_SECRET_BYTES => Ok(Some(secret)),
+        _ => Err(format!("notify.webhook_secret_file: {shown} has more than {MAX_SECRET_BYTES} bytes")),
+    }
+}
+
+fn build_request(
+    url: &WebhookUrl,
+    notification: &Notification,
+    secret: Option<&[u8]>,
+    now: u64,
+) -> Result<Request<Body>, String> {
+    let body = notification.to_json();
+    let mut request = Request::post(&url.path)
+        .header(HOST, url.authority())
+        .header(USER_AGENT, concat!("wharf/", env!("CARGO_PKG_VERSION")))
+        .header(CONTENT_TYPE, "application/json")
+        .header(ID_HEADER, &notification.id)
+        .header(TIMESTAMP_HEADER, now.to_string());
+    if let Some(secret) = secret {
+        request = request.header(SIGNATURE_HEADER, sign(secret, now, &body));
+    }
+    request.body(Body::from(body)).map_err(|_| "the request cannot be made of notify.webhook".to_owned())
+}
+
+/// Signs the time with the body, so that an old request cannot be sent again later.
+fn sign(secret: &[u8], now: u64, body: &str) -> String {
+    let key = hmac::Key::new(hmac::HMAC_SHA256, secret);
+    let tag = hmac::sign(&key, format!("{now}.{body}").as_bytes());
+    let digits: String = tag.as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
+    format!("sha256={digits}")
+}
+
+async fn exchange(
+    settings: &NotifySettings,
+    url: &WebhookUrl,
+    request: Request<Body>,
+) -> Result<StatusCode, DeliveryFailure> {
+    let failed =
+        |error: std::io::Error| DeliveryFailure::temporary(format!("cannot connect to {}: {error}", url.origin()));
+    let stream = TcpStream::connect((url.host.as_str(), url.port)).await.map_err(failed)?;
+    if url.is_https {
+        let connector = connector(settings.webhook_ca.as_deref()).map_err(DeliveryFailure::permanent)?;
+        let name = ServerName::try_from(url.host.clone()).map_err(|_| {
+            DeliveryFailure::permanent("notify.webhook: the host is no name that a certificate can have")
+        })?;
+        let stream = connector.connect(name, stream).await.map_err(failed)?;
+        return send_request(url, stream, request).await;
+    }
+    // A name such as `localhost` may lead anywhere.
+    let is_near = stream.peer_addr().is_ok_and(|peer| peer.ip().is_loopback());
+    if !is_near && !settings.webhook_http {
+        let why = format!("{} leads to another machine, and http:// is only for this one", url.origin());
+        return Err(DeliveryFailure::permanent(why));
+    }
+    send_request(url, stream, request).await
+}
+
+fn connector(ca: Option<&Path>) -> Result<TlsConnector, String> {
+    let roots = load_roots(ca)?;
+    let config = ClientConfig::builder_with_provider(Arc::new(default_provider()))
+        .with_safe_default_protocol_versions()
+        .map_err(|error| error.to_string())?
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    Ok(TlsConnector::from(Arc::new(config)))
+}
+
+async fn send_request<S>(url: &WebhookUrl, stream: S, request: Request<Body>) -> Result<StatusCode, DeliveryFailure>
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let failed = |error: hyper::Error| DeliveryFailure::temporary(format!("{} did not answer: {error}", url.origin()));
+    let mut builder = http1::Builder::new();
+    builder.max_buf_size(MAX_ANSWER_HEAD_BYTES);
+    let (mut sender, connection) = builder.handshake(TokioIo::new(stream)).await.map_err(failed)?;
+    let send = sender.send_request(request);
+    // The connection ends with this future, whatever of an answer is still to come.
+    let answer: Response<Incoming> = tokio::select! {
+        // First, since a server may close the connection right after its answer.
+        biased;
+        answer = send => answer.map_err(failed)?,
+        Err(error) = connection => return Err(failed(error)),
+    };
+    Ok(answer.status())
+}
+
+fn check_status(url: &WebhookUrl, status: StatusCode) -> Result<(), DeliveryFailure> {
+    if status.is_success() {
+        return Ok(());
+    }
+    let why = format!("{} answered {status}", url.origin());
+    if status.is_redirection() {
+        return Err(DeliveryFailure::permanent(format!("{why}; redirects are not followed: set the final URL")));
+    }
+    let is_temporary =
+        status.is_server_error() || matches!(status, StatusCode::REQUEST_TIMEOUT | StatusCode::TOO_MANY_REQUESTS);
+    Err(if is_temporary { DeliveryFailure::temporary(why) } else { DeliveryFailure::permanent(why) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn signature_covers_the_time_and_the_body() {
+        // printf '1763405000.{}' | openssl dgst -sha256 -hmac key
+        let signed = sign(b"key", 1_763_405_000, "{}");
+        assert_eq!(signed, "sha256=bd2442ebccfe676cd092c043ac3ea160eee0b3a7ea687372910315d47e5a903e");
+        assert_ne!(sign(b"key", 1_763_405_001, "{}"), signed);
+        assert_ne!(sign(b"kez", 1_763_405_000, "{}"), signed);
+    }
+
+    #[test]
+    fn only_failures_that_may_pass_are_tried_again() {
+        let url: WebhookUrl = "https://example.com/hook/secret".parse().unwrap();
+        let check = |status: u16| check_status(&url, StatusCode::from_u16(status).unwrap());
+        check(204).unwrap();
+        for (status, can_retry) in [(301, false), (400, false), (404, false), (408, true), (429, true), (500, true)] {
+            let failure = check(status).unwrap_err();
+            assert_eq!(failure.can_retry, can_retry, "{status}");
+            assert!(!failure.why.contains("secret"), "{}", failure.why);
+        }
+    }
+
+    #[test]
+    fn secret_file_that_cannot_be_used_is_an_error() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("secret");
+        let settings = NotifySettings { webhook_secret_file: Some(path.clone()), ..NotifySettings::default() };
+        read_secret(&settings).unwrap_err();
+        for (content, secret) in [("\n", None), ("s3cret\n", Some("s3cret"))] {
+            std::fs::write(&path, content).unwrap();
+            assert_eq!(read_secret(&settings).ok().flatten().as_deref(), secret.map(str::as_bytes), "{content:?}");
+        }
+        std::fs::write(&path, vec![b'x'; MAX_SECRET_BYTES + 1]).unwrap();
+        read_secret(&settings).unwrap_err();
+    }
+}
