@@ -5,6 +5,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use crate::replies;
+use crate::tour;
 use crate::turn::TurnStop;
 use crate::turn_writer::TurnWriter;
 
@@ -28,8 +29,14 @@ impl CommandArguments<'_> {
     }
 }
 
-const DEMO_COMMANDS: [DemoCommand; 15] = [
+const DEMO_COMMANDS: [DemoCommand; 16] = [
     DemoCommand { name: "help", hint: "", about: "shows this list", perform: |talk, _| talk.send_lines(&help_text()) },
+    DemoCommand {
+        name: "tour",
+        hint: "",
+        about: "shows a bit of everything in fifteen seconds, with a question for you",
+        perform: |talk, _| tour::run(talk),
+    },
     DemoCommand { name: "echo", hint: "TEXT", about: "says it back", perform: |talk, words| talk.send_text(words.0) },
     DemoCommand {
         name: "think",

@@ -11,6 +11,7 @@ mod history;
 mod replies;
 mod session;
 mod settings;
+mod tour;
 pub mod turn;
 mod turn_writer;
 pub mod wire;

@@ -81,35 +81,54 @@ pub(crate) fn show_tool_call(talk: &mut TurnWriter) -> Result<(), TurnStop> {
     talk.send_text("The (pretended) command found a README and a source folder.")
 }
 
+/// A pretended change of one file.
+pub(crate) struct FileEdit<'a> {
+    pub(crate) path: &'a str,
+    pub(crate) line: u32,
+    pub(crate) old: &'a str,
+    pub(crate) new: &'a str,
+}
+
 pub(crate) fn ask_for_edit(talk: &mut TurnWriter) -> Result<(), TurnStop> {
-    let (path, asks) = talk.with_session(|session| {
-        let path = Path::new(&session.cwd).join("hello.txt").to_string_lossy().into_owned();
-        (path, session.settings.asks_first() && !session.always)
-    });
-    let title = "Edit hello.txt";
+    let path = talk.with_session(|session| Path::new(&session.cwd).join("hello.txt").to_string_lossy().into_owned());
     talk.send_text("I would like to change one line of `hello.txt`.")?;
+    let edit = FileEdit { path: &path, line: 1, old: "Hello!\n", new: "Hello, harbour!\n" };
+    let (asked, verdict) = make_edit(talk, &edit)?;
+    let why = match (asked, &verdict) {
+        (_, PermissionResult::Rejected | PermissionResult::Open(_)) => {
+            return talk.send_text(&format!("I left it as it was: {}.", describe_verdict(&verdict)));
+        }
+        (false, _) => "I did not need to ask",
+        (true, PermissionResult::Always) => "you allowed it for the rest of this session",
+        (true, PermissionResult::Once) => "you allowed it",
+    };
+    talk.send_text(&format!("Done: {why}. (This is a demo: the diff is shown, the file is untouched.)"))
+}
+
+/// Shows an edit, asks for it unless the mode or an earlier answer allows it, and ends its tool call accordingly. Returns
+/// whether it asked, and the answer.
+pub(crate) fn make_edit(talk: &mut TurnWriter, edit: &FileEdit<'_>) -> Result<(bool, PermissionResult), TurnStop> {
+    let FileEdit { path, line, old, new } = edit;
+    let asks = talk.with_session(|session| session.settings.asks_first() && !session.always);
+    let name = Path::new(path).file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let title = format!("Edit {name}");
     // The diff comes before the question: a person should see what they allow.
-    let diff = json!({ "type": "diff", "path": path, "oldText": "Hello!\n", "newText": "Hello, harbour!\n" });
-    let locations = json!([{ "path": path, "line": 1 }]);
+    let diff = json!({ "type": "diff", "path": path, "oldText": old, "newText": new });
+    let locations = json!([{ "path": path, "line": line }]);
     let more = json!({ "locations": locations, "rawInput": { "path": path }, "content": [diff] });
-    let call = talk.open_tool_call(title, "edit", more)?;
-    let verdict = if asks { talk.ask_permission(&call, title, "edit")? } else { PermissionResult::Once };
+    let call = talk.open_tool_call(&title, "edit", more)?;
+    let verdict = if asks { talk.ask_permission(&call, &title, "edit")? } else { PermissionResult::Once };
     match &verdict {
         PermissionResult::Rejected | PermissionResult::Open(_) => {
             talk.update_tool_call(&call, "failed", Some(text_content("not allowed")))?;
-            return talk.send_text(&format!("I left it as it was: {}.", describe_verdict(&verdict)));
+            return Ok((asks, verdict));
         }
         PermissionResult::Once => {}
         PermissionResult::Always => talk.with_session(|session| session.always = true),
     }
     talk.update_tool_call(&call, "in_progress", None)?;
     talk.update_tool_call(&call, "completed", None)?;
-    let why = match (asks, verdict) {
-        (false, _) => "I did not need to ask",
-        (true, PermissionResult::Always) => "you allowed it for the rest of this session",
-        (true, PermissionResult::Once | PermissionResult::Rejected | PermissionResult::Open(_)) => "you allowed it",
-    };
-    talk.send_text(&format!("Done: {why}. (This is a demo: the diff is shown, the file is untouched.)"))
+    Ok((asks, verdict))
 }
 
 pub(crate) fn ask_questions(talk: &mut TurnWriter, times: u64) -> Result<(), TurnStop> {
@@ -142,7 +161,7 @@ pub(crate) fn tell_story(talk: &mut TurnWriter) -> Result<(), TurnStop> {
     Ok(())
 }
 
-fn describe_verdict(verdict: &PermissionResult) -> &str {
+pub(crate) fn describe_verdict(verdict: &PermissionResult) -> &str {
     match verdict {
         PermissionResult::Once => "you allowed it once",
         PermissionResult::Always => "you allowed it for good",
@@ -151,6 +170,6 @@ fn describe_verdict(verdict: &PermissionResult) -> &str {
     }
 }
 
-fn text_content(text: &str) -> Value {
+pub(crate) fn text_content(text: &str) -> Value {
     json!({ "type": "content", "content": { "type": "text", "text": text } })
 }

@@ -67,7 +67,7 @@ impl DemoSession {
             id,
             cwd: cwd.to_owned(),
             title: None,
-            settings: DemoSettings::default(),
+            settings: DemoSettings::for_new_session(),
             turns: 0,
             used: 0,
             always: false,

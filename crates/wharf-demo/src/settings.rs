@@ -25,13 +25,17 @@ pub(crate) struct DemoSettings {
     thoughts: &'static str,
 }
 
-impl Default for DemoSettings {
-    fn default() -> Self {
-        Self { mode: MODE_CHOICES[0].0, pace: PACE_CHOICES[0].0, thoughts: THOUGHTS_CHOICES[0].0 }
-    }
-}
+/// The variable that names the pace of new sessions.
+const PACE_VARIABLE: &str = "WHARF_DEMO_PACE";
 
 impl DemoSettings {
+    /// Returns the settings of a new session. An unknown pace in `WHARF_DEMO_PACE` counts as none.
+    pub(crate) fn for_new_session() -> Self {
+        let mut settings = Self { mode: MODE_CHOICES[0].0, pace: PACE_CHOICES[0].0, thoughts: THOUGHTS_CHOICES[0].0 };
+        settings.set_option("pace", &std::env::var(PACE_VARIABLE).unwrap_or_default());
+        settings
+    }
+
     /// Changes the mode. Returns false if there is no such mode.
     pub(crate) fn set_mode(&mut self, mode: &str) -> bool {
         choose_value(&mut self.mode, &MODE_CHOICES, mode)

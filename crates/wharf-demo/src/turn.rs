@@ -81,6 +81,8 @@ pub struct RunningTurn {
     pub session: String,
     /// True to keep working after a cancel, as badly behaved agents do.
     pub deaf: bool,
+    /// The `usage` of the prompt's answer, if the turn reports one.
+    pub usage: Option<Value>,
     peer: Arc<AgentPeer>,
     inbox: Receiver<PromptSignal>,
     sender: SyncSender<PromptSignal>,
@@ -94,7 +96,7 @@ impl RunningTurn {
     pub fn new(session: &str, peer: &Arc<AgentPeer>) -> Self {
         let (sender, inbox) = sync_channel(MAX_WAITING_SIGNALS);
         let (session, peer) = (session.to_owned(), Arc::clone(peer));
-        Self { session, deaf: false, peer, inbox, sender, go_signals: 0, answered: Vec::new() }
+        Self { session, deaf: false, usage: None, peer, inbox, sender, go_signals: 0, answered: Vec::new() }
     }
 
     /// Returns the sender by which the reading thread reaches this turn; it uses `try_send`, so it never waits for a
@@ -209,7 +211,13 @@ impl RunningTurn {
 
     /// Answers the prompt with the outcome of its script.
     pub fn answer_prompt(&self, id: &Value, outcome: Result<(), TurnStop>) {
-        let reason = |reason: &str| wire::result_frame(id, json!({ "stopReason": reason }));
+        let reason = |reason: &str| {
+            let mut result = json!({ "stopReason": reason });
+            if let Some(usage) = &self.usage {
+                result["usage"] = usage.clone();
+            }
+            wire::result_frame(id, result)
+        };
         let message = match outcome {
             Ok(()) | Err(TurnStop::Superseded) => reason("end_turn"),
             Err(TurnStop::Cancelled) => reason("cancelled"),

@@ -109,6 +109,17 @@ impl AgentPipe {
         self.expect(&format!("response to {id}"), |message| message["id"] == id && message.get("method").is_none())
     }
 
+    /// Returns the responses to both requests, in whichever order they come.
+    pub fn wait_both_responses(&mut self, first: u64, second: u64) -> Result<(Value, Value)> {
+        let is_response = |message: &Value, id: u64| message["id"] == id && message.get("method").is_none();
+        let earlier =
+            self.expect("one of two responses", |message| is_response(message, first) || is_response(message, second))?;
+        if is_response(&earlier, first) {
+            return Ok((earlier, self.wait_response(second)?));
+        }
+        Ok((self.wait_response(first)?, earlier))
+    }
+
     /// Sends a request and waits for its result; an error is a failure.
     pub fn call_method(&mut self, method: &str, params: Value) -> Result<Value> {
         let id = self.start_request(method, params)?;

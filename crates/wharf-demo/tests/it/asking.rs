@@ -3,7 +3,7 @@
 use anyhow::Result;
 use serde_json::{Value, json};
 
-use crate::{Demo, joined_text};
+use crate::{Demo, joined_text, parse_updates, selected_option};
 
 /// Starts a prompt, answers its first permission, and returns the text that followed. The diff must come before the question.
 fn run_edit(demo: &mut Demo, result: Value) -> Result<String> {
@@ -13,18 +13,10 @@ fn run_edit(demo: &mut Demo, result: Value) -> Result<String> {
     let from = demo.agent.received.len();
     demo.agent.send_result(&ask["id"], result)?;
     assert_eq!(demo.agent.wait_response(id)?["result"]["stopReason"], "end_turn");
-    let parse_updates = |lines: &[Vec<u8>]| -> Vec<Value> {
-        let messages = lines.iter().filter_map(|line| serde_json::from_slice::<Value>(line).ok());
-        messages.map(|message| message["params"]["update"].clone()).collect()
-    };
     let shown = parse_updates(&demo.agent.received[before..from]);
     let diffs = shown.iter().filter(|update| update["content"][0]["type"] == "diff").count();
     assert_eq!(diffs, 1, "the question comes without its diff: {shown:?}");
     Ok(joined_text(&parse_updates(&demo.agent.received[from..])))
-}
-
-fn selected_option(option: &str) -> Value {
-    json!({ "outcome": { "outcome": "selected", "optionId": option } })
 }
 
 #[test]

@@ -5,6 +5,7 @@ mod asking;
 mod manners;
 mod memory;
 mod talking;
+mod tour;
 
 use std::path::Path;
 
@@ -74,4 +75,15 @@ fn list_kinds(updates: &[Value]) -> Vec<&str> {
 fn joined_text(updates: &[Value]) -> String {
     let chunks = updates.iter().filter(|update| update["sessionUpdate"] == "agent_message_chunk");
     chunks.filter_map(|update| update["content"]["text"].as_str()).collect()
+}
+
+/// Returns the updates in these lines; other messages are skipped.
+fn parse_updates(lines: &[Vec<u8>]) -> Vec<Value> {
+    let messages = lines.iter().filter_map(|line| serde_json::from_slice::<Value>(line).ok());
+    messages.map(|message| message["params"]["update"].clone()).filter(|update| !update.is_null()).collect()
+}
+
+/// Returns the answer to a permission request that chooses this option.
+fn selected_option(option: &str) -> Value {
+    json!({ "outcome": { "outcome": "selected", "optionId": option } })
 }

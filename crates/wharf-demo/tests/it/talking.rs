@@ -53,7 +53,9 @@ fn help_lists_every_command_that_is_offered() -> Result<()> {
     let mut demo = Demo::start()?;
     let (_, updates) = demo.send_prompt("/help")?;
     let help = joined_text(&updates);
-    for name in ["burst", "tick", "hang", "die", "ask", "edit", "plan", "think", "tool", "echo", "error", "slow"] {
+    for name in
+        ["tour", "burst", "tick", "hang", "die", "ask", "edit", "plan", "think", "tool", "echo", "error", "slow"]
+    {
         assert!(help.contains(&format!("- `{name}")), "{name} is missing in: {help}");
     }
     Ok(())
