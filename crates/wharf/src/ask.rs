@@ -1,11 +1,13 @@
 //! Open asks as the host lists them, and the answers that a person can give.
 
 use serde_json::Value;
-use wharf_api::{AnswerAction, AnswerArgs, Answered, AskList, AskOption, AskType, OpenAsk};
+use wharf_api::{AnswerAction, AnswerArgs, Answered, AskList, AskOption, AskSubject, AskType, OpenAsk};
 
 use crate::client::{HostCall, HostClient, url_path};
 use crate::exit::{Exit, Failure};
+use crate::format::Screen;
 use crate::format::text::to_printable;
+use crate::transcript::{ask_choices, ask_subject};
 
 /// An open ask, with the answers that can be given.
 #[derive(Clone, Debug)]
@@ -50,6 +52,21 @@ impl AnswerableAsk {
         words.into_iter().find_map(Value::as_str).unwrap_or(self.0.kind.as_str())
     }
 
+    /// Returns the subject with everything that a person needs to decide. An older host sends none.
+    pub(crate) fn whole_subject(&self) -> AskSubject {
+        let title = || AskSubject { title: self.subject().to_owned(), ..AskSubject::default() };
+        self.0.subject.clone().unwrap_or_else(title)
+    }
+
+    /// Returns the ask as lines: its subject, then the answers with their numbers.
+    pub(crate) fn to_lines(&self, screen: Screen) -> Vec<String> {
+        let choices = self.choices();
+        let named = choices.iter().map(|choice| (choice.name.as_str(), choice.kind.as_str()));
+        let mut lines = ask_subject(&self.whole_subject(), screen);
+        lines.extend(ask_choices(named));
+        lines
+    }
+
     /// Returns the possible answers, without the cancellation of a permission.
     pub(crate) fn choices(&self) -> Vec<AskChoice> {
         if !self.is_permission() {
@@ -68,15 +85,20 @@ impl AnswerableAsk {
         !self.0.options.is_empty() || self.0.kind == AskType::Permission
     }
 
-    /// Returns the choice with this id or name, or with a beginning that no other choice has.
+    /// Returns the choice with this id, name or number, that a word such as `allow` means by its kind, or with a beginning
+    /// that no other choice has.
     pub(crate) fn find_choice(&self, meant: &str) -> Result<AskChoice, Failure> {
         let choices = self.choices();
         let meant_low = meant.to_lowercase();
         let words = |choice: &AskChoice| [choice.id.to_lowercase(), choice.name.to_lowercase()];
         let exact = choices.iter().find(|choice| choice.id == meant);
         let exact = exact.or_else(|| choices.iter().find(|choice| words(choice).contains(&meant_low)));
-        if let Some(choice) = exact {
+        let numbered = || choices.get(meant.parse::<usize>().ok()?.checked_sub(1)?);
+        if let Some(choice) = exact.or_else(numbered) {
             return Ok(choice.clone());
+        }
+        if let Some(choice) = self.find_meaning(&meant_low) {
+            return Ok(choice);
         }
         let begins = |choice: &&AskChoice| words(choice).iter().any(|word| word.starts_with(&meant_low));
         let found: Vec<&AskChoice> = choices.iter().filter(begins).collect();
@@ -90,6 +112,17 @@ impl AnswerableAsk {
                 let words = format!("{meant:?} {fits}; ask {} offers: {}, or cancel", self.id(), offered.join(", "));
                 Err(Failure::new(Exit::Usage, words))
             }
+        }
+    }
+
+    /// Returns the choice that a common word means. `allow` is never for good.
+    fn find_meaning(&self, word: &str) -> Option<AskChoice> {
+        match word {
+            "allow" | "yes" | "y" if self.is_permission() => self.consent_choice(),
+            "allow" | "yes" | "y" => Some(action_choice(AnswerAction::Accept)),
+            "always" => self.find_kind("allow_always"),
+            "deny" | "no" | "n" | "reject" => Some(self.refusal_choice()),
+            _ => None,
         }
     }
 
@@ -186,6 +219,30 @@ mod tests {
         assert!(several.contains("fits several") && several.contains("allow-always"), "{several}");
         assert!(id("maybe").unwrap_err().contains("is not offered") && id("").is_err());
         assert_eq!(body(&permission().find_choice("cancel").unwrap()), json!({ "cancel": true }));
+    }
+
+    #[test]
+    fn common_words_and_numbers_mean_an_answer_by_its_kind() {
+        let mut plain = permission();
+        for option in &mut plain.0.options {
+            option.option_id = option.kind.clone();
+            option.name = option.kind.replace('_', " ");
+        }
+        for (meant, chosen) in [
+            ("allow", "allow_once"),
+            ("Yes", "allow_once"),
+            ("y", "allow_once"),
+            ("always", "allow_always"),
+            ("deny", "reject_once"),
+            ("n", "reject_once"),
+            ("2", "allow_always"),
+        ] {
+            assert_eq!(plain.find_choice(meant).unwrap().id, chosen, "{meant}");
+        }
+        assert!(plain.find_choice("4").is_err() && plain.find_choice("0").is_err());
+        plain.0.options.retain(|option| option.kind == "allow_always");
+        assert!(plain.find_choice("y").is_err(), "yes is never for good");
+        assert_eq!(body(&elicitation().find_choice("n").unwrap()), json!({ "action": "decline" }));
     }
 
     #[test]

@@ -26,17 +26,21 @@ pub(crate) enum Exit {
     Refusal = 10,
     /// The turn ended with `max_tokens` or `max_turn_requests`.
     Limit = 11,
-    /// The turn was cancelled, or its session killed.
+    /// The turn was cancelled, its session killed, or the host stopped.
     Cancelled = 12,
     /// The agent failed: it did not start, answered with an error, or is gone.
     Agent = 13,
+    /// An ask stayed open: `--on-ask fail`, or the time for an answer ran out.
+    Unanswered = 14,
+    /// The time of `--timeout` ran out.
+    TimedOut = 15,
     /// A second Ctrl-C.
     Interrupted = 130,
 }
 
 impl Exit {
     #[cfg(test)]
-    pub(crate) const ALL: [Self; 12] = [
+    pub(crate) const ALL: [Self; 14] = [
         Self::Ok,
         Self::Error,
         Self::Usage,
@@ -48,8 +52,33 @@ impl Exit {
         Self::Limit,
         Self::Cancelled,
         Self::Agent,
+        Self::Unanswered,
+        Self::TimedOut,
         Self::Interrupted,
     ];
+
+    /// Returns the meaning of the code in one sentence.
+    #[cfg(test)]
+    pub(crate) const fn meaning(self) -> &'static str {
+        match self {
+            Self::Ok => "success; where a turn is awaited: it ended with `end_turn`",
+            Self::Error => "an error that has no code of its own",
+            Self::Usage => "invalid arguments, or a name that fits several things",
+            Self::NoHost => "no host runs, and none was started",
+            Self::NotFound => {
+                "there is no such session, ask, prompt, workspace or agent, or the agent is not installed"
+            }
+            Self::Refused => "the host refused the call: busy, at a limit, not allowed, or not possible in this state",
+            Self::Version => "the host is of another version",
+            Self::Refusal => "the turn ended with `refusal`",
+            Self::Limit => "the turn ended with `max_tokens` or `max_turn_requests`",
+            Self::Cancelled => "the turn was cancelled, its session killed, or the host stopped",
+            Self::Agent => "the agent failed: it did not start, answered with an error, or is gone",
+            Self::Unanswered => "an ask was not answered (`--on-ask`), and the turn was cancelled",
+            Self::TimedOut => "the time of `--timeout` was up, and the turn was cancelled",
+            Self::Interrupted => "a second Ctrl-C, or the terminal is gone",
+        }
+    }
 
     /// Returns the exit code for the end of a turn.
     pub(crate) fn of_stop_reason(reason: &str) -> Self {
@@ -57,7 +86,7 @@ impl Exit {
             "end_turn" => Self::Ok,
             "refusal" => Self::Refusal,
             "max_tokens" | "max_turn_requests" => Self::Limit,
-            "cancelled" | "removed" | "session_ended" => Self::Cancelled,
+            "cancelled" | "removed" | "session_ended" | "host_shutdown" | "host_restarted" => Self::Cancelled,
             _ => Self::Agent,
         }
     }
@@ -73,9 +102,13 @@ impl Exit {
                 | ErrorCode::UNKNOWN_MODE
                 | ErrorCode::ADAPTER_NOT_INSTALLED,
             ) => Self::NotFound,
-            (_, ErrorCode::SANDBOX_NOT_SUPPORTED | ErrorCode::SANDBOX_IMPOSSIBLE) => Self::Refused,
+            (_, ErrorCode::SANDBOX_NOT_SUPPORTED | ErrorCode::SANDBOX_IMPOSSIBLE | ErrorCode::FORK_NOT_SUPPORTED) => {
+                Self::Refused
+            }
+            (_, ErrorCode::AGENT_REFUSED | ErrorCode::AGENT_EXITED | ErrorCode::AGENT_TIMEOUT) => Self::Agent,
             (401 | 403 | 409 | 429 | 503 | 507, _) => Self::Refused,
             (_, ErrorCode::START_FAILED) => Self::Agent,
+            (400 | 422, _) => Self::Usage,
             _ => Self::Error,
         }
     }
@@ -139,6 +172,14 @@ mod tests {
             assert_ne!(Exit::of_stop_reason(reason), Exit::Ok, "{reason}");
         }
         assert_eq!(Exit::of_stop_reason("end_turn"), Exit::Ok);
+    }
+
+    /// A turn that its host cut off is not the agent's failure.
+    #[test]
+    fn turn_that_ended_with_its_host_was_cancelled() {
+        let ends = ["cancelled", "session_ended", "host_shutdown", "host_restarted"];
+        assert_eq!(ends.map(Exit::of_stop_reason), [Exit::Cancelled; 4]);
+        assert_eq!(Exit::of_stop_reason("agent_exited"), Exit::Agent);
     }
 
     #[test]

@@ -1,24 +1,43 @@
 //! Options that every verb takes, before or after its name.
 
-use std::path::PathBuf;
+use std::io::IsTerminal;
+use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use clap::{Args, ValueEnum};
 
 use crate::client::HostClient;
-use crate::connect::HostLocator;
-use crate::format::Screen;
-use crate::paths;
+use crate::connect::{HostLocator, RemoteHost};
+use crate::exit::{Exit, Failure};
+use crate::format::{self, Screen};
+use crate::host_choice::{HostChoice, HostChoiceInputs, HostFlags, HostVariables};
+use crate::{output, paths};
 
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Options of every verb")]
 pub(crate) struct GlobalOptions {
-    /// The state directory of the host [default: the XDG state directory].
-    #[arg(long, env = "WHARF_STATE_DIR", value_name = "DIR", global = true)]
+    /// The state directory of the host; also WHARF_STATE_DIR [default: the XDG state directory].
+    #[arg(long, value_name = "DIR", global = true, conflicts_with_all = ["url", "context"])]
     pub(crate) state_dir: Option<PathBuf>,
     /// The configuration file of a host that is started [default: config.toml in the XDG config directory].
     #[arg(long, env = "WHARF_CONFIG", value_name = "FILE", global = true)]
     pub(crate) config: Option<PathBuf>,
+    /// The host at this URL instead of the one of this machine; also WHARF_URL.
+    #[arg(long, value_name = "URL", global = true, conflicts_with = "context")]
+    pub(crate) url: Option<String>,
+    /// The token for a host at a URL: `@FILE`, or `-` for stdin. Prefer these or WHARF_TOKEN: other users of this machine can
+    /// read the arguments of a program.
+    #[arg(long, value_name = "TOKEN", global = true, allow_hyphen_values = true)]
+    pub(crate) token: Option<String>,
+    /// The host with this name; see: wharf context. `local` is the one of this machine. Also WHARF_CONTEXT.
+    #[arg(long, value_name = "NAME", global = true)]
+    pub(crate) context: Option<String>,
+    /// A PEM file with the certificates of authorities to trust for an https URL, instead of the system's; also WHARF_CA.
+    #[arg(long, value_name = "FILE", global = true)]
+    pub(crate) ca: Option<PathBuf>,
+    /// Send the token and all else to another machine without TLS, for everyone on the way to read.
+    #[arg(long, global = true)]
+    pub(crate) insecure_plain_http: bool,
     /// Never start a host: fail with exit code 3 if none is running.
     #[arg(long, global = true)]
     pub(crate) no_start: bool,
@@ -39,14 +58,79 @@ pub(crate) enum ColourWhen {
 
 impl GlobalOptions {
     pub(crate) fn state_dir(&self) -> anyhow::Result<PathBuf> {
-        paths::state_dir(self.state_dir.as_deref())
+        let variable = std::env::var_os("WHARF_STATE_DIR").filter(|dir| !dir.is_empty()).map(PathBuf::from);
+        paths::state_dir(self.state_dir.as_deref().or(variable.as_deref()))
+    }
+
+    /// Returns where the configuration file is or would be.
+    pub(crate) fn config_path(&self) -> anyhow::Result<PathBuf> {
+        match &self.config {
+            Some(file) => Ok(file.clone()),
+            None => Ok(paths::config_dir()?.join("config.toml")),
+        }
+    }
+
+    /// Returns the file of named hosts.
+    pub(crate) fn contexts_path(&self) -> anyhow::Result<PathBuf> {
+        Ok(self.config_path()?.with_file_name("contexts.toml"))
+    }
+
+    /// Decides which host is meant.
+    pub(crate) fn choose_host(&self) -> anyhow::Result<HostChoice> {
+        let flags = HostFlags {
+            url: self.url.clone(),
+            token: self.token.clone(),
+            context: self.context.clone(),
+            ca: self.ca.clone(),
+            plain_http: self.insecure_plain_http,
+            state_dir: self.state_dir.is_some(),
+        };
+        let inputs = HostChoiceInputs { flags, variables: HostVariables::of_process() };
+        // Without a home there are no named hosts.
+        let contexts = self.contexts_path().unwrap_or_default();
+        inputs.choose(&contexts)
+    }
+
+    /// Tells whether the host is one at a URL.
+    pub(crate) fn is_remote(&self) -> anyhow::Result<bool> {
+        Ok(matches!(self.choose_host()?, HostChoice::Remote { .. }))
+    }
+
+    /// Refuses a host at a URL for a verb that concerns this machine. `why` says so.
+    pub(crate) fn refuse_remote(&self, why: &str) -> anyhow::Result<()> {
+        match self.choose_host()? {
+            HostChoice::Local => Ok(()),
+            HostChoice::Remote { options, chosen_by } => {
+                let words = format!(
+                    "{why}; {chosen_by} names the host at {}. For the host of this machine say: --context local",
+                    options.url
+                );
+                Err(Failure::new(Exit::Usage, words).into())
+            }
+        }
     }
 
     /// Returns the locator of the host. `program` is its name in messages.
     pub(crate) fn locate_host(&self, program: &'static str) -> anyhow::Result<HostLocator> {
+        match self.choose_host()? {
+            HostChoice::Local => self.locate_local_host(!self.no_start, program),
+            HostChoice::Remote { options, .. } => {
+                if self.token.as_ref().is_some_and(|token| !token.starts_with(['@', '-']))
+                    && output::is_person_present()
+                {
+                    output::print_note(
+                        "note: other users can read --token in the list of processes; use --token @FILE, WHARF_TOKEN or wharf context",
+                    );
+                }
+                Ok(HostLocator::for_remote(RemoteHost::new(options)?, program))
+            }
+        }
+    }
+
+    fn locate_local_host(&self, may_start: bool, program: &'static str) -> anyhow::Result<HostLocator> {
         let config = self.config.as_ref().map(std::path::absolute).transpose();
         let config = config.context("finding the configuration file")?;
-        Ok(HostLocator::new(self.state_dir()?, config, !self.no_start, program))
+        Ok(HostLocator::new(self.state_dir()?, config, may_start, program))
     }
 
     /// Connects to the host, which is started if needed and allowed. Fails if its version is not compatible.
@@ -59,13 +143,47 @@ impl GlobalOptions {
         HostClient::open(self.locate_host(program)?, self.verbose).await
     }
 
+    /// Connects to a running host of a compatible version; never starts one.
+    pub(crate) async fn connect_running_client(&self) -> anyhow::Result<HostClient> {
+        HostClient::open(self.without_start().locate_host("wharf")?, self.verbose).await
+    }
+
     /// Connects to a running host of any version.
     pub(crate) async fn connect_if_running(&self) -> anyhow::Result<HostClient> {
-        let reach = HostLocator::new(self.state_dir()?, None, false, "wharf");
-        HostClient::open_any(reach, self.verbose).await
+        HostClient::open_any(self.without_start().locate_host("wharf")?, self.verbose).await
+    }
+
+    fn without_start(&self) -> Self {
+        Self { no_start: true, ..self.clone() }
+    }
+
+    /// Returns the options for the host of this machine, whatever else is chosen.
+    pub(crate) fn for_local_host(&self) -> Self {
+        let context = Some(crate::contexts::LOCAL_CONTEXT.to_owned());
+        Self { url: None, token: None, context, ca: None, ..self.clone() }
+    }
+
+    /// Returns a command that runs this program with the same options of every verb, and these arguments.
+    pub(crate) fn own_command(&self, arguments: &[String]) -> anyhow::Result<Vec<String>> {
+        let text = |path: &Path| path.to_str().map(ToOwned::to_owned).context("a path is not UTF-8");
+        let mut command = vec![text(&std::env::current_exe().context("finding this program")?)?];
+        command.extend(["--state-dir".to_owned(), text(&self.state_dir()?)?]);
+        if let Some(config) = &self.config {
+            command.extend(["--config".to_owned(), text(config)?]);
+        }
+        if self.no_start {
+            command.push("--no-start".to_owned());
+        }
+        command.extend_from_slice(arguments);
+        Ok(command)
     }
 
     pub(crate) fn screen(&self) -> Screen {
         Screen::of_stdout(self.color)
+    }
+
+    /// Returns true if text on stderr has colours.
+    pub(crate) fn colours_stderr(&self) -> bool {
+        format::wants_colour(self.color, std::io::stderr().is_terminal())
     }
 }

@@ -1,7 +1,7 @@
 //! Printing for people and for programs that call a verb. Bytes of protocols (`bridge`, `wharf mcp`) and the host's log
 //! (`logging`) are written elsewhere.
 
-use std::io::{IsTerminal, Write};
+use std::io::{BufRead, IsTerminal, Write};
 
 use crate::format::text::to_printable_lines;
 
@@ -18,10 +18,38 @@ pub(crate) fn try_print_line(text: &str) -> std::io::Result<()> {
     stdout.flush()
 }
 
+/// Prints text to stdout as it comes, without a line break of its own. Fails if the reader is gone.
+pub(crate) fn try_print_text(text: &str) -> std::io::Result<()> {
+    let mut stdout = std::io::stdout().lock();
+    stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush())
+}
+
+/// Prints lines with styles to stderr. Their text is safe already.
+pub(crate) fn print_styled_note(lines: &[String]) {
+    let mut stderr = std::io::stderr().lock();
+    let _ = lines.iter().try_for_each(|line| writeln!(stderr, "{line}"));
+}
+
+/// Draws the status line on the terminal over the one before. An empty text removes it.
+pub(crate) fn draw_status(text: &str) {
+    print_question(&format!("\r\x1b[K{text}"));
+}
+
+/// Returns true if stderr is a terminal that a status line can be drawn on.
+pub(crate) fn can_draw_status() -> bool {
+    std::io::stderr().is_terminal() && std::env::var_os("TERM").is_none_or(|term| term != "dumb")
+}
+
 /// Prints bytes to stdout unchanged.
 pub(crate) fn print_bytes(bytes: &[u8]) {
+    let _ = try_print_bytes(bytes);
+}
+
+/// Prints bytes of a longer output to stdout unchanged. Fails if the reader is gone.
+pub(crate) fn try_print_bytes(bytes: &[u8]) -> std::io::Result<()> {
     let mut stdout = std::io::stdout().lock();
-    let _ = stdout.write_all(bytes).and_then(|()| stdout.flush());
+    stdout.write_all(bytes)?;
+    stdout.flush()
 }
 
 /// Prints a note for a person to stderr, beside the output that a program may read.
@@ -38,6 +66,34 @@ pub(crate) fn print_question(text: &str) {
 /// Returns true if stdin and stderr are a terminal, so that a person can be asked.
 pub(crate) fn is_person_present() -> bool {
     std::io::stdin().is_terminal() && std::io::stderr().is_terminal()
+}
+
+/// Asks the person at the terminal. An empty answer means `default`.
+pub(crate) fn confirm(question: &str, default: bool) -> std::io::Result<bool> {
+    print_question(question);
+    let mut typed = String::new();
+    if std::io::stdin().lock().read_line(&mut typed)? == 0 {
+        return Ok(false);
+    }
+    Ok(match typed.trim() {
+        "" => default,
+        word => word.eq_ignore_ascii_case("y") || word.eq_ignore_ascii_case("yes"),
+    })
+}
+
+/// Asks the person for a secret, which does not appear on the screen.
+pub(crate) fn ask_secret(question: &str) -> std::io::Result<String> {
+    let stdin = std::io::stdin();
+    let before = rustix::termios::tcgetattr(&stdin)?;
+    let mut silent = before.clone();
+    silent.local_modes.remove(rustix::termios::LocalModes::ECHO);
+    print_question(question);
+    rustix::termios::tcsetattr(&stdin, rustix::termios::OptionalActions::Flush, &silent)?;
+    let mut typed = String::new();
+    let read = stdin.lock().read_line(&mut typed);
+    rustix::termios::tcsetattr(&stdin, rustix::termios::OptionalActions::Now, &before)?;
+    print_question("\n");
+    read.map(|_| typed)
 }
 
 /// Prints an error and its causes to stderr.

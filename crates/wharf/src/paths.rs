@@ -14,17 +14,14 @@ fn xdg_strategy() -> anyhow::Result<etcetera::app_strategy::Xdg> {
 pub(crate) fn state_dir(given: Option<&Path>) -> anyhow::Result<PathBuf> {
     let dir = match given {
         Some(dir) => dir.to_owned(),
-        None => xdg_strategy()?.state_dir().context("finding the state directory; give --state-dir")?,
+        None => default_state_dir()?,
     };
     std::path::absolute(&dir).with_context(|| format!("resolving {}", dir.display()))
 }
 
-/// Returns `--config`, else `config.toml` in the XDG config directory if it exists.
-pub(crate) fn config_file(given: Option<&Path>) -> anyhow::Result<Option<PathBuf>> {
-    match given {
-        Some(path) => Ok(Some(path.to_owned())),
-        None => Ok(Some(config_dir()?.join("config.toml")).filter(|path| path.exists())),
-    }
+/// Returns the XDG state directory: where verbs look without `--state-dir` and `WHARF_STATE_DIR`.
+pub(crate) fn default_state_dir() -> anyhow::Result<PathBuf> {
+    xdg_strategy()?.state_dir().context("finding the state directory; give --state-dir")
 }
 
 /// Returns the XDG config directory.

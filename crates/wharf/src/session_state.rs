@@ -1,6 +1,6 @@
 //! A session's state in one word, for a person.
 
-use wharf_api::{EndCause, SessionInfo, SessionStatus, TurnPhase};
+use wharf_api::{AttentionState, EndCause, SessionInfo, SessionStatus, TurnPhase};
 
 use crate::format::TextStyle;
 
@@ -25,6 +25,18 @@ pub(crate) fn state_word(session: &SessionInfo) -> (&str, TextStyle) {
     }
 }
 
+/// Returns the word for a list: what the session wants from the person, else its state.
+pub(crate) fn list_word(session: &SessionInfo) -> (&str, TextStyle) {
+    match session.attention.as_ref().map(|attention| &attention.state) {
+        Some(_) if session.paused.is_some() => state_word(session),
+        Some(AttentionState::NeedsAnswer) => ("needs answer", TextStyle::Wants),
+        Some(AttentionState::Failed) => ("failed", TextStyle::Bad),
+        Some(AttentionState::Finished) => ("finished", TextStyle::Good),
+        Some(AttentionState::Parked | AttentionState::Working | AttentionState::Quiet | AttentionState::Other(_))
+        | None => state_word(session),
+    }
+}
+
 /// Returns true if the session has no agent now and the next prompt resumes it (rule 2.6). A session whose work is done is not
 /// asleep, though a prompt resumes it too.
 pub(crate) fn is_asleep(session: &SessionInfo) -> bool {
@@ -35,6 +47,17 @@ pub(crate) fn is_asleep(session: &SessionInfo) -> bool {
 /// Returns true if the session could not be resumed: a person has to look at it.
 pub(crate) fn has_failed_to_return(session: &SessionInfo) -> bool {
     !session.status.is_alive() && session.resumable && session.end_reason == Some(EndCause::StartFailed)
+}
+
+/// Returns how a session without an agent comes back; `None` for a session that has one.
+pub(crate) fn explain_return(session: &SessionInfo) -> Option<&'static str> {
+    match session {
+        session if session.status.is_alive() => None,
+        session if is_asleep(session) => Some("the next prompt wakes it"),
+        session if has_failed_to_return(session) => Some("wharf resume tries again"),
+        session if session.resumable => Some("wharf resume brings it back"),
+        _ => Some("it cannot come back; its history stays"),
+    }
 }
 
 /// Returns the label, else the name, else the title.

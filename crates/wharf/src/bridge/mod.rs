@@ -13,7 +13,7 @@ mod meta_options;
 mod own_prompts;
 mod pump;
 mod reconnect;
-mod stdio;
+pub(crate) mod stdio;
 #[cfg(test)]
 mod tests;
 mod unanswered_requests;

@@ -9,7 +9,6 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use futures_util::stream::{SplitSink, SplitStream};
 use futures_util::{FutureExt, SinkExt, StreamExt};
-use tokio::net::UnixStream;
 use tokio::sync::mpsc::{self, Receiver, Sender};
 use tokio::sync::oneshot;
 use tokio_tungstenite::WebSocketStream;
@@ -19,6 +18,7 @@ use tokio_tungstenite::tungstenite::{self, Message, Utf8Bytes};
 use super::host_connection::{HostConnector, HostLink};
 use super::stdio::{self, Input};
 use super::{Bridge, BridgeStep, DisconnectCause};
+use crate::connect::HostStream;
 use crate::{connect, output};
 
 /// How long the bridge still runs for the answers to a client that has closed stdin, and for the last messages to the host.
@@ -30,7 +30,7 @@ const MAX_QUEUED_FRAMES: usize = 16;
 /// The bytes that are collected for one write to stdout: as many as a pipe holds.
 const OUTPUT_BLOCK_BYTES: usize = 64 * 1024;
 
-type Socket = WebSocketStream<UnixStream>;
+type Socket = WebSocketStream<HostStream>;
 type HostMessage = Option<Result<Message, tungstenite::Error>>;
 
 #[derive(Debug)]
@@ -128,7 +128,8 @@ impl Pump {
 
     async fn exchange_frames(&mut self, link: HostLink) -> End {
         let HostLink { socket, host, wanted } = link;
-        self.bridge.handle_environment(connect::forwarded_environment(&wanted));
+        let environment = wanted.map(|wanted| connect::forwarded_environment(&wanted)).unwrap_or_default();
+        self.bridge.handle_environment(environment);
         let (sink, mut frames) = socket.split();
         let (to_socket, outgoing) = mpsc::channel(MAX_QUEUED_FRAMES);
         let mut sending = tokio::spawn(send_frames(sink, outgoing));

@@ -12,13 +12,12 @@ use crate::format::text::to_printable_line;
 /// A complete answer of the host.
 #[derive(Debug)]
 pub(crate) struct HostAnswer {
-    status: StatusCode,
     body: Bytes,
 }
 
 impl HostAnswer {
-    pub(super) fn new(status: StatusCode, body: Bytes) -> Self {
-        Self { status, body }
+    pub(super) fn new(body: Bytes) -> Self {
+        Self { body }
     }
 
     /// Returns the body as text.
@@ -28,14 +27,6 @@ impl HostAnswer {
 
     pub(crate) fn json<T: DeserializeOwned>(&self) -> anyhow::Result<T> {
         wharf_json::read_own(&self.body).with_context(|| format!("reading what the host answered: {}", self.text()))
-    }
-
-    /// Returns the answer, or an error if it is a refusal.
-    pub(super) fn into_success(self) -> anyhow::Result<Self> {
-        if self.status.is_success() {
-            return Ok(self);
-        }
-        Err(read_refusal(self.status, &self.body).into())
     }
 }
 

@@ -8,14 +8,14 @@ use hyper::StatusCode;
 use hyper::body::Incoming;
 
 use super::sse::{SseEvent, SseReader};
-use super::{HostCall, HostClient, answer};
+use super::{HostCall, HostClient};
 use crate::connect::ConnectError;
 
 /// How long to wait for a host that was restarted; it is usually back sooner.
-const RECONNECT_TIMEOUT: Duration = Duration::from_secs(30);
+pub(super) const RECONNECT_TIMEOUT: Duration = Duration::from_secs(30);
 /// The delay between two attempts: short at first, then at a pace that costs nothing.
 const FIRST_RETRY_DELAY: Duration = Duration::from_millis(20);
-const MAX_RETRY_DELAY: Duration = Duration::from_secs(1);
+pub(super) const MAX_RETRY_DELAY: Duration = Duration::from_secs(1);
 
 /// The start of a stream.
 #[derive(Clone, Debug)]
@@ -76,13 +76,18 @@ impl StreamFollower {
                 }
                 // The stream ended, or the connection was lost: the next request tells which.
                 Some(Err(_)) | None => {
-                    self.body = None;
-                    self.reader = SseReader::default();
+                    self.reconnect();
                     tokio::time::sleep(self.pause).await;
                     self.pause = (self.pause * 2).min(MAX_RETRY_DELAY);
                 }
             }
         }
+    }
+
+    /// Drops the connection: the next event comes over a new one. For a connection that has gone silent.
+    pub(crate) fn reconnect(&mut self) {
+        self.body = None;
+        self.reader = SseReader::default();
     }
 
     /// Requests the stream. Returns false if it is over.
@@ -109,7 +114,7 @@ impl StreamFollower {
             }
             status => {
                 let body = response.into_body().collect().await.map(http_body_util::Collected::to_bytes);
-                Err(answer::read_refusal(status, &body.unwrap_or_default()).into())
+                Err(self.client.refusal(status, &body.unwrap_or_default()))
             }
         }
     }

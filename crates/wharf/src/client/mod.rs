@@ -1,12 +1,13 @@
-//! A small HTTP client of the host's own interface, over its socket. One connection per call: the socket is local, and
-//! nothing has to be kept alive.
+//! A small HTTP client of the host's own interface, over its socket or TLS. One connection per call: nothing has to be kept
+//! alive.
 
 mod answer;
+mod download;
 mod follow;
 mod sse;
 pub(crate) mod version;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
@@ -14,13 +15,13 @@ use bytes::Bytes;
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::Incoming;
 use hyper::client::conn::http1::handshake;
-use hyper::header::{CONTENT_TYPE, HOST, HeaderName, USER_AGENT};
+use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HOST, HeaderName, HeaderValue, USER_AGENT};
 use hyper::{Method, Request, Response};
 use hyper_util::rt::TokioIo;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::connect::{self, ConnectError, HostLocator};
+use crate::connect::{self, ConnectError, HostAddress, HostLocator, HostStream};
 use crate::exit::{Exit, Failure};
 use crate::output;
 
@@ -67,6 +68,11 @@ impl HostCall {
         Self { method: Method::DELETE, ..Self::get(path) }
     }
 
+    /// Returns the path with its query.
+    pub(crate) fn path(&self) -> &str {
+        &self.path
+    }
+
     pub(crate) fn with_header(mut self, name: &'static str, value: impl Into<String>) -> Self {
         self.headers.push((HeaderName::from_static(name), value.into()));
         self
@@ -77,10 +83,15 @@ impl HostCall {
         self.with_header("idempotency-key", wharf_host::random_text(26))
     }
 
-    fn to_request(&self) -> anyhow::Result<Request<Full<Bytes>>> {
-        let request = Request::builder().method(&self.method).uri(&self.path);
+    fn to_request(&self, address: &HostAddress) -> anyhow::Result<Request<Full<Bytes>>> {
+        let request = Request::builder().method(&self.method).uri(address.full_path(&self.path));
         // Other clients see this name as the sender of a prompt.
-        let mut request = request.header(HOST, "localhost").header(USER_AGENT, "wharf");
+        let mut request = request.header(HOST, address.authority()).header(USER_AGENT, "wharf");
+        if let Some(authorization) = address.authorization() {
+            let mut value = HeaderValue::try_from(authorization).context("writing the token")?;
+            value.set_sensitive(true);
+            request = request.header(AUTHORIZATION, value);
+        }
         for (name, value) in &self.headers {
             request = request.header(name, value);
         }
@@ -98,7 +109,7 @@ impl HostCall {
 /// The client of one host.
 #[derive(Clone, Debug)]
 pub(crate) struct HostClient {
-    socket: PathBuf,
+    address: HostAddress,
     verbose: bool,
     /// The pid of the host's process, from the socket.
     pub(crate) pid: Option<u32>,
@@ -114,23 +125,55 @@ impl HostClient {
     }
 
     /// Connects to the located host, whatever its version.
-    pub(crate) async fn open_any(mut reach: HostLocator, verbose: bool) -> anyhow::Result<Self> {
-        let socket = reach.socket().to_owned();
-        let mut client = Self { socket: socket.clone(), verbose, pid: None, version: None };
-        let (answer, pid) = reach
-            .connect_first(async || {
-                let stream = connect::open_socket(&socket).await?;
-                let pid = connect::peer_pid(&stream);
-                client.exchange_on(stream, &HostCall::get("/healthz")).await.map(|answer| (answer, pid))
-            })
-            .await?;
+    pub(crate) async fn open_any(reach: HostLocator, verbose: bool) -> anyhow::Result<Self> {
+        Self::open_once(reach, verbose, false).await
+    }
+
+    /// Connects to a host that is being restarted, whatever its version.
+    pub(crate) async fn open_again(reach: HostLocator, verbose: bool) -> anyhow::Result<Self> {
+        Self::open_once(reach, verbose, true).await
+    }
+
+    async fn open_once(mut reach: HostLocator, verbose: bool, again: bool) -> anyhow::Result<Self> {
+        let address = reach.address().clone();
+        let mut client = Self { address: address.clone(), verbose, pid: None, version: None };
+        let connect = async || {
+            let stream = address.open_stream().await?;
+            let pid = stream.peer_pid();
+            client.exchange_on(stream, &HostCall::get("/healthz")).await.map(|answer| (answer, pid))
+        };
+        let (answer, pid) = if again { reach.reconnect(connect).await? } else { reach.connect_first(connect).await? };
         client.version = answer.headers().get("wharf-version").and_then(|v| v.to_str().ok()).map(str::to_owned);
         client.pid = pid;
         Ok(client)
     }
 
-    pub(crate) fn socket(&self) -> &Path {
-        &self.socket
+    pub(crate) fn address(&self) -> &HostAddress {
+        &self.address
+    }
+
+    /// Tells whether the host may be on another machine: paths of this one mean nothing there.
+    pub(crate) fn is_remote(&self) -> bool {
+        self.address.remote().is_some()
+    }
+
+    /// Returns the absolute path of a directory for the host. On another machine it has to be absolute already.
+    pub(crate) fn absolute_path(&self, path: &Path) -> anyhow::Result<String> {
+        if self.is_remote() && !path.is_absolute() {
+            let words = format!(
+                "{} is meant on the machine of the host, {}; write an absolute path of that machine, or name a workspace",
+                path.display(),
+                self.address
+            );
+            return Err(Failure::new(Exit::Usage, words).into());
+        }
+        let path = std::path::absolute(path).with_context(|| format!("finding the directory {}", path.display()))?;
+        Ok(path.display().to_string())
+    }
+
+    /// Returns the variables of this process that an agent of the host gets: none on another machine.
+    pub(crate) fn forwarded_environment(&self, wanted: &[String]) -> std::collections::BTreeMap<String, String> {
+        if self.is_remote() { std::collections::BTreeMap::new() } else { connect::forwarded_environment(wanted) }
     }
 
     /// Sends a request and reads the whole answer. A refusal of the host is an error.
@@ -140,7 +183,7 @@ impl HostClient {
         let body = Limited::new(body, MAX_ANSWER_BYTES).collect().await;
         let body = body.map_err(|error| anyhow::anyhow!("{error}"));
         let body = body.with_context(|| format!("reading the answer to {} {}", call.method, call.path))?.to_bytes();
-        HostAnswer::new(parts.status, body).into_success()
+        if parts.status.is_success() { Ok(HostAnswer::new(body)) } else { Err(self.refusal(parts.status, &body)) }
     }
 
     /// Sends a request and reads the answer as a type of the contract.
@@ -150,17 +193,13 @@ impl HostClient {
 
     /// Sends a request and returns as soon as the answer begins.
     async fn start_call(&self, call: &HostCall) -> Result<Response<Incoming>, ConnectError> {
-        let stream = connect::open_socket(&self.socket).await?;
+        let stream = self.address.open_stream().await?;
         self.exchange_on(stream, call).await
     }
 
-    async fn exchange_on(
-        &self,
-        stream: tokio::net::UnixStream,
-        call: &HostCall,
-    ) -> Result<Response<Incoming>, ConnectError> {
+    async fn exchange_on(&self, stream: HostStream, call: &HostCall) -> Result<Response<Incoming>, ConnectError> {
         let since = Instant::now();
-        let request = call.to_request().map_err(ConnectError::Refused)?;
+        let request = call.to_request(&self.address).map_err(ConnectError::Refused)?;
         // A host that ends during the handshake counts as absent.
         let (mut sender, connection) = handshake(TokioIo::new(stream)).await.map_err(|_| ConnectError::NoHost)?;
         tokio::spawn(connection);
@@ -175,16 +214,31 @@ impl HostClient {
         let end = status.map_or_else(|error| error.to_string(), |status| status.as_u16().to_string());
         let millis = took.as_secs_f64() * 1_000.0;
         let HostCall { method, path, .. } = call;
-        output::print_note(&format!("wharf: {method} {path} on {} -> {end} in {millis:.1} ms", self.socket.display()));
+        output::print_note(&format!("wharf: {method} {path} on {} -> {end} in {millis:.1} ms", self.address));
     }
 
     fn host_gone_error(&self, no: ConnectError) -> anyhow::Error {
         match no {
             ConnectError::Refused(error) => error,
             ConnectError::NoHost => {
-                let words = format!("the host on {} is gone; start it with: wharf serve", self.socket.display());
+                let words = match self.address.remote() {
+                    Some(host) => host.describe_absence(),
+                    None => format!("the host on {} is gone; start it with: wharf serve", self.address),
+                };
                 Failure::new(Exit::NoHost, words).into()
             }
+        }
+    }
+
+    /// Returns the host's refusal as an error. One for lack of a good token says which token was used.
+    fn refusal(&self, status: hyper::StatusCode, body: &[u8]) -> anyhow::Error {
+        let refusal = answer::read_refusal(status, body);
+        match self.address.remote() {
+            Some(host) if status == hyper::StatusCode::UNAUTHORIZED => {
+                let words = host.describe_unauthorized(&refusal.to_string());
+                Failure::refusal(status.as_u16(), wharf_api::ErrorCode::UNAUTHORIZED, words).into()
+            }
+            Some(_) | None => refusal.into(),
         }
     }
 }
@@ -192,6 +246,11 @@ impl HostClient {
 /// Returns the JSON of a request's body. Every type of the contract has one.
 fn json_text(body: &impl Serialize) -> String {
     serde_json::to_string(body).unwrap_or_default()
+}
+
+/// Returns the part of a query for a parameter that may be left out: `&name=value`.
+pub(crate) fn query_part(name: &str, value: Option<&str>) -> String {
+    value.map(|value| format!("&{name}={}", connect::percent_encode(value))).unwrap_or_default()
 }
 
 /// A path with these segments, each written so that it stays one.

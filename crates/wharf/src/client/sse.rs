@@ -3,7 +3,7 @@
 use anyhow::{Context, bail};
 use serde_json::Value;
 use serde_json::value::RawValue;
-use wharf_api::{SessionStreamEvent, StreamEvent};
+use wharf_api::{RowStreamEvent, SessionStreamEvent, StreamEvent};
 
 /// The most bytes of an event. The longest is the list of all sessions.
 const MAX_EVENT_BYTES: usize = 64 << 20;
@@ -23,6 +23,12 @@ impl SseEvent {
         // Parsed leniently first: agents' data may hold numbers and texts that a strict reader refuses.
         let data = wharf_host::frame::to_value(self.data.as_bytes());
         StreamEvent::read(&self.kind, data).with_context(|| format!("reading the event {:?} of the host", self.kind))
+    }
+
+    /// Parses the data as an event of the stream of one session's rows.
+    pub(crate) fn parse_row_event(&self) -> anyhow::Result<RowStreamEvent> {
+        let data = wharf_host::frame::to_value(self.data.as_bytes());
+        RowStreamEvent::read(&self.kind, data).with_context(|| format!("reading the event {:?} of the host", self.kind))
     }
 
     /// Parses the data as an event of the stream of all sessions. Each session keeps its JSON text.

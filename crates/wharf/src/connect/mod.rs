@@ -1,18 +1,32 @@
-//! Finds the host by its socket, and starts one if none is running. Shared by the bridge and the client verbs.
+//! Finds the host by its socket, and starts one if none is running; or reaches one on another machine by its URL. Shared by
+//! the bridge and the client verbs.
 
+mod address;
+mod child;
+mod host_url;
+mod programs;
+mod remote;
 mod start;
+mod stream;
 
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tokio::net::UnixStream;
 
 use crate::exit::{Exit, Failure};
 use crate::output;
+pub(crate) use address::HostAddress;
+pub(crate) use child::{run_in_terminal, start_acp_child};
+pub(crate) use host_url::HostUrl;
+pub(crate) use programs::{ManagerOutput, PrivateFolder, run_editor, run_manager};
+pub(crate) use remote::{RemoteHost, RemoteOptions, RemoteToken};
 use start::HostStarter;
 pub(crate) use start::{DETACH_COMMAND, become_agent, detach_host};
+pub(crate) use stream::HostStream;
 
 /// The delay between two attempts to connect: short at first, then at a pace that costs nothing.
 const FIRST_RETRY_DELAY: Duration = Duration::from_millis(5);
@@ -33,10 +47,10 @@ pub(crate) enum ConnectError {
     Refused(anyhow::Error),
 }
 
-/// Finds or starts the host of one state directory.
+/// Finds or starts the host of one state directory, or finds one on another machine.
 #[derive(Debug)]
 pub(crate) struct HostLocator {
-    socket: PathBuf,
+    address: HostAddress,
     /// The name of this program in messages: `wharf acp`.
     program: &'static str,
     /// `None` if no host may be started.
@@ -45,12 +59,23 @@ pub(crate) struct HostLocator {
 
 impl HostLocator {
     pub(crate) fn new(state_dir: PathBuf, config: Option<PathBuf>, may_start: bool, program: &'static str) -> Self {
-        let socket = state_dir.join("wharf.sock");
-        Self { socket, program, starter: may_start.then(|| HostStarter::new(state_dir, config)) }
+        let address = HostAddress::Socket(state_dir.join("wharf.sock"));
+        Self { address, program, starter: may_start.then(|| HostStarter::new(state_dir, config)) }
     }
 
-    pub(crate) fn socket(&self) -> &Path {
-        &self.socket
+    /// Starts a host with these arguments if none is running.
+    pub(crate) fn with_arguments(state_dir: PathBuf, arguments: Vec<String>, program: &'static str) -> Self {
+        let address = HostAddress::Socket(state_dir.join("wharf.sock"));
+        Self { address, program, starter: Some(HostStarter::with_arguments(state_dir, arguments)) }
+    }
+
+    /// Finds a host on another machine, which is never started from here.
+    pub(crate) fn for_remote(host: RemoteHost, program: &'static str) -> Self {
+        Self { address: HostAddress::Remote(Arc::new(host)), program, starter: None }
+    }
+
+    pub(crate) fn address(&self) -> &HostAddress {
+        &self.address
     }
 
     /// Makes the first connection with `connect`. An absent host is started at once.
@@ -106,7 +131,10 @@ impl HostLocator {
     }
 
     fn no_host_error(&self, waited: bool) -> anyhow::Error {
-        let socket = self.socket.display();
+        let socket = &self.address;
+        if let Some(host) = self.address.remote() {
+            return Failure::new(Exit::NoHost, host.describe_absence()).into();
+        }
         let words = match &self.starter {
             Some(starter) => format!("no host comes up on {socket}; {}", starter.describe_log_tail()),
             None if waited => format!("the host on {socket} is gone and has not come back; start it with: wharf serve"),

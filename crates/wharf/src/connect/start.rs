@@ -1,26 +1,24 @@
 //! Starts a host in the background, independent of this program: the host has a session of its own, is not a descendant of
 //! its starter, and has neither its directory nor most of its environment (rule 12.14). Client verbs start processes here
-//! alone.
+//! and in `child` alone.
 
 use std::ffi::OsString;
-use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::fs::{self, DirBuilder, File};
 use std::io::{Read, Seek, SeekFrom};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::DirBuilderExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Output, Stdio};
 
 use anyhow::{Context, ensure};
 use rustix::process::Pid;
-use wharf_host::Launchable;
+use wharf_host::{CONFIG_KEYS, Launchable, SettingValueKind};
 
+use crate::log_file::{LOG_FILE_NAME, open_private};
 use crate::output;
 
 /// The hidden command that starts a host and ends, so that the host has no parent here.
 pub(crate) const DETACH_COMMAND: &str = "__detach";
-
-/// Variables with paths, which are made absolute since the host runs in another directory.
-const PATH_VARIABLES: [&str; 3] = ["WHARF_ADAPTERS", "WHARF_TLS_CERT", "WHARF_TLS_KEY"];
 
 /// How much of the host's log is shown when a host does not start.
 const LOG_TAIL_BYTES: u64 = 2_000;
@@ -28,15 +26,25 @@ const LOG_TAIL_BYTES: u64 = 2_000;
 /// Starts the host of one state directory.
 #[derive(Debug)]
 pub(crate) struct HostStarter {
-    pub(crate) state_dir: PathBuf,
-    pub(crate) config: Option<PathBuf>,
+    state_dir: PathBuf,
+    /// The arguments of the host, from `serve` on.
+    arguments: Vec<OsString>,
     /// The host that was started.
     pid: Option<Pid>,
 }
 
 impl HostStarter {
     pub(crate) fn new(state_dir: PathBuf, config: Option<PathBuf>) -> Self {
-        Self { state_dir, config, pid: None }
+        let mut arguments: Vec<OsString> = ["serve", "--json", "--started-as", "background"].map(Into::into).to_vec();
+        arguments.extend(["--state-dir".into(), state_dir.clone().into_os_string()]);
+        arguments.extend(["--log-file".into(), log_path(&state_dir).into_os_string()]);
+        arguments.extend(config.into_iter().flat_map(|config| ["--config".into(), config.into_os_string()]));
+        Self { state_dir, arguments, pid: None }
+    }
+
+    /// A host with the arguments that another one had.
+    pub(crate) fn with_arguments(state_dir: PathBuf, arguments: Vec<String>) -> Self {
+        Self { state_dir, arguments: arguments.into_iter().map(Into::into).collect(), pid: None }
     }
 
     /// Starts a host that outlives this program, and returns its pid. The host may not be listening yet.
@@ -49,13 +57,9 @@ impl HostStarter {
             .create(&self.state_dir)
             .with_context(|| format!("making {}", self.state_dir.display()))?;
         let path = log_path(&self.state_dir);
-        let log = OpenOptions::new().create(true).append(true).mode(0o600).open(&path);
-        let log = log.with_context(|| format!("opening {}", path.display()))?;
+        let log = open_private(&path).with_context(|| format!("opening {}", path.display()))?;
         let mut command = Command::new(program);
-        command.args([DETACH_COMMAND, "serve", "--json", "--state-dir"]).arg(&self.state_dir);
-        if let Some(config) = &self.config {
-            command.arg("--config").arg(config);
-        }
+        command.arg(DETACH_COMMAND).args(&self.arguments);
         command.env_clear().envs(filter_environment(std::env::vars_os())).current_dir(home_dir());
         command.stdin(Stdio::null()).stderr(log);
         let Output { stdout, .. } = command.output().context("starting a host in the background")?;
@@ -104,8 +108,14 @@ pub(crate) fn detach_host(arguments: impl Iterator<Item = OsString>) -> ExitCode
 
 /// Yields the variables that a host in the background keeps. Agents get others from the caller that starts them.
 fn filter_environment(all: impl Iterator<Item = (OsString, OsString)>) -> impl Iterator<Item = (OsString, OsString)> {
-    all.filter(|(name, _)| name.to_str().is_some_and(is_kept)).map(|(name, value)| {
-        let absolute = PATH_VARIABLES.iter().any(|path| name == *path).then(|| std::path::absolute(&value).ok());
+    // The host runs in another directory.
+    let paths: Vec<String> = CONFIG_KEYS
+        .iter()
+        .filter(|key| key.kind == SettingValueKind::Path)
+        .map(wharf_host::ConfigKey::variable)
+        .collect();
+    all.filter(|(name, _)| name.to_str().is_some_and(is_kept)).map(move |(name, value)| {
+        let absolute = paths.iter().any(|path| name == path.as_str()).then(|| std::path::absolute(&value).ok());
         let value = absolute.flatten().map_or(value, PathBuf::into_os_string);
         (name, value)
     })
@@ -128,7 +138,9 @@ fn is_kept(name: &str) -> bool {
     // A host that an agent starts gets neither the agent's identity nor the mark of its process tree.
     let agents =
         [wharf_host::SESSION_VARIABLE, wharf_host::TOKEN_VARIABLE, wharf_host::agent::process_table::TAG_VARIABLE];
-    let is_agents = agents.contains(&name);
+    // Which host a verb talks to is no setting of a host; agents would inherit it.
+    let is_choice = ["WHARF_URL", "WHARF_CONTEXT", "WHARF_CA"].contains(&name);
+    let is_agents = agents.contains(&name) || is_choice;
     let is_named = KEPT_NAMES.contains(&name) || name == "NODE_EXTRA_CA_CERTS";
     let is_proxy = name.to_ascii_uppercase().ends_with("_PROXY");
     !is_agents && (is_named || is_proxy || KEPT_PREFIXES.iter().any(|beginning| name.starts_with(beginning)))
@@ -160,16 +172,23 @@ pub(crate) fn become_agent(agent: &Launchable, arguments: &[String], keep_env: &
 }
 
 fn log_path(state_dir: &Path) -> PathBuf {
-    state_dir.join("host.log")
+    state_dir.join(LOG_FILE_NAME)
 }
 
+/// Returns the last lines of the log, each whole; of a single line that is longer, its end.
 fn read_tail(path: &Path) -> std::io::Result<String> {
     let mut file = File::open(path)?;
-    let length = fs::metadata(path)?.len();
-    file.seek(SeekFrom::Start(length.saturating_sub(LOG_TAIL_BYTES)))?;
+    let start = fs::metadata(path)?.len().saturating_sub(LOG_TAIL_BYTES);
+    // One byte more tells whether the tail begins with a whole line.
+    file.seek(SeekFrom::Start(start.saturating_sub(1)))?;
     let mut bytes = Vec::new();
     file.read_to_end(&mut bytes)?;
-    Ok(String::from_utf8_lossy(&bytes).into_owned())
+    let text = String::from_utf8_lossy(&bytes);
+    if start == 0 {
+        return Ok(text.into_owned());
+    }
+    let whole = text.split_once('\n').map(|(_, lines)| lines).filter(|lines| !lines.trim().is_empty());
+    Ok(whole.map_or_else(|| format!("…{text}"), ToOwned::to_owned))
 }
 
 #[cfg(test)]
@@ -203,11 +222,30 @@ mod tests {
             "WHARF_SESSION",
             "WHARF_TOKEN",
             "WHARF_AGENT_TAG",
+            "WHARF_URL",
+            "WHARF_CONTEXT",
+            "WHARF_CA",
             "PROXY",
         ];
         let all = kept.iter().chain(&dropped).map(|name| (OsString::from(name), OsString::from("/x")));
         let names: Vec<OsString> = filter_environment(all).map(|(name, _)| name).collect();
         assert_eq!(names, kept);
+    }
+
+    #[test]
+    fn tail_of_the_log_begins_with_a_whole_line() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("host.log");
+        let tail_of = |text: &str| {
+            fs::write(&path, text).unwrap();
+            read_tail(&path).unwrap()
+        };
+        let limit = usize::try_from(LOG_TAIL_BYTES).unwrap();
+        let long = "x".repeat(limit);
+        assert_eq!(tail_of("one\ntwo\n"), "one\ntwo\n");
+        assert_eq!(tail_of(&format!("{long}\none\ntwo\n")), "one\ntwo\n");
+        assert_eq!(tail_of(&format!("one\n{}\n", &long[1..])), format!("{}\n", &long[1..]), "it fits exactly");
+        assert_eq!(tail_of(&format!("{long}{long}\n")), format!("…{}\n", &long), "there is no whole line");
     }
 
     #[test]

@@ -12,6 +12,8 @@ use crate::global::ColourWhen;
 const MAX_WIDTH_COLUMNS: usize = 400;
 /// The width of a terminal that does not tell its width.
 const DEFAULT_WIDTH_COLUMNS: usize = 80;
+/// The height of a terminal that does not tell its height.
+const DEFAULT_HEIGHT_LINES: usize = 24;
 
 /// The properties of stdout.
 #[derive(Clone, Copy, Debug)]
@@ -32,6 +34,8 @@ pub(crate) enum TextStyle {
     Busy,
     Wants,
     Bad,
+    Italic,
+    Code,
 }
 
 impl TextStyle {
@@ -44,6 +48,8 @@ impl TextStyle {
             Self::Busy => Some("36"),
             Self::Wants => Some("1;33"),
             Self::Bad => Some("31"),
+            Self::Italic => Some("3"),
+            Self::Code => Some("36"),
         }
     }
 }
@@ -51,14 +57,7 @@ impl TextStyle {
 impl Screen {
     pub(crate) fn of_stdout(when: ColourWhen) -> Self {
         let terminal = std::io::stdout().is_terminal();
-        let forbidden = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
-        let dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
-        let colour = match when {
-            ColourWhen::Always => true,
-            ColourWhen::Never => false,
-            ColourWhen::Auto => terminal && !forbidden && !dumb,
-        };
-        Self { terminal, colour, width: terminal_width() }
+        Self { terminal, colour: wants_colour(when, terminal), width: terminal_width() }
     }
 
     /// Returns the text in the colour of the style, if colours are used.
@@ -70,9 +69,27 @@ impl Screen {
     }
 }
 
+/// Returns true if text has colours; `terminal` tells whether it goes to a terminal.
+pub(crate) fn wants_colour(when: ColourWhen, terminal: bool) -> bool {
+    let forbidden = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+    let dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
+    match when {
+        ColourWhen::Always => true,
+        ColourWhen::Never => false,
+        ColourWhen::Auto => terminal && !forbidden && !dumb,
+    }
+}
+
 fn terminal_width() -> usize {
-    let size = rustix::termios::tcgetwinsize(rustix::stdio::stdout()).map(|size| usize::from(size.ws_col));
-    size.ok().filter(|width| *width > 0).unwrap_or(DEFAULT_WIDTH_COLUMNS).min(MAX_WIDTH_COLUMNS)
+    terminal_size().0
+}
+
+/// Returns the width and height of the terminal in characters, as they are now.
+pub(crate) fn terminal_size() -> (usize, usize) {
+    let size = rustix::termios::tcgetwinsize(rustix::stdio::stdout()).ok();
+    let told = |number: Option<u16>| number.map(usize::from).filter(|number| *number > 0);
+    let width = told(size.map(|size| size.ws_col)).unwrap_or(DEFAULT_WIDTH_COLUMNS).min(MAX_WIDTH_COLUMNS);
+    (width, told(size.map(|size| size.ws_row)).unwrap_or(DEFAULT_HEIGHT_LINES))
 }
 
 #[cfg(test)]

@@ -5,6 +5,8 @@ use super::{Screen, TextStyle};
 
 /// The spaces between two columns on a terminal.
 const COLUMN_GAP: usize = 2;
+/// Before a note below a row.
+const NOTE_INDENT: &str = "    ";
 /// The smallest width of the last column; less would show nothing of use.
 const MIN_LAST_COLUMN: usize = 12;
 
@@ -28,15 +30,22 @@ pub(crate) fn styled_cell(style: TextStyle, text: impl AsRef<str>) -> Cell {
 pub(crate) struct TextTable {
     headings: Vec<&'static str>,
     rows: Vec<Vec<Cell>>,
+    /// Lines below rows, each with the number of rows above it.
+    notes: Vec<(usize, Cell)>,
 }
 
 impl TextTable {
     pub(crate) fn new(headings: &[&'static str]) -> Self {
-        Self { headings: headings.to_vec(), rows: Vec::new() }
+        Self { headings: headings.to_vec(), rows: Vec::new(), notes: Vec::new() }
     }
 
     pub(crate) fn add_row(&mut self, cells: impl IntoIterator<Item = Cell>) {
         self.rows.push(cells.into_iter().collect());
+    }
+
+    /// Adds a line of its own below the last row. It is never cut, so that a command in it can be copied.
+    pub(crate) fn add_note(&mut self, style: TextStyle, text: impl AsRef<str>) {
+        self.notes.push((self.rows.len(), styled_cell(style, text)));
     }
 
     /// Returns the lines for a terminal. A column without any text is left out.
@@ -49,8 +58,13 @@ impl TextTable {
             .map(|(column, wide)| (column, wide.max(self.headings.get(column).map_or(0, |heading| heading.len()))))
             .collect();
         let headings: Vec<Cell> = self.headings.iter().map(|heading| styled_cell(TextStyle::Faint, heading)).collect();
-        let rows = std::iter::once(&headings).chain(&self.rows);
-        rows.map(|row| format_row(row, &columns, screen)).collect()
+        let rows = std::iter::once(&headings).chain(&self.rows).enumerate();
+        rows.flat_map(|(count, row)| {
+            let notes = self.notes.iter().filter(move |(below, _)| *below == count);
+            let notes = notes.map(move |(_, note)| format!("{NOTE_INDENT}{}", screen.paint(note.style, &note.text)));
+            std::iter::once(format_row(row, &columns, screen)).chain(notes)
+        })
+        .collect()
     }
 }
 
@@ -112,6 +126,16 @@ mod tests {
         let lines = table().to_lines(Screen { colour: true, width: 30, terminal: true });
         assert_eq!(lines[1], "a1    \x1b[32midle\x1b[0m   first one");
         assert!(lines[2].contains("\x1b[31merror\x1b[0m  xxx"), "{}", lines[2]);
+    }
+
+    #[test]
+    fn notes_stand_below_their_row_and_are_whole() {
+        let mut table = TextTable::new(&["ID", "WHAT"]);
+        table.add_row([plain_cell("a"), plain_cell("one")]);
+        table.add_note(TextStyle::Plain, "x".repeat(40));
+        table.add_row([plain_cell("b"), plain_cell("two")]);
+        let lines = table.to_lines(Screen { width: 20, ..Screen::TERMINAL });
+        assert_eq!(lines, ["ID  WHAT", "a   one", &format!("    {}", "x".repeat(40)), "b   two"]);
     }
 
     #[test]

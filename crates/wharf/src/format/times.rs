@@ -2,25 +2,43 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use wharf_host::parse_timestamp;
+use wharf_api::SessionInfo;
+use wharf_host::core::Millis;
+use wharf_host::{format_timestamp, parse_timestamp};
 
 pub(crate) fn now_millis() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }
 
+/// Returns when the session last did something: its last output, its end or its start (milliseconds since 1970).
+pub(crate) fn last_activity(session: &SessionInfo) -> u64 {
+    let times = [session.last_output_at.as_deref(), session.ended_at.as_deref(), Some(session.started_at.as_str())];
+    times.into_iter().flatten().filter_map(parse_timestamp).map(|at| at.0).max().unwrap_or_default()
+}
+
 /// Returns how long before `now` the timestamp is, or its date if that is a month or more.
 pub(crate) fn format_ago(text: &str, now: u64) -> String {
-    let Some(at) = parse_timestamp(text) else { return text.to_owned() };
-    let seconds = now.saturating_sub(at.0) / 1_000;
+    parse_timestamp(text).map_or_else(|| text.to_owned(), |at| format_millis_ago(at.0, now))
+}
+
+/// Returns how long before `now` the instant is, or its date if that is a month or more.
+pub(crate) fn format_millis_ago(at: u64, now: u64) -> String {
+    let seconds = now.saturating_sub(at) / 1_000;
     match seconds {
         0..5 => "now".to_owned(),
         5..60 => format!("{seconds} s ago"),
         60..3_600 => format!("{} min ago", seconds / 60),
         3_600..86_400 => format!("{} h ago", seconds / 3_600),
         86_400..2_592_000 => format!("{} d ago", seconds / 86_400),
-        _ => text.get(..10).unwrap_or(text).to_owned(),
+        _ => format_timestamp(Millis(at)).chars().take(10).collect(),
     }
+}
+
+/// Returns the time of day of a timestamp, `20:34:05` in UTC.
+pub(crate) fn clock_time(text: &str) -> String {
+    let is_timestamp = parse_timestamp(text).is_some();
+    text.get(11..19).filter(|_| is_timestamp).unwrap_or(text).to_owned()
 }
 
 /// Returns a duration in one or two units: `0.4s`, `12s`, `3m05s`, `2h10m`.

@@ -56,6 +56,9 @@ pub(crate) async fn find_session(client: &HostClient, meant: Option<&str>) -> an
     if let Some(id) = meant.filter(|id| id.starts_with(ID_PREFIX) && id.len() == ID_CHARS) {
         return client.send_call(&HostCall::get(url_path(&["sessions", id]))).await?.json();
     }
+    if meant.is_none_or(|meant| meant == ".") {
+        refuse_current_directory(client)?;
+    }
     let sessions: Vec<SessionInfo> =
         list_sessions(client, "").await?.into_iter().map(|listed| listed.session).collect();
     match pick_session(&sessions, meant, &current_dirs()) {
@@ -63,6 +66,38 @@ pub(crate) async fn find_session(client: &HostClient, meant: Option<&str>) -> an
         Err(NoSingleMatch::None) => Err(no_match(meant).into()),
         Err(NoSingleMatch::Many(found)) => Err(many_matches(meant.unwrap_or("."), &found).into()),
     }
+}
+
+/// Returns the newest session of the current directory, or of this agent there; running ones first.
+pub(crate) async fn find_newest_here(client: &HostClient, agent: Option<&str>) -> anyhow::Result<SessionInfo> {
+    refuse_current_directory(client)?;
+    let listed = list_sessions(client, "").await?.into_iter().map(|listed| listed.session);
+    let sessions: Vec<SessionInfo> =
+        listed.filter(|session| agent.is_none_or(|agent| session.adapter_slug == agent)).collect();
+    match pick_session(&sessions, None, &current_dirs()) {
+        Ok(found) => Ok(found.clone()),
+        Err(_) => Err(no_match(None).into()),
+    }
+}
+
+/// Fails for a host on another machine: the current directory is none of its directories.
+fn refuse_current_directory(client: &HostClient) -> Result<(), Failure> {
+    if !client.is_remote() {
+        return Ok(());
+    }
+    let words = format!(
+        "the session of the current directory cannot be meant: the host is at {}; name one (see: wharf sessions)",
+        client.address()
+    );
+    Err(Failure::new(Exit::Usage, words))
+}
+
+/// Returns true if a session has this label or name.
+pub(crate) async fn is_label(client: &HostClient, word: &str) -> anyhow::Result<bool> {
+    let sessions = list_sessions(client, "").await?;
+    Ok(sessions.iter().any(|listed| {
+        [&listed.session.label, &listed.session.name].into_iter().any(|name| name.as_deref() == Some(word))
+    }))
 }
 
 /// Returns the current directory, as the shell names it and as the system does.

@@ -1,29 +1,55 @@
-//! Watches one turn until it ends: prints its output, and has its asks answered.
+//! Watches one turn until it ends: prints it in its format, and has its asks answered.
 
+mod ask_queue;
+mod ending;
+mod flags;
 mod output_line;
-mod person;
+mod printer;
 mod signals;
+mod source;
+mod start_wait;
+mod typed_lines;
 
-use wharf_api::{AskChange, OutputLine, StreamEvent, TurnStep};
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use tokio::time::{Instant, Interval, MissedTickBehavior, interval, sleep_until};
+use wharf_api::{SessionStatus, TranscriptRow, TranscriptState, TurnDetail};
 
 use crate::ask::{self, AnswerableAsk};
-use crate::client::{HostCall, HostClient, SseEvent, StreamFollower, StreamStart, url_path};
+use crate::client::{HostCall, HostClient, StreamStart, url_path};
+use crate::exit::{Exit, Failure};
 use crate::format::Screen;
 use crate::format::text::to_printable;
 use crate::output;
 use crate::session_ref::short_id;
 
+pub(crate) use ask_queue::{AskQueue, TypedAnswer};
+pub(crate) use ending::{TurnReport, advise_after_failure, mark_seen, report_session_end};
+pub(crate) use flags::{AskFlags, FormatFlags, TurnFormat};
 pub(crate) use output_line::format_output_line;
-use person::Person;
+use printer::TurnPrinter;
 pub(crate) use signals::{Signals, TurnSignal};
+use source::{TurnEvent, TurnSource};
+pub(crate) use start_wait::{StartEnd, wait_until_started};
+pub(crate) use typed_lines::TypedLines;
+
+/// The time between two drawings of the status line: four a second.
+const STATUS_INTERVAL: Duration = Duration::from_millis(250);
+/// How long a cancelled turn may take to end before the verb leaves it.
+const CANCEL_GRACE: Duration = Duration::from_secs(10);
 
 /// How asks are answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum AskPolicy {
-    /// The person at the terminal is asked. Without a terminal the ask stays open for other clients.
+    /// The person at the terminal is asked.
     Person,
+    /// The ask stays open for other clients, at most for this time.
+    Others(Option<Duration>),
     Deny,
     Allow,
+    /// The turn is cancelled.
+    Fail,
 }
 
 /// The reason why watching ended.
@@ -37,144 +63,338 @@ pub(crate) enum WatchEnd {
     Left,
     /// The reader of stdout is gone.
     Unread,
+    /// An ask was not answered, so the turn was cancelled.
+    Unanswered,
+    /// The time was up, so the turn was cancelled.
+    TimedOut,
+}
+
+/// The turn that is watched.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct WatchedTurn<'a> {
+    pub(crate) client: &'a HostClient,
+    pub(crate) session: &'a str,
+    /// Only this prompt's turn counts.
+    pub(crate) prompt: &'a str,
+    /// The name of the agent.
+    pub(crate) agent: &'a str,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct WatchOptions {
+    pub(crate) format: TurnFormat,
+    pub(crate) screen: Screen,
+    pub(crate) ask_policy: AskPolicy,
+    pub(crate) timeout: Option<Duration>,
+    /// Output before the turn is shown too: the session is new.
+    pub(crate) from_start: bool,
 }
 
 /// Watches one turn of one session.
 #[derive(Debug)]
 pub(crate) struct TurnWatch<'a> {
-    client: &'a HostClient,
-    session: &'a str,
-    /// Only this prompt's turn counts.
-    prompt: &'a str,
-    screen: Screen,
-    ask_policy: AskPolicy,
-    person: Person,
+    turn: WatchedTurn<'a>,
+    options: WatchOptions,
+    printer: TurnPrinter,
+    asks: AskQueue,
+    /// The asks that were handled: a row of an ask comes again when its subject changes.
+    handled_asks: BTreeSet<u64>,
+    lines: Option<TypedLines>,
     /// True once output is shown: the turn has begun, or everything is shown from the start.
+    shows_output: bool,
     begun: bool,
+    queued: bool,
     interrupted: bool,
+    time_is_up_at: Option<Instant>,
+    ask_gives_up_at: Option<Instant>,
+    /// The turn is being cancelled, for this reason and until then.
+    stopping: Option<(WatchEnd, Instant)>,
 }
 
 impl<'a> TurnWatch<'a> {
-    /// Creates a watch. With `from_start`, output before the turn is shown too.
-    pub(crate) fn new(
-        client: &'a HostClient,
-        (session, prompt): (&'a str, &'a str),
-        screen: Screen,
-        ask_policy: AskPolicy,
-        from_start: bool,
-    ) -> Self {
-        let person = Person::default();
-        Self { client, session, prompt, screen, ask_policy, person, begun: from_start, interrupted: false }
+    pub(crate) fn new(turn: WatchedTurn<'a>, options: WatchOptions) -> Self {
+        let mut printer = TurnPrinter::new(options.format, options.screen, turn.agent);
+        printer.hide_prompt(turn.prompt);
+        Self {
+            turn,
+            options,
+            printer,
+            asks: AskQueue::default(),
+            handled_asks: BTreeSet::new(),
+            lines: None,
+            shows_output: options.from_start,
+            begun: false,
+            queued: false,
+            interrupted: false,
+            time_is_up_at: options.timeout.map(|timeout| Instant::now() + timeout),
+            ask_gives_up_at: None,
+            stopping: None,
+        }
     }
 
+    /// Watches until the turn ends. `from` is where the session's lines are read from, if they are.
     pub(crate) async fn run(mut self, from: StreamStart, signals: &mut Signals) -> anyhow::Result<WatchEnd> {
-        let mut follow = StreamFollower::new(self.client, url_path(&["sessions", self.session, "stream"]), from);
+        let end = self.watch(from, signals).await;
+        self.printer.end_line();
+        let end = end?;
+        Ok(self.stopping.map_or(end, |(why, _)| why))
+    }
+
+    async fn watch(&mut self, from: StreamStart, signals: &mut Signals) -> anyhow::Result<WatchEnd> {
+        let WatchedTurn { client, session, prompt, .. } = self.turn;
+        let format = self.options.format;
+        let mut source = if format.follows_rows() {
+            TurnSource::of_rows(client, (session, prompt), format == TurnFormat::StreamJson)
+        } else {
+            TurnSource::of_lines(client, (session, prompt), from)
+        };
+        let mut ticks = self.printer.has_status().then(status_ticks);
         loop {
-            tokio::select! {
-                event = follow.next() => {
-                    let Some(event) = event? else { return Ok(WatchEnd::Session) };
-                    if let Some(end) = self.handle_event(&event).await? {
-                        return Ok(end);
+            let next_timer = self.next_timer();
+            let ended = tokio::select! {
+                event = source.next() => self.handle_event(event?).await?,
+                pressed = signals.next() => self.handle_signal(pressed).await?,
+                line = read_answer(&mut self.lines, &self.asks) => self.handle_line(line).await?,
+                () = tick(&mut ticks) => {
+                    if self.asks.is_empty() {
+                        self.printer.draw_status();
                     }
+                    None
                 }
-                pressed = signals.next() => {
-                    if pressed == TurnSignal::End || std::mem::replace(&mut self.interrupted, true) {
-                        return Ok(WatchEnd::Left);
-                    }
-                    self.person.forget_asks();
-                    output::print_note("interrupting the turn; once more to leave at once");
-                    self.client.send_call(&HostCall::post_empty(url_path(&["sessions", self.session, "interrupt"]))).await?;
-                }
-                line = self.person.read_line() => self.handle_line(&line).await?,
+                () = wait_for(next_timer) => self.handle_timer().await?,
+            };
+            if let Some(ended) = ended {
+                return Ok(ended);
             }
         }
     }
 
-    async fn handle_event(&mut self, event: &SseEvent) -> anyhow::Result<Option<WatchEnd>> {
-        match event.parse_session_event()? {
-            StreamEvent::Line(line) if self.begun => {
-                if output::try_print_line(&format_output_line(
-                    self.screen,
-                    &line.line,
-                    line.stream == OutputLine::STDERR,
-                ))
-                .is_err()
-                {
-                    return Ok(Some(WatchEnd::Unread));
-                }
+    async fn handle_event(&mut self, event: TurnEvent) -> anyhow::Result<Option<WatchEnd>> {
+        let printed = match event {
+            TurnEvent::Line { text, stderr } if self.shows_output => self.printer.print_line(&text, stderr),
+            TurnEvent::Line { .. } => Ok(()),
+            TurnEvent::Row(row) if self.is_shown(&row) => self.printer.print_row(&row),
+            TurnEvent::Row(_) => Ok(()),
+            TurnEvent::Raw(event) => self.printer.print_event(&event),
+            TurnEvent::State(state) => return self.handle_state(&state).await,
+            TurnEvent::Begun => {
+                (self.begun, self.shows_output) = (true, true);
+                Ok(())
             }
-            StreamEvent::Turn(change) if change.prompt_id == self.prompt => match change.turn {
-                TurnStep::Started => self.begun = true,
-                TurnStep::Ended => {
-                    return Ok(Some(WatchEnd::Turn(change.stop_reason.unwrap_or_else(|| "unknown".to_owned()))));
-                }
-                TurnStep::Other(_) => {}
-            },
-            StreamEvent::Ask(change) if self.begun => self.handle_ask(&change).await?,
-            // Lines of other turns, changes of status, and unknown events of a newer host.
-            StreamEvent::Line(_)
-            | StreamEvent::Status(_)
-            | StreamEvent::Turn(_)
-            | StreamEvent::Ask(_)
-            | StreamEvent::Pause(_)
-            | StreamEvent::Other => {}
+            TurnEvent::AskOpened(id) if self.shows_output => return self.handle_ask(id).await,
+            TurnEvent::AskOpened(_) => Ok(()),
+            TurnEvent::AskClosed(id) => {
+                self.withdraw_ask(id);
+                Ok(())
+            }
+            TurnEvent::Ended(reason) => return Ok(Some(WatchEnd::Turn(reason))),
+            TurnEvent::SessionOver => return Ok(Some(WatchEnd::Session)),
+        };
+        Ok(printed.is_err().then_some(WatchEnd::Unread))
+    }
+
+    /// Returns true for rows of the turn, and for rows between turns while it runs.
+    fn is_shown(&self, row: &TranscriptRow) -> bool {
+        match &row.turn {
+            Some(turn) => turn == self.turn.prompt || self.options.from_start,
+            None => self.shows_output,
+        }
+    }
+
+    async fn handle_state(&mut self, state: &TranscriptState) -> anyhow::Result<Option<WatchEnd>> {
+        let session = &state.session;
+        let is_queued = state.queue.iter().any(|entry| entry.prompt_id == self.turn.prompt);
+        let is_running = session.status == SessionStatus::Running;
+        self.printer.note_phase(self.turn.agent, is_running, &session.turn, is_queued);
+        if self.turn.prompt.is_empty() && !session.status.is_alive() {
+            return Ok(Some(WatchEnd::Session));
+        }
+        let was_queued = std::mem::replace(&mut self.queued, is_queued);
+        if was_queued && !is_queued && !self.begun && !self.is_prompt_known().await? {
+            return Ok(Some(WatchEnd::Turn("removed".to_owned())));
         }
         Ok(None)
     }
 
-    async fn handle_ask(&mut self, change: &AskChange) -> anyhow::Result<()> {
-        let id = change.ask_id.to_string();
-        if !change.open {
-            self.person.withdraw_ask(&id);
-            return Ok(());
+    /// Returns false if the prompt was taken out of the queue.
+    async fn is_prompt_known(&self) -> anyhow::Result<bool> {
+        let call = HostCall::get(url_path(&["sessions", self.turn.session, "turns", self.turn.prompt]));
+        match self.turn.client.fetch_json::<TurnDetail>(&call).await {
+            Ok(_) => Ok(true),
+            Err(error) if Failure::exit_of(&error) == Exit::NotFound => Ok(false),
+            Err(error) => Err(error),
         }
+    }
+
+    async fn handle_signal(&mut self, pressed: TurnSignal) -> anyhow::Result<Option<WatchEnd>> {
+        if pressed == TurnSignal::End || std::mem::replace(&mut self.interrupted, true) {
+            return Ok(Some(WatchEnd::Left));
+        }
+        self.asks.forget_all();
+        self.printer.print_note("interrupting the turn; once more to leave at once");
+        self.cancel_turn().await?;
+        Ok(None)
+    }
+
+    /// Cancels the turn, or takes the prompt out of the queue if its turn has not begun: another turn goes on then.
+    async fn cancel_turn(&self) -> anyhow::Result<()> {
+        let WatchedTurn { client, session, prompt, .. } = self.turn;
+        if !self.begun && !prompt.is_empty() {
+            let removal = HostCall::delete(url_path(&["sessions", session, "queue", prompt]));
+            if client.send_call(&removal).await.is_ok() {
+                return Ok(());
+            }
+            // It has begun in the meantime.
+        }
+        client.send_call(&HostCall::post_empty(url_path(&["sessions", session, "interrupt"]))).await.map(drop)
+    }
+
+    fn next_timer(&self) -> Option<Instant> {
+        match &self.stopping {
+            Some((_, until)) => Some(*until),
+            None => [self.time_is_up_at, self.ask_gives_up_at].into_iter().flatten().min(),
+        }
+    }
+
+    async fn handle_timer(&mut self) -> anyhow::Result<Option<WatchEnd>> {
+        if let Some((why, _)) = &self.stopping {
+            return Ok(Some(why.clone()));
+        }
+        let is_up = |at: Option<Instant>| at.is_some_and(|at| at <= Instant::now());
+        let why = if is_up(self.time_is_up_at) { WatchEnd::TimedOut } else { WatchEnd::Unanswered };
+        self.stop_turn(why).await?;
+        Ok(None)
+    }
+
+    /// Cancels the turn for this reason, and waits for its end for a short time.
+    async fn stop_turn(&mut self, why: WatchEnd) -> anyhow::Result<()> {
+        self.asks.forget_all();
+        self.stopping = Some((why, Instant::now() + CANCEL_GRACE));
+        self.cancel_turn().await
+    }
+
+    async fn handle_ask(&mut self, id: u64) -> anyhow::Result<Option<WatchEnd>> {
         // Another client may have answered it in the meantime.
-        let open = ask::list_open_asks(self.client, self.session).await?;
-        let Some(asked) = open.into_iter().find(|ask| ask.id() == id) else { return Ok(()) };
-        let choice = match self.ask_policy {
+        let open = match ask::list_open_asks(self.turn.client, self.turn.session).await {
+            // The host restarts: it withdraws the ask.
+            Err(error) if Failure::exit_of(&error) == Exit::NoHost => return Ok(None),
+            listed => listed?,
+        };
+        let Some(asked) = open.into_iter().find(|ask| ask.0.ask_id == id) else { return Ok(None) };
+        let is_new = self.handled_asks.insert(id);
+        if self.options.ask_policy == AskPolicy::Person {
+            if self.asks.put(asked) && !self.interrupted {
+                self.show_ask();
+            }
+            return Ok(None);
+        }
+        if !is_new {
+            return Ok(None);
+        }
+        let choice = match self.options.ask_policy {
             AskPolicy::Deny => Some(asked.refusal_choice()),
             AskPolicy::Allow => asked.consent_choice(),
-            AskPolicy::Person => None,
+            AskPolicy::Person | AskPolicy::Others(_) | AskPolicy::Fail => None,
         };
         match choice {
             Some(choice) => self.send_answer(&asked, &choice).await,
-            None if self.ask_policy == AskPolicy::Person && Person::is_present() => {
-                self.person.add_ask(asked);
-                Ok(())
+            None => self.leave_open(&asked).await?,
+        }
+        Ok(None)
+    }
+
+    /// Prints the ask, and how it can be answered elsewhere; cancels the turn if the ask must not stay open.
+    async fn leave_open(&mut self, asked: &AnswerableAsk) -> anyhow::Result<()> {
+        self.printer.end_line();
+        output::print_note("the agent asks:");
+        output::print_styled_note(&asked.to_lines(Screen { colour: false, ..self.options.screen }));
+        match self.options.ask_policy {
+            AskPolicy::Fail => return self.stop_turn(WatchEnd::Unanswered).await,
+            AskPolicy::Others(Some(limit)) => {
+                self.ask_gives_up_at = Some(Instant::now() + limit);
             }
-            None => {
-                self.leave_open(&asked);
-                Ok(())
-            }
+            AskPolicy::Others(None) | AskPolicy::Person | AskPolicy::Deny | AskPolicy::Allow => {}
         }
-    }
-
-    /// Prints how the ask can be answered elsewhere.
-    fn leave_open(&self, asked: &AnswerableAsk) {
-        let options: Vec<String> = asked.choices().into_iter().map(|choice| choice.id).collect();
-        let (subject, options) = (to_printable(asked.subject()), to_printable(&options.join("|")));
-        output::print_note(&format!("the agent asks: {subject}"));
-        output::print_note(&format!("  answer with: wharf answer {} {options}", short_id(self.session)));
-    }
-
-    async fn handle_line(&mut self, line: &str) -> anyhow::Result<()> {
-        match self.person.handle_line(line) {
-            Some((asked, choice)) => self.send_answer(&asked, &choice).await,
-            None => Ok(()),
-        }
-    }
-
-    async fn send_answer(&self, asked: &AnswerableAsk, choice: &ask::AskChoice) -> anyhow::Result<()> {
-        if let Err(error) = ask::send_answer(self.client, self.session, asked, choice).await {
-            // Another client was faster, or the turn is over: the stream tells which.
-            output::print_note(&format!("not answered: {error}"));
-        } else if self.ask_policy != AskPolicy::Person {
-            output::print_note(&format!(
-                "answered {:?} with {}",
-                to_printable(asked.subject()),
-                to_printable(&choice.name)
-            ));
-        }
+        let options: Vec<String> = asked.choices().into_iter().map(|choice| choice.printable_id()).collect();
+        let (session, ask) = (short_id(self.turn.session), asked.id());
+        output::print_note(&format!("  answer with: wharf answer {session}/{ask} {}", options.join("|")));
         Ok(())
+    }
+
+    /// Puts the first ask on the screen. What was typed before does not count as its answer.
+    fn show_ask(&mut self) {
+        let Some(lines) = self.asks.first_lines(self.options.screen) else { return };
+        self.printer.end_line();
+        self.lines.get_or_insert_with(TypedLines::read_stdin).forget_typed();
+        output::print_styled_note(&lines);
+        output::print_question("  your answer: ");
+    }
+
+    fn withdraw_ask(&mut self, id: u64) {
+        self.ask_gives_up_at = None;
+        if self.asks.withdraw(id) {
+            output::print_note("\n  answered elsewhere, or withdrawn");
+            self.show_ask();
+        }
+    }
+
+    async fn handle_line(&mut self, line: Option<String>) -> anyhow::Result<Option<WatchEnd>> {
+        let Some(line) = line else {
+            // Stdin is closed: no answer will come from here.
+            self.asks.forget_all();
+            return Ok(None);
+        };
+        match self.asks.take_answer(&line) {
+            TypedAnswer::Chosen(asked, choice) => {
+                self.send_answer(&asked, &choice).await;
+                self.show_ask();
+            }
+            TypedAnswer::Unclear => output::print_question("  a number or a name, please: "),
+            TypedAnswer::NoAsk => {}
+        }
+        Ok(None)
+    }
+
+    async fn send_answer(&mut self, asked: &AnswerableAsk, choice: &ask::AskChoice) {
+        self.printer.hide_answer(asked.0.ask_id);
+        if let Err(error) = ask::send_answer(self.turn.client, self.turn.session, asked, choice).await {
+            // Another client was faster, or the turn is over: the stream tells which.
+            self.printer.print_note(&format!("not answered: {error}"));
+        } else if self.options.ask_policy != AskPolicy::Person {
+            let (subject, name) = (to_printable(asked.subject()), to_printable(&choice.name));
+            self.printer.print_note(&format!("answered {subject:?} with {name}"));
+        }
+    }
+}
+
+/// Returns the ticks at which the status line is drawn.
+fn status_ticks() -> Interval {
+    let mut ticks = interval(STATUS_INTERVAL);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    ticks
+}
+
+/// Waits for the next tick; for ever if there is no status line.
+async fn tick(ticks: &mut Option<Interval>) {
+    match ticks {
+        Some(ticks) => {
+            ticks.tick().await;
+        }
+        None => std::future::pending().await,
+    }
+}
+
+async fn wait_for(at: Option<Instant>) {
+    match at {
+        Some(at) => sleep_until(at).await,
+        None => std::future::pending().await,
+    }
+}
+
+/// Returns the next typed line. Waits for ever while no ask is on the screen.
+async fn read_answer(lines: &mut Option<TypedLines>, asks: &AskQueue) -> Option<String> {
+    match lines {
+        Some(lines) if !asks.is_empty() => lines.next().await,
+        Some(_) | None => std::future::pending().await,
     }
 }

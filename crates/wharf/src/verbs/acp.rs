@@ -10,7 +10,7 @@ use crate::{connect, session_ref};
 #[derive(Debug, Args)]
 pub(crate) struct AcpVerb {
     /// Which agent [default: the host's default].
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "AGENT")]
     agent: Option<String>,
     /// Join this session: the client's `session/new` gives this one. Its id, a part of it, its label, or `.` for the one of
     /// the current directory.
@@ -45,13 +45,16 @@ async fn find_session(global: &GlobalOptions, acp: AcpVerb) -> anyhow::Result<Ac
 
 async fn run_bridge(global: &GlobalOptions, acp: AcpVerb) -> anyhow::Result<()> {
     let connector = HostConnector::new(global.locate_host("wharf acp")?, acp.agent.as_deref());
-    let cwd = std::env::current_dir().ok().and_then(|cwd| cwd.to_str().map(ToOwned::to_owned));
+    // On another machine the directory of this process means nothing.
+    let cwd = std::env::current_dir().ok().filter(|_| !global.is_remote().unwrap_or(true));
+    let cwd = cwd.and_then(|cwd| cwd.to_str().map(ToOwned::to_owned));
     let options = BridgeOptions { name: wharf_host::random_text(26), session: acp.session, cwd };
     bridge::run(Bridge::new(options), connector).await
 }
 
 /// Replaces this program by the agent. Returns the error if that failed.
 fn run_agent(global: &GlobalOptions, acp: &AcpVerb) -> anyhow::Result<anyhow::Error> {
+    global.refuse_remote("--in-terminal runs the agent in this terminal, and so on this machine")?;
     let config = super::serve::load_config(global)?;
     let name = acp.agent.as_deref().unwrap_or(&config.default_agent);
     let agent = config.adapters().find(name, None, &std::collections::BTreeMap::new())?;

@@ -3,11 +3,11 @@
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
-use wharf_api::{AdapterDescription, AdapterList};
+use wharf_api::{AdapterDescription, AdapterList, LoginState};
 
 use crate::client::{HostCall, HostClient};
 use crate::exit::Exit;
-use crate::format::table::{TextTable, join_with_tabs, plain_cell, styled_cell};
+use crate::format::table::{Cell, TextTable, join_with_tabs, plain_cell, styled_cell};
 use crate::format::{Screen, TextStyle};
 use crate::global::GlobalOptions;
 use crate::{output, paths};
@@ -62,7 +62,7 @@ fn format_adapters(screen: Screen, adapters: &[AdapterDescription]) -> Vec<Strin
     if !screen.terminal {
         return adapters.iter().map(plain_row).collect();
     }
-    let mut table = TextTable::new(&["", "AGENT", "STATE", "VERSION", "FROM", "WHAT"]);
+    let mut table = TextTable::new(&["", "AGENT", "STATE", "LOGIN", "VERSION", "FROM", "WHAT"]);
     let (here, away): (Vec<&AdapterDescription>, Vec<&AdapterDescription>) =
         adapters.iter().partition(|adapter| adapter.installed);
     for adapter in here.into_iter().chain(away) {
@@ -71,12 +71,25 @@ fn format_adapters(screen: Screen, adapters: &[AdapterDescription]) -> Vec<Strin
             styled_cell(TextStyle::Good, if adapter.default { "*" } else { "" }),
             styled_cell(TextStyle::Strong, &adapter.slug),
             styled_cell(style, word),
+            login_cell(adapter),
             plain_cell(adapter.bin_version.as_deref().unwrap_or_default()),
             styled_cell(TextStyle::Faint, &adapter.source),
-            plain_cell(next_step(adapter)),
+            plain_cell(&adapter.description),
         ]);
+        if let Some(step) = next_step(adapter) {
+            table.add_note(TextStyle::Faint, step);
+        }
     }
     table.to_lines(screen)
+}
+
+/// Returns whether the agent is logged in; nothing if that is not known.
+fn login_cell(adapter: &AdapterDescription) -> Cell {
+    match adapter.login {
+        LoginState::Yes if adapter.installed => styled_cell(TextStyle::Good, "yes"),
+        LoginState::No => styled_cell(TextStyle::Wants, "needed"),
+        LoginState::Yes | LoginState::Unknown | LoginState::Other(_) => plain_cell(""),
+    }
 }
 
 fn adapter_state(adapter: &AdapterDescription) -> (&'static str, TextStyle) {
@@ -88,10 +101,15 @@ fn adapter_state(adapter: &AdapterDescription) -> (&'static str, TextStyle) {
     }
 }
 
-/// Returns the next step for the user, or a description if there is none.
-fn next_step(adapter: &AdapterDescription) -> String {
-    let help = adapter.install_hint.as_ref().filter(|_| !adapter.installed).map(|hint| format!("install: {hint}"));
-    help.or(adapter.missing.first().cloned()).unwrap_or_else(|| adapter.description.clone())
+/// Returns the next step for the user, if there is one: how to install the agent, to log it in, or to repair it.
+fn next_step(adapter: &AdapterDescription) -> Option<String> {
+    if !adapter.installed {
+        return adapter.install_hint.as_ref().map(|hint| format!("install: {hint}"));
+    }
+    if adapter.login == LoginState::No {
+        return Some(format!("log in: wharf login {}", adapter.slug));
+    }
+    adapter.missing.first().cloned()
 }
 
 /// Imports a registry file as manifests. It works on files, so no host is needed; a running host sees them at the next
@@ -124,5 +142,40 @@ fn plain_row(adapter: &AdapterDescription) -> String {
         &adapter.protocol,
         &adapter.name,
         adapter.install_hint.as_deref().unwrap_or_default(),
+        adapter.login.as_str(),
     ])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn adapter(slug: &str, installed: bool, login: &str) -> AdapterDescription {
+        let json = serde_json::json!({
+            "slug": slug, "name": slug, "description": "An agent with quite a long description, which is cut.",
+            "version": "1.0.0", "source": "built-in", "command": [slug], "protocol": "acp", "installed": installed,
+            "installHint": "npm install -g @agentclientprotocol/an-adapter-with-a-rather-long-name@latest",
+            "variables": [], "modes": [], "options": [], "capabilities": {}, "default": false, "login": login,
+        });
+        serde_json::from_value(json).unwrap()
+    }
+
+    #[test]
+    fn install_commands_are_whole_and_a_missing_login_is_told() {
+        let adapters =
+            [adapter("claude", false, "unknown"), adapter("codex", true, "no"), adapter("demo", true, "yes")];
+        let lines = format_adapters(Screen::TERMINAL, &adapters);
+        assert_eq!(
+            lines,
+            [
+                "AGENT   STATE    LOGIN   FROM      WHAT",
+                "codex   ready    needed  built-in  An agent with quite a long description, whic…",
+                "    log in: wharf login codex",
+                "demo    ready    yes     built-in  An agent with quite a long description, whic…",
+                "claude  missing          built-in  An agent with quite a long description, whic…",
+                "    install: npm install -g @agentclientprotocol/an-adapter-with-a-rather-long-name@latest",
+            ]
+        );
+        assert!(plain_row(&adapters[1]).ends_with("\tno"), "{}", plain_row(&adapters[1]));
+    }
 }

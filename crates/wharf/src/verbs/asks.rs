@@ -1,18 +1,20 @@
-//! `wharf asks`: the open asks of agents.
+//! `wharf asks`: the open asks of agents, with what is to be allowed.
 
 use clap::Args;
+use wharf_api::{AskOverview, SessionAsk, SessionInfo};
 
-use serde_json::json;
-use serde_json::value::RawValue;
-use wharf_api::{RawAskList, SessionInfo, TurnPhase};
-
-use crate::ask::AnswerableAsk;
+use crate::ask::{AnswerableAsk, list_open_asks};
 use crate::client::{HostCall, HostClient, url_path};
 use crate::exit::Exit;
-use crate::format::table::{TextTable, join_with_tabs, plain_cell, styled_cell};
+use crate::format::table::join_with_tabs;
+use crate::format::text::to_printable;
 use crate::format::{Screen, TextStyle, times};
 use crate::global::GlobalOptions;
-use crate::{output, session_ref};
+use crate::session_ref::{find_session, short_id};
+use crate::{output, session_state};
+
+/// The most asks that the host lists.
+const MAX_LISTED_ASKS: usize = 1_000;
 
 #[derive(Debug, Args)]
 pub(crate) struct AsksVerb {
@@ -23,81 +25,96 @@ pub(crate) struct AsksVerb {
     json: bool,
 }
 
+/// An open ask and its session.
+#[derive(Clone, Debug)]
+pub(crate) struct AskOfSession {
+    pub(crate) session: String,
+    /// The session's title, label, name or agent.
+    title: String,
+    pub(crate) ask: AnswerableAsk,
+}
+
 pub(crate) async fn run(global: &GlobalOptions, verb: AsksVerb) -> anyhow::Result<Exit> {
     let client = global.connect_client().await?;
-    let sessions = match &verb.id {
-        Some(id) => vec![session_ref::find_session(&client, Some(id)).await?],
-        None => list_awaiting_sessions(&client).await?,
+    let session = match &verb.id {
+        Some(id) => Some(find_session(&client, Some(id)).await?),
+        None => None,
     };
     if verb.json {
-        output::print_line(&asks_as_json(&client, &sessions, verb.id.is_some()).await?);
+        let call = match &session {
+            Some(session) => HostCall::get(url_path(&["sessions", &session.id, "asks"])),
+            None => all_asks_call(),
+        };
+        output::print_line(client.send_call(&call).await?.text().trim_end());
         return Ok(Exit::Ok);
     }
-    let mut asks = Vec::new();
-    for session in &sessions {
-        asks.extend(crate::ask::list_open_asks(&client, &session.id).await?.into_iter().map(|ask| (session, ask)));
-    }
+    let asks = match session {
+        Some(session) => list_asks_of(&client, &session).await?,
+        None => list_all_asks(&client).await?,
+    };
     let screen = global.screen();
-    format_asks(screen, &asks).iter().for_each(|line| output::print_line(line));
+    asks.iter().flat_map(|asked| asked.to_lines(screen)).for_each(|line| output::print_line(&line));
     if asks.is_empty() && screen.terminal {
         output::print_note("nothing is asked");
     }
     Ok(Exit::Ok)
 }
 
-/// Lists the sessions whose agents wait for an answer.
-pub(crate) async fn list_awaiting_sessions(client: &HostClient) -> anyhow::Result<Vec<SessionInfo>> {
-    let listed = session_ref::list_sessions(client, "&alive=true").await?.into_iter().map(|listed| listed.session);
-    Ok(listed.filter(|session| session.turn == TurnPhase::AwaitingInput).collect())
+fn all_asks_call() -> HostCall {
+    HostCall::get(format!("/asks?limit={MAX_LISTED_ASKS}"))
 }
 
-async fn asks_as_json(client: &HostClient, sessions: &[SessionInfo], one: bool) -> anyhow::Result<String> {
-    let mut all = Vec::new();
-    for session in sessions {
-        let answer = client.send_call(&HostCall::get(url_path(&["sessions", &session.id, "asks"]))).await?;
-        if one {
-            return Ok(answer.json::<Box<RawValue>>()?.get().to_owned());
-        }
-        for mut ask in answer.json::<RawAskList>()?.asks {
-            ask.insert("sessionId".to_owned(), session.id.as_str().into());
-            all.push(ask);
-        }
+/// Lists the open asks of all sessions, the longest waiting first.
+pub(crate) async fn list_all_asks(client: &HostClient) -> anyhow::Result<Vec<AskOfSession>> {
+    let AskOverview { asks, truncated } = client.fetch_json(&all_asks_call()).await?;
+    if truncated {
+        output::print_note(&format!("there are more than {MAX_LISTED_ASKS} asks; these wait longest"));
     }
-    Ok(json!({ "asks": all }).to_string())
+    let listed = asks.into_iter().map(|SessionAsk { session_id, session_title, ask, .. }| AskOfSession {
+        session: session_id,
+        title: session_title,
+        ask: AnswerableAsk(ask),
+    });
+    Ok(listed.collect())
 }
 
-fn format_asks(screen: Screen, asks: &[(&SessionInfo, AnswerableAsk)]) -> Vec<String> {
-    let options = |ask: &AnswerableAsk| ask.choices().into_iter().map(|choice| choice.id).collect::<Vec<_>>();
-    if !screen.terminal {
-        let plain = |(session, ask): &(&SessionInfo, AnswerableAsk)| {
-            let (id, options, at) = (ask.id(), options(ask).join(","), ask.0.opened_at.as_deref().unwrap_or_default());
-            join_with_tabs([session.id.as_str(), &id, ask.0.kind.as_str(), at, &options, ask.subject()])
-        };
-        return asks.iter().map(plain).collect();
+/// Lists the open asks of one session.
+pub(crate) async fn list_asks_of(client: &HostClient, session: &SessionInfo) -> anyhow::Result<Vec<AskOfSession>> {
+    let title = session_state::display_name(session).unwrap_or(&session.adapter_slug);
+    let asks = list_open_asks(client, &session.id).await?.into_iter();
+    Ok(asks.map(|ask| AskOfSession { session: session.id.clone(), title: title.to_owned(), ask }).collect())
+}
+
+impl AskOfSession {
+    /// Returns the name of the ask, as `wharf answer` takes it.
+    pub(crate) fn reference(&self) -> String {
+        format!("{}/{}", short_id(&self.session), self.ask.id())
     }
-    if asks.is_empty() {
-        return Vec::new();
+
+    /// Returns the ask with its subject and answers for a person, or as one line of columns for a program.
+    pub(crate) fn to_lines(&self, screen: Screen) -> Vec<String> {
+        let since = self.ask.0.opened_at.as_deref().unwrap_or_default();
+        if !screen.terminal {
+            let subject = self.ask.whole_subject();
+            let options: Vec<String> = self.ask.choices().into_iter().map(|choice| choice.id).collect();
+            return vec![join_with_tabs([
+                self.session.as_str(),
+                &self.ask.id(),
+                self.ask.0.kind.as_str(),
+                since,
+                &options.join(","),
+                self.ask.subject(),
+                subject.command.as_deref().unwrap_or_default(),
+                subject.cwd.as_deref().unwrap_or_default(),
+                &subject.paths.join(","),
+                &subject.outside.join(","),
+            ])];
+        }
+        let ago = times::format_ago(since, times::now_millis());
+        let head = format!("{} · {} · {ago}", self.reference(), to_printable(&self.title));
+        let mut lines = vec![screen.paint(TextStyle::Strong, &head)];
+        lines.extend(self.ask.to_lines(screen));
+        lines.push(screen.paint(TextStyle::Faint, &format!("  answer with: wharf answer {} ANSWER", self.reference())));
+        lines
     }
-    let now = times::now_millis();
-    let sessions: Vec<&SessionInfo> = asks.iter().map(|(session, _)| *session).collect();
-    let mut ids: Vec<&SessionInfo> = sessions.clone();
-    ids.dedup_by_key(|session| session.id.clone());
-    let short: Vec<String> = session_ref::short_ids(&ids);
-    let shown =
-        |session: &SessionInfo| ids.iter().position(|other| other.id == session.id).and_then(|at| short.get(at));
-    let mut table = TextTable::new(&["SESSION", "ASK", "AGENT", "SINCE", "ANSWERS", "ABOUT"]);
-    for (session, ask) in asks {
-        table.add_row([
-            styled_cell(TextStyle::Strong, shown(session).cloned().unwrap_or_default()),
-            plain_cell(ask.id()),
-            plain_cell(&session.adapter_slug),
-            styled_cell(
-                TextStyle::Faint,
-                ask.0.opened_at.as_ref().map(|at| times::format_ago(at, now)).unwrap_or_default(),
-            ),
-            styled_cell(TextStyle::Wants, options(ask).join(" ")),
-            plain_cell(ask.subject()),
-        ]);
-    }
-    table.to_lines(screen)
 }

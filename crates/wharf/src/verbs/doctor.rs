@@ -22,6 +22,11 @@ pub(crate) struct DoctorVerb {
 
 /// Returns the exit code 1 if something is broken. Starts no host.
 pub(crate) async fn run(global: &GlobalOptions, verb: DoctorVerb) -> anyhow::Result<Exit> {
+    if global.url.is_some() || global.context.is_some() {
+        global.refuse_remote("doctor checks this machine")?;
+    }
+    // Whichever host verbs talk to, the checks are of this machine.
+    let global = &global.for_local_host();
     let mut findings = Vec::new();
     let config = match super::serve::load_config(global) {
         Ok(config) => {

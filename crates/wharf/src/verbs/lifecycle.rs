@@ -1,10 +1,12 @@
 //! `wharf interrupt`, `wharf kill` and `wharf resume`.
 
+use anyhow::Context;
 use clap::Args;
 use serde::de::DeserializeOwned;
 use wharf_api::{Interrupted, Killed, ResumeArgs, SessionInfo};
 
 use crate::client::{HostCall, HostClient, url_path};
+use crate::confirm::confirm;
 use crate::exit::Exit;
 use crate::global::GlobalOptions;
 use crate::{output, session_ref};
@@ -18,8 +20,14 @@ pub(crate) struct InterruptVerb {
 #[derive(Debug, Args)]
 pub(crate) struct KillVerb {
     /// Which sessions; `.` is the newest of the current directory.
-    #[arg(required = true, value_name = "ID")]
+    #[arg(required_unless_present = "all", value_name = "ID")]
     ids: Vec<String>,
+    /// Every session that lives. Asks first.
+    #[arg(long, conflicts_with = "ids")]
+    all: bool,
+    /// With --all: do not ask.
+    #[arg(short, long, requires = "all")]
+    yes: bool,
 }
 
 #[derive(Debug, Args)]
@@ -58,12 +66,37 @@ pub(crate) async fn run_kill(global: &GlobalOptions, verb: KillVerb) -> anyhow::
     for meant in &verb.ids {
         sessions.push(session_ref::find_session(&client, Some(meant)).await?);
     }
-    for session in sessions {
-        let _: Killed = post_command(&client, &session.id, "kill").await?;
-        let what = if session.status.is_alive() { "killed" } else { "had ended" };
-        output::print_line(&format!("{} {what}", session.id));
+    if verb.all {
+        let alive = session_ref::list_sessions(&client, "&alive=true").await?;
+        sessions.extend(alive.into_iter().map(|listed| listed.session));
+        if sessions.is_empty() {
+            output::print_note("no session lives");
+            return Ok(Exit::Ok);
+        }
+        let question = format!("end {}?", if sessions.len() == 1 { "this session" } else { "these sessions" });
+        if !verb.yes && !confirm(&sessions, &question, "--all ends the agents of all sessions")? {
+            output::print_note("nothing is killed");
+            return Ok(Exit::Refused);
+        }
     }
-    Ok(Exit::Ok)
+    kill_sessions(&client, &sessions).await
+}
+
+/// Kills the sessions at the same time, since each may take seconds. All are tried; the first error decides the exit code.
+async fn kill_sessions(client: &HostClient, sessions: &[SessionInfo]) -> anyhow::Result<Exit> {
+    let kill = async |session: &SessionInfo| {
+        let killed = post_command::<Killed>(client, &session.id, "kill").await;
+        if killed.is_ok() {
+            let what = if session.status.is_alive() { "killed" } else { "had ended" };
+            output::print_line(&format!("{} {what}", session.id));
+        }
+        killed.with_context(|| format!("killing {}", session.id))
+    };
+    let ends = futures_util::future::join_all(sessions.iter().map(kill)).await;
+    let mut failed = ends.into_iter().filter_map(Result::err);
+    let Some(first) = failed.next() else { return Ok(Exit::Ok) };
+    failed.for_each(|error| output::print_error(&error));
+    Err(first)
 }
 
 pub(crate) async fn run_resume(global: &GlobalOptions, verb: ResumeVerb) -> anyhow::Result<Exit> {

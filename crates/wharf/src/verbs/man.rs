@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use anyhow::Context;
-use clap::{Args, CommandFactory};
+use clap::Args;
 
 use crate::output;
 
@@ -14,7 +14,7 @@ pub(crate) struct ManVerb {
 }
 
 pub(crate) fn run(verb: ManVerb) -> anyhow::Result<()> {
-    let command = crate::Cli::command();
+    let command = crate::build_command();
     match verb.dir {
         Some(dir) => {
             std::fs::create_dir_all(&dir).with_context(|| format!("making {}", dir.display()))?;

@@ -6,12 +6,13 @@ use anyhow::Context;
 use clap::Args;
 use wharf_api::{Content, ErrorCode, OutputLines, PromptArgs, Prompted, SessionStatus, StreamEvent, TurnStep};
 
-use super::run::AskFlags;
 use crate::client::{HostCall, HostClient, StreamFollower, StreamStart, url_path};
 use crate::exit::{Exit, Failure};
 use crate::format::table::join_with_tabs;
 use crate::global::GlobalOptions;
-use crate::turn::{Signals, TurnWatch, WatchEnd};
+use crate::turn::{
+    AskFlags, FormatFlags, Signals, TurnReport, TurnWatch, WatchEnd, WatchOptions, WatchedTurn, report_session_end,
+};
 use crate::{output, session_ref};
 
 /// The longest prompt that is read from stdin, which is the most that a host accepts.
@@ -35,12 +36,15 @@ pub(crate) struct PromptVerb {
     wait: bool,
     #[command(flatten)]
     asks: AskFlags,
-    /// The JSON of the host; not with --wait.
-    #[arg(long, conflicts_with = "wait")]
-    json: bool,
+    #[command(flatten)]
+    format: FormatFlags,
 }
 
 pub(crate) async fn run(global: &GlobalOptions, verb: PromptVerb) -> anyhow::Result<Exit> {
+    if !verb.wait && (verb.asks.is_given() || verb.format.is_given()) {
+        let words = "this option is about the turn; add --wait to watch it";
+        return Err(Failure::new(Exit::Usage, words).into());
+    }
     let text = words_or_stdin(&verb.words)?.ok_or_else(no_prompt)?;
     let client = global.connect_client().await?;
     let session = session_ref::find_session(&client, Some(&verb.id)).await?;
@@ -55,9 +59,9 @@ pub(crate) async fn run(global: &GlobalOptions, verb: PromptVerb) -> anyhow::Res
     if let Some(from) = from.clone().filter(|_| asleep && !verb.wait)
         && !wait_until_running(&client, &session.id, &prompted.prompt_id, from).await?
     {
-        return Ok(super::run::report_session_end(&client, &session.id).await);
+        return Ok(report_session_end(&client, &session.id).await);
     }
-    if verb.json {
+    if verb.format.json && !verb.wait {
         output::print_line(answer.text().trim_end());
         return Ok(Exit::Ok);
     }
@@ -65,23 +69,25 @@ pub(crate) async fn run(global: &GlobalOptions, verb: PromptVerb) -> anyhow::Res
         print_accepted(global, &session.id, &prompted);
         return Ok(Exit::Ok);
     };
-    if let Some(place) = queue_place(&prompted) {
+    let screen = global.screen();
+    let format = verb.format.choose(screen);
+    if let Some(place) = queue_place(&prompted).filter(|_| !format.is_for_program()) {
         output::print_note(&format!("in the queue at place {place}"));
     }
-    let watch =
-        TurnWatch::new(&client, (&session.id, &prompted.prompt_id), global.screen(), verb.asks.ask_policy(), false);
-    Ok(match watch.run(from, signals).await? {
-        WatchEnd::Turn(reason) => super::run::report_turn_end(&reason),
-        WatchEnd::Session => super::run::report_session_end(&client, &session.id).await,
-        WatchEnd::Unread => Exit::Ok,
-        WatchEnd::Left => {
-            output::print_note(&format!(
-                "left; the turn goes on: wharf output -f {}",
-                session_ref::short_id(&session.id)
-            ));
-            Exit::Interrupted
-        }
-    })
+    let (ask_policy, timeout) = (verb.asks.ask_policy(), verb.asks.timeout());
+    let options = WatchOptions { format, screen, ask_policy, timeout, from_start: false };
+    let turn = WatchedTurn {
+        client: &client,
+        session: &session.id,
+        prompt: &prompted.prompt_id,
+        agent: &session.adapter_slug,
+    };
+    let end = TurnWatch::new(turn, options).run(from, signals).await?;
+    if end == WatchEnd::Left && !format.is_for_program() {
+        let short = session_ref::short_id(&session.id);
+        output::print_note(&format!("left; the turn goes on: wharf output -f {short}"));
+    }
+    Ok(TurnReport::read(turn).await.print(turn, &end, format, screen).await)
 }
 
 /// Waits until the agent of a resumed session runs. Returns false if it did not start, which ends the prompt.
@@ -108,7 +114,7 @@ async fn wait_until_running(
 }
 
 /// Replaces the message of a refusal by one with the options of this verb.
-fn explain_refusal(error: anyhow::Error, session: &str) -> anyhow::Error {
+pub(super) fn explain_refusal(error: anyhow::Error, session: &str) -> anyhow::Error {
     let short = session_ref::short_id(session);
     let words = match Failure::code_of(&error) {
         Some(ErrorCode::TURN_IN_PROGRESS) => {

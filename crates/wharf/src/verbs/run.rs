@@ -1,28 +1,33 @@
 //! `wharf run`: starts an agent with a prompt and shows its turn.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use anyhow::Context;
 use clap::Args;
 use serde_json::Value;
-use wharf_api::{Content, EndCause, SessionInfo, SpawnArgs, SpawnedSession};
+use wharf_api::{Content, PromptArgs, Prompted, SpawnArgs, SpawnedSession};
 
-use super::prompt::{no_prompt, words_or_stdin};
+use super::prompt::{find_stream_end, no_prompt, words_or_stdin};
 use crate::client::{HostCall, HostClient, StreamStart, url_path};
 use crate::exit::{Exit, Failure};
 use crate::global::GlobalOptions;
-use crate::turn::{AskPolicy, Signals, TurnWatch, WatchEnd};
-use crate::{connect, output, session_ref};
+use crate::turn::{
+    AskFlags, FormatFlags, Signals, StartEnd, TurnReport, TurnWatch, WatchEnd, WatchOptions, WatchedTurn,
+    report_session_end, wait_until_started,
+};
+use crate::{output, session_ref};
 
 #[derive(Debug, Args)]
 pub(crate) struct RunVerb {
-    /// Which agent; see: wharf agents.
+    /// Which agent; see: wharf agents. With -c it may be left out.
     #[arg(value_name = "AGENT")]
-    adapter: String,
+    adapter: Option<String>,
     /// The prompt; several words are joined. `-`, or nothing with a pipe: it is read from stdin.
     #[arg(value_name = "PROMPT")]
     words: Vec<String>,
+    /// Go on with the newest session of this directory, or with the newest of AGENT here.
+    #[arg(short = 'c', long = "continue", conflicts_with_all = ["label", "cwd", "workspace", "add_dir", "mode", "option"])]
+    go_on: bool,
     /// Leave the session running afterwards. Otherwise its agent is ended; its history stays either way.
     #[arg(short, long)]
     keep: bool,
@@ -46,37 +51,24 @@ pub(crate) struct RunVerb {
     option: Vec<String>,
     #[command(flatten)]
     asks: AskFlags,
+    #[command(flatten)]
+    format: FormatFlags,
 }
 
-/// How asks are answered. Without a flag, the person at the terminal is asked; without a terminal, asks stay open.
-#[derive(Clone, Copy, Debug, Args)]
-pub(crate) struct AskFlags {
-    /// Refuse whatever the agent asks permission for.
-    #[arg(long, conflicts_with = "allow")]
-    deny: bool,
-    /// Allow whatever the agent asks permission for, each time once. It then does as it likes.
-    #[arg(long)]
-    allow: bool,
-}
-
-impl AskFlags {
-    pub(crate) const fn ask_policy(self) -> AskPolicy {
-        match (self.deny, self.allow) {
-            (true, _) => AskPolicy::Deny,
-            (false, true) => AskPolicy::Allow,
-            (false, false) => AskPolicy::Person,
-        }
+pub(crate) async fn run(global: &GlobalOptions, mut verb: RunVerb) -> anyhow::Result<Exit> {
+    if verb.go_on {
+        return continue_session(global, verb).await;
     }
-}
-
-pub(crate) async fn run(global: &GlobalOptions, verb: RunVerb) -> anyhow::Result<Exit> {
+    let Some(adapter) = verb.adapter.take() else {
+        return Err(Failure::new(Exit::Usage, "which agent? see: wharf agents").into());
+    };
     let text = words_or_stdin(&verb.words)?;
     if text.is_none() && !verb.keep {
         return Err(no_prompt());
     }
     let client = global.connect_client().await?;
     let mut signals = Signals::listen()?;
-    let body = build_spawn_args(&client, &verb, text.as_deref()).await?;
+    let body = build_spawn_args(&client, &verb, &adapter, text.as_deref()).await?;
     // The host answers at once, so that the session can be ended whatever happens next.
     let start = HostCall::post("/sessions/agent", &body).with_header("prefer", "respond-async").with_idempotency_key();
     let started: SpawnedSession = client.fetch_json(&start).await?;
@@ -85,48 +77,117 @@ pub(crate) async fn run(global: &GlobalOptions, verb: RunVerb) -> anyhow::Result
         output::print_note(&format!("note: {warning}"));
     }
     if text.is_none() {
-        output::print_line(&session);
-        return Ok(Exit::Ok);
+        return keep_started(&client, &session, &adapter, global, &mut signals).await;
     }
     // There is no prompt if the agent ended before it was accepted; the watch then ends with the session.
     let prompt = started.prompt_id.unwrap_or_default();
-    let watch = TurnWatch::new(&client, (&session, &prompt), global.screen(), verb.asks.ask_policy(), true);
-    let end = watch.run(StreamStart::Beginning, &mut signals).await;
+    let turn = WatchedTurn { client: &client, session: &session, prompt: &prompt, agent: &adapter };
+    watch_and_leave(global, &verb, turn, (StreamStart::Beginning, true), &mut signals).await
+}
+
+/// Waits until the agent of a session without a prompt has started, and prints the id of the session.
+async fn keep_started(
+    client: &HostClient,
+    session: &str,
+    adapter: &str,
+    global: &GlobalOptions,
+    signals: &mut Signals,
+) -> anyhow::Result<Exit> {
+    match wait_until_started(client, session, adapter, global.screen(), signals).await? {
+        StartEnd::Started => {
+            output::print_line(session);
+            Ok(Exit::Ok)
+        }
+        StartEnd::Failed => Ok(report_session_end(client, session).await),
+        StartEnd::Left => {
+            leave_session(client, session, false, true, "kill").await;
+            Ok(Exit::Interrupted)
+        }
+    }
+}
+
+/// Sends the prompt to the newest session of this directory, and leaves the session as it was found.
+async fn continue_session(global: &GlobalOptions, mut verb: RunVerb) -> anyhow::Result<Exit> {
+    let mut words: Vec<String> = verb.adapter.take().into_iter().collect();
+    words.append(&mut verb.words);
+    let client = global.connect_client().await?;
+    let agent = take_agent_name(&client, &mut words).await?;
+    let text = words_or_stdin(&words)?.ok_or_else(no_prompt)?;
+    let session = session_ref::find_newest_here(&client, agent.as_deref()).await?;
+    let mut signals = Signals::listen()?;
+    let from = find_stream_end(&client, &session.id).await?;
+    let body = PromptArgs { prompt: Content::from_text(&text), queue: None, interrupt: None };
+    let call = HostCall::post(url_path(&["sessions", &session.id, "prompt"]), &body).with_idempotency_key();
+    let prompted: Prompted =
+        client.fetch_json(&call).await.map_err(|error| super::prompt::explain_refusal(error, &session.id))?;
+    verb.keep |= session.status.is_alive();
+    let turn = WatchedTurn {
+        client: &client,
+        session: &session.id,
+        prompt: &prompted.prompt_id,
+        agent: &session.adapter_slug,
+    };
+    watch_and_leave(global, &verb, turn, (from, false), &mut signals).await
+}
+
+/// Takes the name of an agent off the front of the words, if it is one and a prompt follows it.
+async fn take_agent_name(client: &HostClient, words: &mut Vec<String>) -> anyhow::Result<Option<String>> {
+    let [first, _, ..] = &words[..] else { return Ok(None) };
+    let is_agent = super::agents::list_adapters(client).await?.iter().any(|adapter| adapter.slug == *first);
+    Ok(is_agent.then(|| words.remove(0)))
+}
+
+/// Watches the turn, reports its end, and ends the session unless it is kept.
+async fn watch_and_leave(
+    global: &GlobalOptions,
+    verb: &RunVerb,
+    turn: WatchedTurn<'_>,
+    (from, from_start): (StreamStart, bool),
+    signals: &mut Signals,
+) -> anyhow::Result<Exit> {
+    let screen = global.screen();
+    let format = verb.format.choose(screen);
+    let options =
+        WatchOptions { format, screen, ask_policy: verb.asks.ask_policy(), timeout: verb.asks.timeout(), from_start };
+    let end = TurnWatch::new(turn, options).run(from, signals).await;
     let exit = match &end {
-        Ok(WatchEnd::Turn(reason)) => report_turn_end(reason),
-        Ok(WatchEnd::Session) => report_session_end(&client, &session).await,
-        Ok(WatchEnd::Unread) => Exit::Ok,
-        Ok(WatchEnd::Left) => Exit::Interrupted,
+        Ok(end) => TurnReport::read(turn).await.print(turn, end, format, screen).await,
         Err(_) => Exit::Error,
     };
+    let quiet = format.is_for_program();
     match &end {
         // The session has ended or ends by itself, and its history shall show the true reason.
         Ok(WatchEnd::Session) => {}
         Ok(WatchEnd::Turn(reason)) if matches!(reason.as_str(), "agent_exited" | "start_failed") => {}
-        Ok(WatchEnd::Turn(_)) => leave_session(&client, &session, verb.keep, "finish").await,
-        Ok(WatchEnd::Left | WatchEnd::Unread) | Err(_) => leave_session(&client, &session, verb.keep, "kill").await,
+        Ok(WatchEnd::Turn(_)) => leave_session(turn.client, turn.session, verb.keep, quiet, "finish").await,
+        Ok(WatchEnd::Left | WatchEnd::Unread | WatchEnd::Unanswered | WatchEnd::TimedOut) | Err(_) => {
+            leave_session(turn.client, turn.session, verb.keep, quiet, "kill").await;
+        }
     }
     end.map(|_| exit)
 }
 
-async fn build_spawn_args(client: &HostClient, verb: &RunVerb, text: Option<&str>) -> anyhow::Result<SpawnArgs> {
+async fn build_spawn_args(
+    client: &HostClient,
+    verb: &RunVerb,
+    adapter: &str,
+    text: Option<&str>,
+) -> anyhow::Result<SpawnArgs> {
     let mut args = SpawnArgs {
-        adapter: verb.adapter.clone(),
-        env: Some(collect_environment(client, &verb.adapter).await),
         prompt: text.map(Content::from_text),
         label: verb.label.clone(),
         mode: verb.mode.clone(),
         workspace_slug: verb.workspace.clone(),
-        ..SpawnArgs::default()
+        ..build_plain_spawn(client, adapter).await?
     };
-    if verb.workspace.is_none() {
-        let cwd = verb.cwd.clone().map_or_else(std::env::current_dir, std::path::absolute);
-        args.cwd = Some(cwd.context("finding the directory")?.display().to_string());
+    if let Some(cwd) = &verb.cwd {
+        args.cwd = Some(client.absolute_path(cwd)?);
     }
-    let mut directories = Vec::new();
-    for dir in &verb.add_dir {
-        directories.push(std::path::absolute(dir).context("finding a directory")?.display().to_string());
+    if verb.workspace.is_some() {
+        args.cwd = None;
     }
+    let directories: Vec<String> =
+        verb.add_dir.iter().map(|dir| client.absolute_path(dir)).collect::<anyhow::Result<_>>()?;
     args.additional_directories = Some(directories).filter(|directories| !directories.is_empty());
     let mut options = BTreeMap::new();
     for option in &verb.option {
@@ -137,6 +198,14 @@ async fn build_spawn_args(client: &HostClient, verb: &RunVerb, text: Option<&str
     }
     args.options = Some(options).filter(|options| !options.is_empty());
     Ok(args)
+}
+
+/// Returns the arguments of a session of this agent in the current directory. On another machine it is for the workspace that is
+/// used there.
+pub(super) async fn build_plain_spawn(client: &HostClient, adapter: &str) -> anyhow::Result<SpawnArgs> {
+    let cwd = if client.is_remote() { None } else { Some(client.absolute_path(Path::new("."))?) };
+    let env = Some(collect_environment(client, adapter).await);
+    Ok(SpawnArgs { adapter: adapter.to_owned(), env, cwd, ..SpawnArgs::default() })
 }
 
 /// Parses an option's value: booleans and numbers as such, anything else as text.
@@ -151,50 +220,22 @@ fn option_value(text: &str) -> Value {
 async fn collect_environment(client: &HostClient, adapter: &str) -> BTreeMap<String, String> {
     let known = super::agents::list_adapters(client).await.unwrap_or_default();
     let wanted = known.into_iter().find(|known| known.slug == adapter).map(|known| known.variables);
-    connect::forwarded_environment(&wanted.unwrap_or_default())
+    client.forwarded_environment(&wanted.unwrap_or_default())
 }
 
-/// Returns the exit code for the end of a turn, and prints the reason if the turn failed.
-pub(crate) fn report_turn_end(reason: &str) -> Exit {
-    let exit = Exit::of_stop_reason(reason);
-    if exit == Exit::Ok {
-        return exit;
-    }
-    output::print_note(&match reason {
-        "refusal" => "the agent refused".to_owned(),
-        "max_tokens" | "max_turn_requests" => format!("the agent stopped at a limit: {reason}"),
-        "cancelled" => "the turn was cancelled".to_owned(),
-        "session_ended" => "the session was ended, and the turn with it".to_owned(),
-        "agent_exited" => "the agent ended in the middle of the turn".to_owned(),
-        "start_failed" => "the agent did not start".to_owned(),
-        _ => format!("the turn failed: {reason}"),
-    });
-    exit
-}
-
-/// Returns the exit code for a session that ended with its turn, and prints the reason.
-pub(crate) async fn report_session_end(client: &HostClient, session: &str) -> Exit {
-    let known = client.fetch_json::<SessionInfo>(&HostCall::get(url_path(&["sessions", session]))).await.ok();
-    let reason = known.as_ref().and_then(|known| known.end_reason.clone());
-    let word = reason.as_ref().map_or("unknown", EndCause::as_str);
-    let message = known.as_ref().and_then(|known| known.message.as_deref());
-    output::print_note(&format!("the session ended: {}", message.unwrap_or(word)));
-    if matches!(reason, Some(EndCause::User | EndCause::Closed | EndCause::Finished)) {
-        Exit::Cancelled
-    } else {
-        Exit::Agent
-    }
-}
-
-/// Ends the session by this route unless it is kept.
-async fn leave_session(client: &HostClient, session: &str, keep: bool, route: &str) {
+/// Ends the session by this route unless it is kept. With `quiet` there is no note about it.
+async fn leave_session(client: &HostClient, session: &str, keep: bool, quiet: bool, route: &str) {
     let short = session_ref::short_id(session);
     if keep {
-        output::print_note(&format!("kept as {session}; go on with: wharf prompt {short} TEXT"));
+        if !quiet {
+            output::print_note(&format!("kept as {session}; go on with: wharf prompt {short} TEXT"));
+        }
         return;
     }
     match client.send_call(&HostCall::post_empty(url_path(&["sessions", session, route]))).await {
-        Ok(_) if output::is_person_present() => output::print_note(&format!("history: wharf output {short}")),
+        Ok(_) if output::is_person_present() && !quiet => {
+            output::print_note(&format!("history: wharf output {short}"));
+        }
         Ok(_) => {}
         Err(error) => output::print_note(&format!("{session} could not be ended: {error}")),
     }

@@ -1,18 +1,24 @@
 //! `wharf serve`: the host.
 
+mod greeting;
 mod signals;
 
 use std::path::PathBuf;
 
 use anyhow::{Context, bail};
 use clap::Args;
+use tokio::sync::mpsc::Receiver;
 use tracing_subscriber::EnvFilter;
-use wharf_host::{AgentCommand, Auth, Config, Duration, Host, LogFormat, ReplayTurns};
+use wharf_api::{HostProcess, StartKind};
+use wharf_host::{Auth, Config, ConfigSources, Host, LogFormat, ReplayTurns, own_variables};
 use wharf_server::{Server, Tokens};
 
+use crate::format::text::shorten_path;
 use crate::global::GlobalOptions;
+use crate::log_file::RotatedLogFile;
 use crate::logging::{LogWriter, log_panics};
 use crate::{allocator, output, paths};
+use greeting::Greeting;
 
 /// The adapter that `--agent-cmd` defines.
 const COMMAND_LINE_AGENT: &str = "agent";
@@ -20,7 +26,7 @@ const COMMAND_LINE_AGENT: &str = "agent";
 #[derive(Debug, Args)]
 pub(crate) struct ServeVerb {
     /// Address to listen on; port 0 picks a free one [default: 127.0.0.1:7433].
-    #[arg(long, env = "WHARF_LISTEN", value_name = "ADDR")]
+    #[arg(long, value_name = "ADDR")]
     listen: Option<String>,
     /// The host part of `--listen`, as amux has it.
     #[arg(long, value_name = "HOST", conflicts_with = "listen")]
@@ -29,25 +35,25 @@ pub(crate) struct ServeVerb {
     #[arg(long, value_name = "PORT", conflicts_with = "listen")]
     port: Option<u16>,
     /// A PEM file with the certificate for TLS; those that lead to its root may follow in it.
-    #[arg(long, env = "WHARF_TLS_CERT", value_name = "FILE")]
+    #[arg(long, value_name = "FILE")]
     tls_cert: Option<PathBuf>,
     /// A PEM file with the certificate's private key.
-    #[arg(long, env = "WHARF_TLS_KEY", value_name = "FILE")]
+    #[arg(long, value_name = "FILE")]
     tls_key: Option<PathBuf>,
     /// Listen on other addresses than this machine's own without TLS: tokens and sessions can be read on the way.
     #[arg(long)]
     insecure_no_tls: bool,
     /// The agent of clients that name none [default: demo].
-    #[arg(long, env = "WHARF_DEFAULT_AGENT", value_name = "NAME")]
+    #[arg(long, value_name = "AGENT")]
     agent: Option<String>,
     /// A command line that starts an ACP agent; makes it the default agent.
     #[arg(long, value_name = "CMD", conflicts_with = "agent")]
     agent_cmd: Option<String>,
     /// A directory with manifests of agents, besides `adapters` beside the configuration file.
-    #[arg(long, env = "WHARF_ADAPTERS", value_name = "DIR")]
+    #[arg(long, value_name = "DIR")]
     adapters: Option<PathBuf>,
     /// The authentication of TCP connections: `token`, or `none` for old amux clients on a machine of your own.
-    #[arg(long, env = "WHARF_AUTH", value_name = "HOW")]
+    #[arg(long, value_name = "HOW")]
     auth: Option<Auth>,
     /// End a session that no client has been attached to for so long (amux's name for `session.idle_ttl`).
     #[arg(long, value_name = "N")]
@@ -56,32 +62,48 @@ pub(crate) struct ServeVerb {
     #[arg(long, value_name = "TURNS")]
     replay_turns: Option<ReplayTurns>,
     /// How lines of the host's own output look: `text`, or `json` for programs [default: text].
-    #[arg(long, env = "WHARF_LOG_FORMAT", value_name = "FORMAT")]
+    #[arg(long, value_name = "FORMAT")]
     log_format: Option<LogFormat>,
+    /// Write the host's own log to this file instead of stderr; at 8 MiB it becomes FILE.1, of which three are kept.
+    #[arg(long, value_name = "FILE")]
+    log_file: Option<PathBuf>,
+    /// How the host was started: `background`, or `service:NAME`. For `wharf restart`.
+    #[arg(long, value_name = "HOW", hide = true)]
+    started_as: Option<String>,
     /// Print one line of JSON once connections are accepted, and nothing else.
     #[arg(long)]
     json: bool,
 }
 
 pub(crate) fn run(global: &GlobalOptions, serve: ServeVerb) -> anyhow::Result<()> {
+    if global.url.is_some() || global.context.is_some() {
+        global.refuse_remote("serve runs a host on this machine")?;
+    }
     let config = build_config(global, &serve)?;
-    start_log(&config)?;
+    let set_log_filter = start_log(&config, global.colours_stderr())?;
     allocator::keep_thresholds();
     for warning in &config.warnings {
         tracing::warn!("{warning}");
     }
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("starting the runtime")?;
-    runtime.block_on(run_host(config, &serve))
+    runtime.block_on(run_host(global, config, &serve, set_log_filter))
 }
 
-async fn run_host(config: Config, serve: &ServeVerb) -> anyhow::Result<()> {
+async fn run_host(
+    global: &GlobalOptions,
+    config: Config,
+    serve: &ServeVerb,
+    set_log_filter: SetLogFilter,
+) -> anyhow::Result<()> {
     // Signals are caught from now on: a signal during the start must not leave agents running.
-    let stopped = signals::listen()?;
+    let (stopped, reloads) = signals::listen()?;
     let state_dir = config.state_dir.clone();
     let listen = config.listen.clone();
     wharf_host::adopt_orphans();
     let host = Host::start(config)?;
     let watched = host.clone();
+    tokio::spawn(reload_on_signal(host.clone(), reloads));
+    tokio::spawn(follow_log_level(host.clone(), set_log_filter));
     let token_file = state_dir.join("token");
     let tokens = Tokens::open(&state_dir)?;
     let socket = state_dir.join("wharf.sock");
@@ -96,7 +118,7 @@ async fn run_host(config: Config, serve: &ServeVerb) -> anyhow::Result<()> {
         });
         output::print_line(&line.to_string());
     } else {
-        print_greeting(&url, &token_file.display().to_string(), &state_dir.display().to_string());
+        print_greeting(global, &url, &watched);
     }
     let mut is_gone = false;
     let stop = async {
@@ -115,55 +137,112 @@ async fn run_host(config: Config, serve: &ServeVerb) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// Loads the settings again at each SIGHUP. The outcome goes to the log.
+async fn reload_on_signal(host: Host, mut reloads: Receiver<()>) {
+    while reloads.recv().await.is_some() {
+        let host = host.clone();
+        let _ = tokio::task::spawn_blocking(move || host.reload_config()).await;
+    }
+}
+
+/// Keeps the filter of the log as the settings have it.
+async fn follow_log_level(host: Host, set_log_filter: SetLogFilter) {
+    let mut changes = host.config_changes();
+    let mut level = host.config().log_level.clone();
+    while changes.changed().await.is_ok() {
+        let wanted = &host.config().log_level;
+        if *wanted != level {
+            level.clone_from(wanted);
+            if let Err(error) = parse_log_filter(wanted).and_then(&set_log_filter) {
+                tracing::error!(%error, "the log keeps its level");
+            }
+        }
+    }
+}
+
+/// Returns the sources of the configuration, without flags of `wharf serve`.
+pub(crate) fn config_sources(global: &GlobalOptions) -> anyhow::Result<ConfigSources> {
+    Ok(ConfigSources::new(Some(global.config_path()?), global.config.is_some(), &own_variables())?)
+}
+
 /// Returns the configuration of a host that is started without flags of its own.
 pub(crate) fn load_config(global: &GlobalOptions) -> anyhow::Result<Config> {
-    let mut config = match paths::config_file(global.config.as_deref())? {
-        Some(path) => Config::load(&path)?,
-        None => Config { config_dir: Some(paths::config_dir()?), ..Config::default() },
-    };
+    finish_config(global, config_sources(global)?.load()?)
+}
+
+/// Returns the defaults, with the directories of the host.
+pub(crate) fn base_config(global: &GlobalOptions) -> anyhow::Result<Config> {
+    finish_config(global, Config::default())
+}
+
+fn finish_config(global: &GlobalOptions, mut config: Config) -> anyhow::Result<Config> {
     config.state_dir = global.state_dir()?;
     config.program = std::env::current_exe().context("finding this program")?;
     Ok(config)
 }
 
 fn build_config(global: &GlobalOptions, serve: &ServeVerb) -> anyhow::Result<Config> {
-    let mut config = load_config(global)?;
-    if let Some(dir) = &serve.adapters {
-        config.adapters = Some(std::path::absolute(dir).context("finding the directory of adapters")?);
-    }
+    let mut sources = config_sources(global)?;
+    add_flags(&mut sources, serve)?;
+    let mut config = finish_config(global, sources.load()?)?;
     config.serves = true;
-    if let Some(listen) = &serve.listen {
-        config.listen.clone_from(listen);
-    }
-    if serve.host.is_some() || serve.port.is_some() {
-        config.listen = join_address(&config.listen, serve.host.as_deref(), serve.port)?;
-    }
-    config.auth = serve.auth.unwrap_or(config.auth);
-    config.log_format = serve.log_format.unwrap_or(config.log_format);
-    config.tls.cert = serve.tls_cert.clone().or(config.tls.cert);
-    config.tls.key = serve.tls_key.clone().or(config.tls.key);
+    config.log_file = serve.log_file.as_ref().map(std::path::absolute).transpose().context("finding the log file")?;
     config.insecure_no_tls = serve.insecure_no_tls;
-    config.amux.replay_turns = serve.replay_turns.unwrap_or(config.amux.replay_turns);
-    if let Some(seconds) = serve.session_ttl_seconds {
-        config.session.idle_ttl = Duration::from_millis(seconds.saturating_mul(1_000));
+    config.process = describe_process(serve.started_as.as_deref());
+    config.check_agents()?;
+    Ok(config)
+}
+
+/// Describes how this process was started, so that it can be started again.
+fn describe_process(started_as: Option<&str>) -> HostProcess {
+    let (started_as, service) = match started_as.map(|how| how.split_once(':').unwrap_or((how, ""))) {
+        Some(("service", name)) => (StartKind::Service, Some(name.to_owned())),
+        Some(("background", _)) => (StartKind::Background, None),
+        Some(_) | None => (StartKind::Foreground, None),
+    };
+    let arguments = std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned());
+    HostProcess { started_as, service, arguments: arguments.collect() }
+}
+
+/// Adds the flags to the sources, so that each counts before the file and the environment, also after a reload.
+fn add_flags(sources: &mut ConfigSources, serve: &ServeVerb) -> anyhow::Result<()> {
+    if serve.host.is_some() || serve.port.is_some() {
+        let address = join_address(&sources.load()?.listen, serve.host.as_deref(), serve.port)?;
+        sources.add_flag(if serve.host.is_some() { "--host" } else { "--port" }, "listen", address);
     }
-    if let Some(name) = &serve.agent {
-        config.default_agent.clone_from(name);
+    let words = [
+        ("--listen", "listen", serve.listen.clone()),
+        ("--auth", "auth", serve.auth.map(|auth| auth.as_str().to_owned())),
+        ("--log-format", "log_format", serve.log_format.map(|format| format.as_str().to_owned())),
+        ("--replay-turns", "amux.replay_turns", serve.replay_turns.map(|turns| turns.to_string())),
+        ("--session-ttl-seconds", "session.idle_ttl", serve.session_ttl_seconds.map(|seconds| format!("{seconds}s"))),
+        ("--agent", "default_agent", serve.agent.clone()),
+    ];
+    for (flag, key, value) in words {
+        if let Some(value) = value {
+            sources.add_flag(flag, key, value);
+        }
+    }
+    let paths = [
+        ("--adapters", "adapters", &serve.adapters),
+        ("--tls-cert", "tls.cert", &serve.tls_cert),
+        ("--tls-key", "tls.key", &serve.tls_key),
+    ];
+    for (flag, key, path) in paths {
+        let Some(path) = path else { continue };
+        let path = std::path::absolute(path).with_context(|| format!("finding {}", path.display()))?;
+        let path = path.to_str().with_context(|| format!("reading {flag}: {} is not UTF-8", path.display()))?;
+        sources.add_flag(flag, key, path.to_owned());
     }
     if let Some(line) = &serve.agent_cmd {
         let command = wharf_host::split_command(line).with_context(|| format!("reading --agent-cmd {line:?}"))?;
         if command.is_empty() {
             bail!("--agent-cmd is empty; give a command, for example --agent-cmd \"claude-agent-acp\"");
         }
-        let sandbox = config.agents.remove(COMMAND_LINE_AGENT).unwrap_or_default().sandbox;
-        config
-            .agents
-            .insert(COMMAND_LINE_AGENT.to_owned(), AgentCommand { command, sandbox, ..AgentCommand::default() });
-        config.default_agent = COMMAND_LINE_AGENT.to_owned();
+        sources.add_flag("--agent-cmd", &format!("agents.{COMMAND_LINE_AGENT}.command"), command);
+        sources.add_flag("--agent-cmd", "default_agent", COMMAND_LINE_AGENT);
     }
-    config.adapters().find(&config.default_agent, None, &std::collections::BTreeMap::new())?;
-    config.check_sandboxes()?;
-    Ok(config)
+    Ok(())
 }
 
 /// Returns `address` with another host or port.
@@ -178,41 +257,61 @@ fn join_address(address: &str, host: Option<&str>, port: Option<u16>) -> anyhow:
     Ok(format!("{host}:{}", port.map_or_else(|| old_port.to_owned(), |port| port.to_string())))
 }
 
-fn print_greeting(url: &str, token_file: &str, state_dir: &str) {
-    let socket = url.replacen("http", "ws", 1);
-    output::print_line(&format!("wharf is listening on {url}"));
-    output::print_line("");
-    output::print_line(&format!("  ACP        {socket}/acp   (WebSocket, subprotocol acp.v1)"));
-    output::print_line(&format!("  token      {token_file}"));
-    output::print_line(&format!("  sessions   {state_dir}"));
-    output::print_line("");
-    output::print_line(&format!("  try:       curl {url}/healthz"));
-    output::print_line(&format!(
-        "  or:        npx wscat -s acp.v1 -H \"Authorization: Bearer $(cat {token_file})\" -c {socket}/acp"
-    ));
-    output::print_line("");
-    output::print_line("Ctrl-C stops it; every session is on disk.");
+/// Prints the first lines: commands to try on a terminal, else only the address.
+fn print_greeting(global: &GlobalOptions, url: &str, host: &Host) {
+    let config = host.config();
+    let (installed, missing): (Vec<_>, Vec<_>) = config.adapters().list().into_iter().partition(|info| info.installed);
+    let home = std::env::var("HOME").ok();
+    let greeting = Greeting {
+        url: url.to_owned(),
+        command: greeting::find_command(&config.program, &config.state_dir, paths::default_state_dir().ok().as_deref()),
+        agents: installed.into_iter().map(|info| info.slug).collect(),
+        missing_agents: missing.len(),
+        sessions: host.descriptors().len(),
+        state_dir: shorten_path(&config.state_dir.display().to_string(), home.as_deref(), usize::MAX),
+    };
+    for line in greeting.to_lines(global.screen()) {
+        output::print_line(&line);
+    }
 }
 
-/// Starts the host's log on stderr. It never holds prompts, output of agents or tokens.
-fn start_log(config: &Config) -> anyhow::Result<()> {
-    let wanted = std::env::var("WHARF_LOG").ok().filter(|wanted| !wanted.is_empty());
-    let filter = match &wanted {
-        Some(wanted) => EnvFilter::try_new(wanted).with_context(|| format!("reading WHARF_LOG {wanted:?}"))?,
-        None => EnvFilter::try_new(&config.log_level)
-            .with_context(|| format!("reading log_level {:?}", config.log_level))?,
-    };
+/// Replaces the filter of the log.
+type SetLogFilter = Box<dyn Fn(EnvFilter) -> anyhow::Result<()> + Send + Sync>;
+
+/// Reads a level or a filter of `tracing`.
+pub(crate) fn parse_log_filter(wanted: &str) -> anyhow::Result<EnvFilter> {
+    let filter = EnvFilter::try_new(wanted).with_context(|| format!("reading log_level {wanted:?}"))?;
     // Libraries log whole messages and headers, and those hold prompts and tokens.
-    let filter = QUIET_TARGETS.iter().filter_map(|quiet| quiet.parse().ok()).fold(filter, EnvFilter::add_directive);
-    let output = tracing_subscriber::fmt().with_env_filter(filter).with_writer(LogWriter::STDERR).with_target(false);
+    Ok(QUIET_TARGETS.iter().filter_map(|quiet| quiet.parse().ok()).fold(filter, EnvFilter::add_directive))
+}
+
+/// Starts a log whose filter can be replaced.
+macro_rules! init_log {
+    ($output:expr) => {{
+        let output = $output.with_filter_reloading();
+        let handle = output.reload_handle();
+        output.init();
+        Box::new(move |filter| Ok(handle.reload(filter)?))
+    }};
+}
+
+/// Starts the host's log, on stderr or in a file. It never holds prompts, output of agents or tokens.
+fn start_log(config: &Config, colours: bool) -> anyhow::Result<SetLogFilter> {
+    let filter = parse_log_filter(&config.log_level)?;
     // The subscriber would report its errors with `eprintln!`, which panics if stderr cannot be written.
-    let output = output.log_internal_errors(false);
-    match config.log_format {
-        LogFormat::Text => output.init(),
-        LogFormat::Json => output.json().flatten_event(true).init(),
-    }
+    let output = tracing_subscriber::fmt().with_env_filter(filter).with_target(false).log_internal_errors(false);
+    let set_filter: SetLogFilter = match (&config.log_file, config.log_format) {
+        (Some(path), LogFormat::Text) => {
+            init_log!(output.with_ansi(false).with_writer(RotatedLogFile::open(path)?))
+        }
+        (Some(path), LogFormat::Json) => {
+            init_log!(output.json().flatten_event(true).with_writer(RotatedLogFile::open(path)?))
+        }
+        (None, LogFormat::Text) => init_log!(output.with_ansi(colours).with_writer(LogWriter::STDERR)),
+        (None, LogFormat::Json) => init_log!(output.json().flatten_event(true).with_writer(LogWriter::STDERR)),
+    };
     log_panics();
-    Ok(())
+    Ok(set_filter)
 }
 
 /// The levels of libraries, which no filter can raise.

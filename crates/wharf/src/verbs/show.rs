@@ -45,13 +45,16 @@ fn session_rows(screen: Screen, session: &SessionInfo) -> Vec<(&'static str, Str
     let when =
         |at: &String| if screen.terminal { format!("{} ({at})", times::format_ago(at, now)) } else { at.clone() };
     let (word, style) = session_state::state_word(session);
+    let attention_style = session_state::list_word(session).1;
     let over = if session.resources.is_some_and(|used| used.over_limit) { TextStyle::Bad } else { TextStyle::Plain };
     let some = |value: &Option<String>| value.clone().unwrap_or_default();
     let rows = [
         ("id", session.id.clone(), TextStyle::Strong),
         ("state", word.to_owned(), style),
-        ("status", session.status.to_string(), TextStyle::Plain),
+        // One word for a person: the status of a sleeping session is that of its last agent, which says nothing about it.
+        ("status", if screen.terminal { String::new() } else { session.status.to_string() }, TextStyle::Plain),
         ("turn", session.turn.to_string(), TextStyle::Plain),
+        ("attention", attention_text(session), attention_style),
         ("queued", session.queued.to_string(), TextStyle::Plain),
         ("clients", session.clients.to_string(), TextStyle::Plain),
         ("agent", session.adapter_slug.clone(), TextStyle::Plain),
@@ -91,9 +94,17 @@ fn session_rows(screen: Screen, session: &SessionInfo) -> Vec<(&'static str, Str
             session.forked_from.as_ref().map(|from| from.session_id.clone()).unwrap_or_default(),
             TextStyle::Plain,
         ),
-        ("resumable", if session.resumable { "yes" } else { "no" }.to_owned(), TextStyle::Plain),
+        ("archived", if session.archived { "yes" } else { "" }.to_owned(), TextStyle::Plain),
+        ("next", session_state::explain_return(session).unwrap_or_default().to_owned(), TextStyle::Plain),
     ];
     rows.into_iter().filter(|(_, value, _)| !value.is_empty()).collect()
+}
+
+/// Returns what the session wants from the person, and the question or failure.
+fn attention_text(session: &SessionInfo) -> String {
+    let Some(attention) = &session.attention else { return String::new() };
+    let text = attention.text.as_ref().map(|text| format!(": {text}")).unwrap_or_default();
+    format!("{}{text}", attention.state.as_str().replace('_', " "))
 }
 
 /// Returns a figure with a unit for a person, or the plain number (bytes, milliseconds) for a program. Empty if the session
@@ -101,4 +112,34 @@ fn session_rows(screen: Screen, session: &SessionInfo) -> Vec<(&'static str, Str
 fn resource_figure(screen: Screen, session: &SessionInfo, figure: impl Fn(ResourceUse) -> (u64, String)) -> String {
     let shown = session.resources.map(figure);
     shown.map(|(plain, told)| if screen.terminal { told } else { plain.to_string() }).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn session(status: &str, end_reason: &str, resumable: bool) -> SessionInfo {
+        let json = serde_json::json!({
+            "id": "sess_1", "adapterSlug": "demo", "workspaceSlug": "default", "cwd": "/", "status": status,
+            "startedAt": "2026-01-01T00:00:00.000Z", "endedAt": "2026-01-01T00:00:01.000Z", "turn": "idle", "queued": 0,
+            "clients": 0, "lastSeq": 1, "resumable": resumable, "endReason": end_reason,
+        });
+        serde_json::from_value(json).unwrap()
+    }
+
+    #[test]
+    fn ended_session_is_in_one_state_and_tells_how_it_comes_back() {
+        for (session, state, next) in [
+            (session("error", "agent_exited", true), "asleep", Some("the next prompt wakes it")),
+            (session("error", "agent_exited", false), "error", Some("it cannot come back; its history stays")),
+            (session("killed", "user", true), "killed", Some("wharf resume brings it back")),
+            (session("error", "start_failed", true), "error", Some("wharf resume tries again")),
+        ] {
+            let rows = session_rows(Screen::TERMINAL, &session);
+            let value =
+                |wanted: &str| rows.iter().find(|(name, ..)| *name == wanted).map(|(_, value, _)| value.as_str());
+            assert_eq!((value("state"), value("status"), value("resumable")), (Some(state), None, None));
+            assert_eq!(value("next"), next, "{session:?}");
+        }
+    }
 }

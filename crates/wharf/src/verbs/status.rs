@@ -4,6 +4,7 @@ use clap::Args;
 use serde_json::{Map, Value, json};
 use wharf_api::HostInfo;
 
+use super::config::SettingsView;
 use crate::client::{HostCall, HostClient};
 use crate::exit::{Exit, Failure};
 use crate::format::table::join_with_tabs;
@@ -20,10 +21,11 @@ pub(crate) struct StatusVerb {
 
 /// Returns the exit code 3 if no host is running, which is not an error.
 pub(crate) async fn run(global: &GlobalOptions, verb: StatusVerb) -> anyhow::Result<Exit> {
+    let remote = global.is_remote()?;
     let state_dir = global.state_dir()?;
     let client = match global.connect_if_running().await {
         Ok(client) => client,
-        Err(error) if Failure::exit_of(&error) == Exit::NoHost => {
+        Err(error) if Failure::exit_of(&error) == Exit::NoHost && !remote => {
             if verb.json {
                 output::print_line(&json!({ "running": false, "stateDir": state_dir }).to_string());
             } else {
@@ -36,7 +38,17 @@ pub(crate) async fn run(global: &GlobalOptions, verb: StatusVerb) -> anyhow::Res
     // A host of another version may not know this route.
     let answer = client.send_call(&HostCall::get("/host")).await.ok();
     let host = answer.as_ref().and_then(|answer| answer.json::<HostInfo>().ok());
-    let report = Report { client: &client, host, state_dir: state_dir.display().to_string() };
+    let stale = match &host {
+        Some(HostInfo { settings: Some(_), .. }) => {
+            SettingsView::of_host(global, &client).await.map(|view| view.stale_variables()).unwrap_or_default()
+        }
+        Some(_) | None => Vec::new(),
+    };
+    let state_dir = match &host {
+        Some(host) if remote => host.state_dir.clone(),
+        Some(_) | None => state_dir.display().to_string(),
+    };
+    let report = Report { client: &client, host, state_dir, stale };
     if verb.json {
         output::print_line(
             &report.to_json(answer.and_then(|answer| answer.json().ok()).unwrap_or_default()).to_string(),
@@ -47,11 +59,18 @@ pub(crate) async fn run(global: &GlobalOptions, verb: StatusVerb) -> anyhow::Res
     Ok(Exit::Ok)
 }
 
+/// Returns the host's own description. A host of another version may not have it.
+pub(super) async fn describe_host(client: &HostClient) -> Option<HostInfo> {
+    client.fetch_json(&HostCall::get("/host")).await.ok()
+}
+
 /// A running host: facts from the connection, and the host's own description.
 struct Report<'a> {
     client: &'a HostClient,
     host: Option<HostInfo>,
     state_dir: String,
+    /// Variables of the host's start that are not so here.
+    stale: Vec<String>,
 }
 
 impl Report<'_> {
@@ -60,7 +79,8 @@ impl Report<'_> {
         let client = self.client;
         let known = [
             ("running", Some(true.into())),
-            ("socket", Some(client.socket().display().to_string().into())),
+            ("socket", client.address().socket().map(|socket| socket.display().to_string().into())),
+            ("staleVariables", Some(self.stale.clone().into()).filter(|_| !self.stale.is_empty())),
             ("stateDir", Some(self.state_dir.as_str().into())),
             ("pid", client.pid.map(Value::from)),
             ("version", client.version.as_deref().map(Value::from)),
@@ -70,17 +90,38 @@ impl Report<'_> {
     }
 
     fn print_report(&self, screen: Screen) {
-        let Report { client, host, state_dir } = self;
+        let Report { client, host, state_dir, stale } = self;
+        let settings = host.as_ref().and_then(|host| host.settings.as_ref());
         let told = |member: fn(&HostInfo) -> String| host.as_ref().map(member);
         let rows = [
             ("host", Some("running".to_owned())),
             ("version", client.version.clone().or_else(|| told(|host| host.version.clone()))),
             ("pid", client.pid.or(host.as_ref().map(|host| host.pid)).map(|pid| pid.to_string())),
             ("address", told(|host| host.url.clone())),
-            ("socket", Some(client.socket().display().to_string())),
+            ("socket", client.address().socket().map(|socket| socket.display().to_string())),
+            ("reached", client.address().remote().map(|remote| remote.options.url.to_string())),
             ("state", Some(state_dir.clone())),
             ("agent", told(|host| host.default_agent.clone())),
             ("sessions", told(|host| format!("{} live, {} in all", host.sessions.live, host.sessions.total))),
+            ("settings", settings.and_then(|settings| settings.file.clone())),
+            (
+                "waiting",
+                settings
+                    .filter(|it| !it.waiting.is_empty())
+                    .map(|it| format!("{}: wharf restart", it.waiting.join(", "))),
+            ),
+            (
+                "fault",
+                settings
+                    .and_then(|it| it.fault.as_ref())
+                    .map(|fault| format!("the settings cannot be used as they are now: {fault}")),
+            ),
+            (
+                "stale",
+                Some(stale).filter(|it| !it.is_empty()).map(|it| {
+                    format!("started with other values of {}; wharf restart uses those of this shell", it.join(", "))
+                }),
+            ),
         ];
         for (name, value) in rows.iter().filter_map(|(name, value)| Some((name, value.as_ref()?))) {
             if screen.terminal {

@@ -6,7 +6,7 @@ use clap::Args;
 use rustix::process::{Pid, test_kill_process};
 use wharf_api::StopReceipt;
 
-use crate::client::HostCall;
+use crate::client::{HostCall, HostClient};
 use crate::exit::{Exit, Failure};
 use crate::global::GlobalOptions;
 use crate::output;
@@ -20,6 +20,9 @@ const MAX_POLL_DELAY: Duration = Duration::from_millis(100);
 pub(crate) struct StopVerb {}
 
 pub(crate) async fn run(global: &GlobalOptions, _: StopVerb) -> anyhow::Result<Exit> {
+    global.refuse_remote(
+        "stop is for the host of this machine: one that is stopped elsewhere could not be started from here",
+    )?;
     let client = match global.connect_if_running().await {
         Ok(client) => client,
         Err(error) if Failure::exit_of(&error) == Exit::NoHost => {
@@ -28,10 +31,18 @@ pub(crate) async fn run(global: &GlobalOptions, _: StopVerb) -> anyhow::Result<E
         }
         Err(error) => return Err(error),
     };
+    if let Some(pid) = stop_and_wait(&client).await? {
+        output::print_line(&format!("stopped (pid {pid}); every session is on disk"));
+    }
+    Ok(Exit::Ok)
+}
+
+/// Stops the host and waits until its process has ended. Returns its pid, unless the host does not tell it.
+pub(super) async fn stop_and_wait(client: &HostClient) -> anyhow::Result<Option<u32>> {
     // A host of another version may answer something else.
     let answer = client.send_call(&HostCall::post_empty("/stop")).await?;
     let told = answer.json::<StopReceipt>().ok().map(|receipt| receipt.pid);
-    let Some(pid) = told.or(client.pid) else { return Ok(Exit::Ok) };
+    let Some(pid) = told.or(client.pid) else { return Ok(None) };
     let give_up_at = Instant::now() + STOP_TIMEOUT;
     let mut pause = FIRST_POLL_DELAY;
     while is_alive(pid) {
@@ -42,8 +53,7 @@ pub(crate) async fn run(global: &GlobalOptions, _: StopVerb) -> anyhow::Result<E
         tokio::time::sleep(pause).await;
         pause = (pause * 2).min(MAX_POLL_DELAY);
     }
-    output::print_line(&format!("stopped (pid {pid}); every session is on disk"));
-    Ok(Exit::Ok)
+    Ok(Some(pid))
 }
 
 /// Returns false for a process that has ended, even if its parent has not reaped it yet.

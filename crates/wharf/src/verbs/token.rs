@@ -9,11 +9,12 @@ use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 use wharf_api::{LoginCode, LoginCodeArgs};
 use wharf_host::{DirectoryScope, Duration, Workspaces};
-use wharf_server::{Access, Identity, TokenEntry, TokenTerms, TokensFile};
+use wharf_server::{Access, Identity, TokenEntry, TokenTerms, TokensFile, TokensFileError};
 
 use crate::client::HostCall;
-use crate::exit::Exit;
-use crate::format::text::to_printable;
+use crate::exit::{Exit, Failure};
+use crate::format::table::{TextTable, join_with_tabs, plain_cell, styled_cell};
+use crate::format::{Screen, TextStyle};
 use crate::global::GlobalOptions;
 use crate::output;
 
@@ -67,7 +68,7 @@ struct List {
 #[derive(Debug, Args)]
 struct Revoke {
     /// As `wharf token list` shows it.
-    #[arg(required_unless_present = "expired")]
+    #[arg(required_unless_present = "expired", value_name = "TOKEN")]
     id: Option<String>,
     /// All that have expired.
     #[arg(long, conflicts_with = "id")]
@@ -95,11 +96,14 @@ fn role_parser() -> impl TypedValueParser<Value = Access> {
 }
 
 pub(crate) fn run(global: &GlobalOptions, token: TokenVerb) -> anyhow::Result<()> {
+    if !matches!(token.verb, TokenAction::Code(_)) {
+        global.refuse_remote("tokens are made, listed and revoked on the machine of their host")?;
+    }
     let state_dir = global.state_dir()?;
     let tokens = TokensFile::in_directory(&state_dir);
     match token.verb {
         TokenAction::Create(arguments) => create_token(&state_dir, &tokens, arguments),
-        TokenAction::List(arguments) => list_tokens(&tokens, &arguments),
+        TokenAction::List(arguments) => list_tokens(global.screen(), &tokens, &arguments),
         TokenAction::Revoke(arguments) => revoke_token(&tokens, &arguments),
         TokenAction::Code(arguments) => super::block_on(make_login_code(global, &arguments)).map(drop),
     }
@@ -136,7 +140,7 @@ fn create_token(state_dir: &Path, tokens: &TokensFile, arguments: Create) -> any
     Ok(())
 }
 
-fn list_tokens(tokens: &TokensFile, arguments: &List) -> anyhow::Result<()> {
+fn list_tokens(screen: Screen, tokens: &TokensFile, arguments: &List) -> anyhow::Result<()> {
     let entries = tokens.list()?;
     if arguments.json {
         let dated = entries.iter().map(|entry| {
@@ -147,19 +151,34 @@ fn list_tokens(tokens: &TokensFile, arguments: &List) -> anyhow::Result<()> {
         output::print_line(&Value::Array(dated.collect()).to_string());
         return Ok(());
     }
-    for entry in &entries {
-        let TokenEntry { id, access, label, created_at, .. } = entry;
-        let label = label.as_deref().unwrap_or_default();
-        let limits = describe_limits(entry);
-        let limits = limits.trim_start_matches(", ");
-        let gap = if label.is_empty() || limits.is_empty() { "" } else { "  " };
-        let row = format!("{id}  {:<10}  {created_at}  {label}{gap}{limits}", access.as_str());
-        output::print_line(to_printable(&row).trim_end());
-    }
+    format_tokens(screen, &entries).iter().for_each(|line| output::print_line(line));
     if entries.is_empty() {
         output::print_note("no tokens but the host's own; make one with: wharf token create --role observer");
     }
     Ok(())
+}
+
+/// Returns a table for a person, or lines with tabs for a program.
+fn format_tokens(screen: Screen, entries: &[TokenEntry]) -> Vec<String> {
+    let limits = |entry: &TokenEntry| describe_limits(entry).trim_start_matches(", ").to_owned();
+    if !screen.terminal {
+        let row = |entry: &TokenEntry| {
+            let label = entry.label.as_deref().unwrap_or_default();
+            join_with_tabs([&*entry.id, entry.access.as_str(), &entry.created_at, label, &limits(entry)])
+        };
+        return entries.iter().map(row).collect();
+    }
+    let mut table = TextTable::new(&["TOKEN", "ROLE", "MADE", "LABEL", "LIMITS"]);
+    for entry in entries {
+        table.add_row([
+            styled_cell(TextStyle::Strong, &entry.id),
+            plain_cell(entry.access.as_str()),
+            plain_cell(&entry.created_at),
+            plain_cell(entry.label.as_deref().unwrap_or_default()),
+            plain_cell(limits(entry)),
+        ]);
+    }
+    table.to_lines(screen)
 }
 
 fn revoke_token(tokens: &TokensFile, arguments: &Revoke) -> anyhow::Result<()> {
@@ -175,7 +194,10 @@ fn revoke_token(tokens: &TokensFile, arguments: &Revoke) -> anyhow::Result<()> {
             tokens.path().with_file_name("token").display()
         );
     }
-    let revoked = tokens.revoke(id)?;
+    let revoked = tokens.revoke(id).map_err(|error| {
+        let is_unknown = matches!(error, TokensFileError::Unknown { .. });
+        Failure::new(if is_unknown { Exit::NotFound } else { Exit::Error }, error.to_string())
+    })?;
     output::print_line(&format!("revoked {} ({})", revoked.id, revoked.access));
     Ok(())
 }
@@ -226,4 +248,23 @@ fn describe_limits(entry: &TokenEntry) -> String {
     let until = entry.expires_at.as_deref().map(|at| format!(", {word} {at}"));
     let login = entry.login_of.as_deref().map(|asker| format!(", page of {asker}"));
     [workspace, until, login].into_iter().flatten().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tokens_have_headings_on_a_terminal_and_tabs_in_a_pipe() {
+        let folder = tempfile::tempdir().unwrap();
+        let tokens = TokensFile::in_directory(folder.path());
+        let terms = TokenTerms { label: Some("wall".to_owned()), ..TokenTerms::new(Access::Observer) };
+        let entry = tokens.create(terms).unwrap().entry;
+        let lines = format_tokens(Screen::TERMINAL, std::slice::from_ref(&entry));
+        let [headings, row] = &lines[..] else { panic!("{lines:?}") };
+        assert_eq!(headings.split_whitespace().collect::<Vec<_>>(), ["TOKEN", "ROLE", "MADE", "LABEL"]);
+        assert!(row.contains("observer") && row.contains("wall"), "{row}");
+        let plain = format_tokens(Screen::PIPE, std::slice::from_ref(&entry));
+        assert_eq!(plain, [format!("{}\tobserver\t{}\twall\t", &*entry.id, entry.created_at)]);
+    }
 }

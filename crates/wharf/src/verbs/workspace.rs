@@ -7,7 +7,7 @@ use clap::{Args, Subcommand};
 use wharf_api::{ActiveWorkspace, NewWorkspace, WorkspaceInfo, WorkspaceRegistry};
 
 use crate::client::{HostCall, HostClient, url_path};
-use crate::exit::Exit;
+use crate::exit::{Exit, Failure};
 use crate::format::table::{TextTable, join_with_tabs, plain_cell, styled_cell};
 use crate::format::text::to_printable;
 use crate::format::{Screen, TextStyle, text, times};
@@ -77,10 +77,21 @@ async fn add_workspace(
     dir: Option<PathBuf>,
     label: Option<String>,
 ) -> anyhow::Result<Exit> {
-    let dir = std::path::absolute(dir.unwrap_or_else(|| PathBuf::from("."))).context("finding the directory")?;
-    // `..` and links are resolved, so that the name belongs to the directory itself.
-    let dir = std::fs::canonicalize(&dir).unwrap_or(dir);
-    let new = NewWorkspace { slug: slug.to_owned(), path: dir.display().to_string(), label };
+    let path = if client.is_remote() {
+        let dir = dir.ok_or_else(|| {
+            let words = format!(
+                "which directory? the host is at {}, so name an absolute one of that machine",
+                client.address()
+            );
+            Failure::new(Exit::Usage, words)
+        })?;
+        client.absolute_path(&dir)?
+    } else {
+        let dir = std::path::absolute(dir.unwrap_or_else(|| PathBuf::from("."))).context("finding the directory")?;
+        // `..` and links are resolved, so that the name belongs to the directory itself.
+        std::fs::canonicalize(&dir).unwrap_or(dir).display().to_string()
+    };
+    let new = NewWorkspace { slug: slug.to_owned(), path, label };
     let added: WorkspaceInfo = client.fetch_json(&HostCall::post("/workspaces", &new)).await?;
     output::print_line(&to_printable(&format!("{slug} is {}", added.path)));
     Ok(Exit::Ok)

@@ -1,31 +1,24 @@
-//! Signals to the host: some stop it gracefully, the others have no effect.
+//! Signals to the host: some stop it gracefully, SIGHUP reloads its settings, the others have no effect.
 
 use anyhow::Context;
 use rustix::process::Signal;
 use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::mpsc::Receiver;
 
 /// Each of these stops the host gracefully.
 const STOP_SIGNALS: [Signal; 3] = [Signal::TERM, Signal::INT, Signal::QUIT];
 
-/// By default each of these would end the host at once, with agents running and logs unsynced. SIGHUP comes when a
-/// terminal closes, SIGXFSZ when a file has reached its limit, which the write then reports too.
-const IGNORED_SIGNALS: [Signal; 9] = [
-    Signal::HUP,
-    Signal::USR1,
-    Signal::USR2,
-    Signal::XFSZ,
-    Signal::XCPU,
-    Signal::ALARM,
-    Signal::VTALARM,
-    Signal::PROF,
-    Signal::IO,
-];
+/// By default each of these would end the host at once, with agents running and logs unsynced. SIGXFSZ comes when a file has
+/// reached its limit, which the write then reports too.
+const IGNORED_SIGNALS: [Signal; 8] =
+    [Signal::USR1, Signal::USR2, Signal::XFSZ, Signal::XCPU, Signal::ALARM, Signal::VTALARM, Signal::PROF, Signal::IO];
 
 /// Listens for signals from now on. The future completes at the first signal that stops the host. The second one ends the
-/// program at once, and the agents' shims end the agents.
+/// program at once, and the agents' shims end the agents. The receiver gets something at each SIGHUP, which also comes when
+/// a terminal closes: a reload without a change does no harm.
 ///
 /// Signals without effect are caught rather than ignored: agents would inherit the ignoring.
-pub(super) fn listen() -> anyhow::Result<impl Future<Output = ()>> {
+pub(super) fn listen() -> anyhow::Result<(impl Future<Output = ()>, Receiver<()>)> {
     let (stop, mut stops) = tokio::sync::mpsc::channel(2);
     for kind in STOP_SIGNALS {
         let stop = stop.clone();
@@ -36,6 +29,11 @@ pub(super) fn listen() -> anyhow::Result<impl Future<Output = ()>> {
     for kind in IGNORED_SIGNALS {
         on_each(kind, move || tracing::info!(signal = ?kind, "a signal without effect; SIGTERM stops this host"))?;
     }
+    // Signals that come while one is handled are one more reload.
+    let (reload, reloads) = tokio::sync::mpsc::channel(1);
+    on_each(Signal::HUP, move || {
+        let _ = reload.try_send(());
+    })?;
     let (stopping, stopped) = tokio::sync::oneshot::channel();
     tokio::spawn(async move {
         stops.recv().await;
@@ -44,9 +42,10 @@ pub(super) fn listen() -> anyhow::Result<impl Future<Output = ()>> {
         stops.recv().await;
         std::process::exit(130);
     });
-    Ok(async move {
+    let stopped = async move {
         let _ = stopped.await;
-    })
+    };
+    Ok((stopped, reloads))
 }
 
 /// Calls `call` at each such signal, as long as the program runs.

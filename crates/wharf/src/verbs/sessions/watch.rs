@@ -3,19 +3,24 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use anyhow::Context;
 use serde_json::value::RawValue;
+use tokio::signal::unix::{SignalKind, signal};
 use wharf_api::{ForgottenSession, SessionInfo, SessionSnapshot, SessionStreamEvent};
 
-use super::{SessionsVerb, format_sessions, plain_row};
+use super::{SessionsVerb, sort_key};
 use crate::client::{HostClient, SseEvent, StreamFollower, StreamStart};
 use crate::exit::Exit;
-use crate::format::Screen;
+use crate::format::{Screen, terminal_size};
 use crate::output;
 
 /// How often the times on the screen are updated.
 const REDRAW_INTERVAL: Duration = Duration::from_secs(5);
 /// Moves to the upper left corner and clears the screen.
 const CLEAR_SCREEN: &str = "\x1b[H\x1b[J";
+/// A line that is too wide is cut instead of continued on the next line, which would move the header out of the screen.
+const WRAP_OFF: &str = "\x1b[?7l";
+const WRAP_ON: &str = "\x1b[?7h";
 
 /// The sessions by id; ids sort by age.
 type KnownSessions = BTreeMap<String, SessionInfo>;
@@ -24,17 +29,20 @@ pub(super) async fn watch_sessions(client: &HostClient, screen: Screen, verb: &S
     let mut follow = StreamFollower::new(client, "/sessions/stream".to_owned(), StreamStart::Beginning);
     let mut known = KnownSessions::new();
     let mut clock = tokio::time::interval(REDRAW_INTERVAL);
+    let mut resized = signal(SignalKind::window_change()).context("watching the size of the terminal")?;
+    let draws = screen.terminal && verb.json.is_none();
     loop {
         let shown = tokio::select! {
             event = follow.next() => match event? {
-                Some(event) if screen.terminal && !verb.json => {
+                Some(event) if draws => {
                     update_known(&mut known, &event)?;
                     draw_table(screen, verb, &known)
                 }
                 Some(event) => print_changes(&mut known, &event, verb)?,
                 None => return Ok(Exit::Ok),
             },
-            _ = clock.tick(), if screen.terminal && !verb.json && !known.is_empty() => draw_table(screen, verb, &known),
+            _ = clock.tick(), if draws && !known.is_empty() => draw_table(screen, verb, &known),
+            Some(()) = resized.recv(), if draws => draw_table(screen, verb, &known),
         };
         if shown.is_err() {
             return Ok(Exit::Ok);
@@ -66,13 +74,32 @@ fn update_known(known: &mut KnownSessions, event: &SseEvent) -> anyhow::Result<V
     Ok(sessions)
 }
 
+/// Draws the table so that it fits the screen as it is now.
 fn draw_table(screen: Screen, verb: &SessionsVerb, known: &KnownSessions) -> std::io::Result<()> {
-    let sessions: Vec<&SessionInfo> = known.values().rev().filter(|session| verb.is_wanted(session)).collect();
-    let mut picture = format_sessions(screen, &sessions);
+    let mut sessions: Vec<&SessionInfo> = known.values().filter(|session| verb.is_wanted(session)).collect();
+    sessions.sort_by(|a, b| sort_key(a).cmp(&sort_key(b)));
+    let (width, height) = terminal_size();
+    let mut picture = verb.format_sessions(Screen { width, ..screen }, &sessions);
     if picture.is_empty() {
         picture.push("no sessions".to_owned());
     }
-    output::try_print_line(&format!("{CLEAR_SCREEN}{}", picture.join("\n")))
+    let picture = fit_lines(picture, height);
+    output::try_print_line(&format!("{CLEAR_SCREEN}{WRAP_OFF}{}{WRAP_ON}", picture.join("\n")))
+}
+
+/// Returns as many lines as fit a screen of this height, and a line that counts the others. The last line of the screen
+/// stays free: the line break at the end of the picture would move the first line out of sight.
+fn fit_lines(mut lines: Vec<String>, height: usize) -> Vec<String> {
+    let room = height.saturating_sub(1).max(1);
+    if lines.len() > room {
+        let kept = room.saturating_sub(1).max(1);
+        let left = lines.len() - kept;
+        lines.truncate(kept);
+        if kept < room {
+            lines.push(format!("… and {left} more"));
+        }
+    }
+    lines
 }
 
 /// Prints one line per session in the event. A session that has just ended is printed once more, so that its end is seen.
@@ -86,14 +113,31 @@ fn print_changes(
     let first = matches!(told, SessionStreamEvent::Snapshot(_));
     for (session, json) in update_known(known, event)? {
         let shown_before = !first && before.get(&session.id).is_some_and(|before| verb.is_wanted(before));
-        let line = if verb.json { json.get().to_owned() } else { plain_row(&session) };
+        let line = match &verb.json {
+            Some(fields) => fields.choose(&json)?,
+            None => verb.plain_row(&session),
+        };
         if (verb.is_wanted(&session) || shown_before) && output::try_print_line(&line).is_err() {
             return Ok(Err(std::io::ErrorKind::BrokenPipe.into()));
         }
     }
     if let SessionStreamEvent::Forgotten(ForgottenSession { id }) = told {
-        let line = if verb.json { event.data.clone() } else { format!("{id}\tforgotten") };
+        let line = if verb.json.is_some() { event.data.clone() } else { format!("{id}\tforgotten") };
         return Ok(output::try_print_line(&line));
     }
     Ok(Ok(()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn picture_is_lower_than_the_screen() {
+        let lines = |count: usize| (0..count).map(|number| number.to_string()).collect::<Vec<_>>();
+        assert_eq!(fit_lines(lines(4), 5), lines(4));
+        assert_eq!(fit_lines(lines(5), 5), ["0", "1", "2", "… and 2 more"]);
+        assert_eq!(fit_lines(lines(5), 2), ["0"]);
+        assert_eq!(fit_lines(lines(5), 0), ["0"]);
+    }
 }

@@ -1,0 +1,248 @@
+//! Changes `config.toml` in place: comments and order stay, an invalid result is refused, and a reader sees the old file or
+//! the new one.
+
+use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
+use std::io::{ErrorKind, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+use toml_edit::{DocumentMut, Item, Table, TableLike};
+use wharf_host::{Config, ConfigKey};
+
+use crate::exit::{Exit, Failure};
+
+/// The mode of a new file: variables of agents in it may be secrets.
+const NEW_FILE_MODE: u32 = 0o600;
+
+/// A configuration file that is being changed. Other programs that change it wait until this is dropped.
+#[derive(Debug)]
+pub(crate) struct ConfigFileEditor {
+    path: PathBuf,
+    text: String,
+    mode: u32,
+    _lock: File,
+}
+
+impl ConfigFileEditor {
+    /// Reads the file, which may be absent, and keeps others from changing it.
+    pub(crate) fn open(path: &Path) -> anyhow::Result<Self> {
+        // A link stays a link: its target is replaced.
+        let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+        let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or_else(|| Path::new("."));
+        let made = DirBuilder::new().recursive(true).mode(0o700).create(dir);
+        made.with_context(|| format!("making {}", dir.display()))?;
+        let lock = File::open(dir).with_context(|| format!("opening {}", dir.display()))?;
+        rustix::fs::flock(&lock, rustix::fs::FlockOperation::LockExclusive)
+            .with_context(|| format!("waiting for others that change {}", path.display()))?;
+        let (text, mode) = match fs::read_to_string(&path) {
+            Ok(text) => (text, fs::metadata(&path).map_or(NEW_FILE_MODE, |known| known.permissions().mode() & 0o777)),
+            Err(error) if error.kind() == ErrorKind::NotFound => (String::new(), NEW_FILE_MODE),
+            Err(error) => return Err(error).with_context(|| format!("reading {}", path.display())),
+        };
+        Ok(Self { path, text, mode, _lock: lock })
+    }
+
+    pub(crate) fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// Sets a key, and leaves all else in the file as it is.
+    pub(crate) fn set(&mut self, path: &str, value: &toml_edit::Value) -> anyhow::Result<()> {
+        let mut document = self.parse()?;
+        let parts: Vec<&str> = path.split('.').collect();
+        set_value(document.as_table_mut(), &parts, value);
+        self.text = document.to_string();
+        Ok(())
+    }
+
+    /// Removes a key. Returns false if it was not set.
+    pub(crate) fn unset(&mut self, path: &str) -> anyhow::Result<bool> {
+        let mut document = self.parse()?;
+        let parts: Vec<&str> = path.split('.').collect();
+        let removed = remove_value(document.as_table_mut(), &parts);
+        self.text = document.to_string();
+        Ok(removed)
+    }
+
+    pub(crate) fn replace_text(&mut self, text: String) {
+        self.text = text;
+    }
+
+    fn parse(&self) -> anyhow::Result<DocumentMut> {
+        self.text.parse().map_err(|error: toml_edit::TomlError| {
+            let words = format!("{} is not TOML; mend it first: wharf config edit\n{error}", self.path.display());
+            Failure::new(Exit::Error, words).into()
+        })
+    }
+
+    /// Checks the whole file as a host would, before anything is written.
+    pub(crate) fn check(&self, base: &Config) -> anyhow::Result<()> {
+        check_text(&self.text, &self.path, base)
+    }
+
+    /// Writes the file: complete and synced before it takes the place of the old one.
+    pub(crate) fn save(&self) -> anyhow::Result<()> {
+        let written = self.write_beside();
+        written.with_context(|| format!("writing {}; it stays as it was", self.path.display()))
+    }
+
+    fn write_beside(&self) -> std::io::Result<()> {
+        let beside = self.path.with_extension(format!("toml.{}", std::process::id()));
+        let write = || {
+            let mut file = OpenOptions::new().write(true).create_new(true).mode(self.mode).open(&beside)?;
+            // The umask does not count: the mode is that of the file that is replaced.
+            file.set_permissions(Permissions::from_mode(self.mode))?;
+            file.write_all(self.text.as_bytes())?;
+            file.sync_all()?;
+            fs::rename(&beside, &self.path)
+        };
+        write().inspect_err(|_| {
+            let _ = fs::remove_file(&beside);
+        })
+    }
+}
+
+/// Checks the text of a configuration file at `path`. `base` has the directories of the host.
+pub(crate) fn check_text(text: &str, path: &Path, base: &Config) -> anyhow::Result<()> {
+    let invalid = |why: String| Failure::new(Exit::Usage, format!("{}: {why}", path.display()));
+    let config = Config::parse(text).map_err(&invalid)?;
+    crate::verbs::serve::parse_log_filter(&config.log_level).map_err(|error| invalid(format!("{error:#}")))?;
+    let config = Config {
+        config_dir: path.parent().map(Path::to_owned),
+        state_dir: base.state_dir.clone(),
+        program: base.program.clone(),
+        ..config
+    };
+    config.check_agents().map_err(|error| invalid(error.to_string()))?;
+    Ok(())
+}
+
+/// Reads a value of this key for the file.
+pub(crate) fn read_value(key: &ConfigKey, text: &str) -> Result<toml_edit::Value, Failure> {
+    let usage = |why: String| Failure::new(Exit::Usage, why);
+    let value = wharf_host::parse_value(key, text).map_err(usage)?;
+    value.to_string().parse().map_err(|error: toml_edit::TomlError| usage(error.to_string()))
+}
+
+fn set_value(table: &mut dyn TableLike, parts: &[&str], value: &toml_edit::Value) {
+    let Some((first, rest)) = parts.split_first() else { return };
+    if rest.is_empty() {
+        let mut value = value.clone();
+        // A comment after the value stays.
+        if let Some(old) = table.get(first).and_then(Item::as_value) {
+            *value.decor_mut() = old.decor().clone();
+        }
+        match table.get_mut(first) {
+            Some(item) => *item = Item::Value(value),
+            None => drop(table.insert(first, Item::Value(value))),
+        }
+        return;
+    }
+    if table.get(first).and_then(Item::as_table_like).is_none() {
+        let mut inner = Table::new();
+        // A table that holds only tables has no heading of its own.
+        inner.set_implicit(rest.len() > 1);
+        table.insert(first, Item::Table(inner));
+    }
+    if let Some(inner) = table.get_mut(first).and_then(Item::as_table_like_mut) {
+        set_value(inner, rest, value);
+    }
+}
+
+/// Removes the value, and tables that are empty without it and have no comment.
+fn remove_value(table: &mut dyn TableLike, parts: &[&str]) -> bool {
+    match parts {
+        [] => false,
+        [last] => table.remove(last).is_some(),
+        [first, rest @ ..] => {
+            let Some(inner) = table.get_mut(first).and_then(Item::as_table_like_mut) else { return false };
+            let removed = remove_value(inner, rest);
+            if removed && inner.is_empty() {
+                table.remove(first);
+            }
+            removed
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FILE: &str = "# Mine.\nask_timeout = \"1h\" # lunch\n\n[limits] # little\nqueue = 5\n\n# Agents\n[agents.mine]\ncommand = [\"a\"]\nenv = { A = \"1\" }\n";
+
+    fn edited(text: &str, change: impl FnOnce(&mut ConfigFileEditor)) -> String {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("config.toml");
+        fs::write(&path, text).unwrap();
+        let mut editor = ConfigFileEditor::open(&path).unwrap();
+        change(&mut editor);
+        editor.check(&Config::default()).unwrap();
+        editor.save().unwrap();
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "only the file is left");
+        fs::read_to_string(&path).unwrap()
+    }
+
+    fn set(editor: &mut ConfigFileEditor, path: &str, text: &str) {
+        editor.set(path, &read_value(ConfigKey::find(path).unwrap(), text).unwrap()).unwrap();
+    }
+
+    #[test]
+    fn changed_keys_keep_comments_and_order() {
+        let text = edited(FILE, |editor| {
+            set(editor, "ask_timeout", "2h");
+            set(editor, "limits.queue", "7");
+            set(editor, "limits.asks", "8");
+            set(editor, "hosts", "a.example");
+            set(editor, "agents.mine.env.B", "2");
+            set(editor, "agents.other.command", "b");
+            set(editor, "turn.deadline", "1h");
+        });
+        let expected = "# Mine.\nask_timeout = \"2h\" # lunch\nhosts = [\"a.example\"]\n\n[limits] # little\nqueue = 7\nasks = 8\n\n# Agents\n[agents.mine]\ncommand = [\"a\"]\nenv = { A = \"1\" , B = \"2\" }\n\n[agents.other]\ncommand = [\"b\"]\n\n[turn]\ndeadline = \"1h\"\n";
+        assert_eq!(text, expected);
+    }
+
+    #[test]
+    fn removed_keys_take_their_empty_tables_with_them() {
+        let text = edited(FILE, |editor| {
+            assert!(editor.unset("limits.queue").unwrap());
+            assert!(!editor.unset("limits.queue").unwrap());
+            assert!(editor.unset("agents.mine.env.A").unwrap());
+        });
+        assert!(!text.contains("[limits]") && !text.contains("env") && text.contains("command"), "{text}");
+    }
+
+    #[test]
+    fn invalid_settings_are_refused_before_the_file_is_written() {
+        for (path, value) in [
+            ("ask_timeout", "soon"),
+            ("default_agent", "nobody"),
+            ("log_level", "loud=verbose"),
+            ("limits.headers", "1B"),
+            ("agents.new.env.A", "1"),
+        ] {
+            let folder = tempfile::tempdir().unwrap();
+            let file = folder.path().join("config.toml");
+            let mut editor = ConfigFileEditor::open(&file).unwrap();
+            set(&mut editor, path, value);
+            let error = editor.check(&Config::default()).unwrap_err();
+            assert_eq!(Failure::exit_of(&error), Exit::Usage, "{path}: {error}");
+        }
+    }
+
+    #[test]
+    fn mode_and_link_of_the_file_stay() {
+        let folder = tempfile::tempdir().unwrap();
+        let (target, link) = (folder.path().join("target.toml"), folder.path().join("config.toml"));
+        fs::write(&target, "").unwrap();
+        fs::set_permissions(&target, Permissions::from_mode(0o640)).unwrap();
+        std::os::unix::fs::symlink(&target, &link).unwrap();
+        let mut editor = ConfigFileEditor::open(&link).unwrap();
+        set(&mut editor, "limits.queue", "3");
+        editor.save().unwrap();
+        assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
+        assert_eq!(fs::metadata(&target).unwrap().permissions().mode() & 0o777, 0o640);
+        assert_eq!(fs::read_to_string(&target).unwrap(), "[limits]\nqueue = 3\n");
+    }
+}

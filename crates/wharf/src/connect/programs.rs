@@ -1,0 +1,70 @@
+//! Programs that a verb runs and waits for: the system's service manager, and the user's editor.
+
+use std::fs::DirBuilder;
+use std::io::ErrorKind;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, ensure};
+
+/// The editor of a user who has named none.
+const DEFAULT_EDITOR: &str = "vi";
+
+/// The output of a program of the service manager.
+#[derive(Debug)]
+pub(crate) struct ManagerOutput {
+    pub(crate) success: bool,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+}
+
+/// Runs a program and waits for its end. Returns `None` if this machine does not have it.
+#[expect(clippy::disallowed_methods, reason = "programs that a verb waits for are run from here")]
+pub(crate) fn run_manager(program: &str, arguments: &[&str]) -> anyhow::Result<Option<ManagerOutput>> {
+    match Command::new(program).args(arguments).stdin(Stdio::null()).output() {
+        Ok(output) => Ok(Some(ManagerOutput {
+            success: output.status.success(),
+            stdout: String::from_utf8_lossy(&output.stdout).trim_end().to_owned(),
+            stderr: String::from_utf8_lossy(&output.stderr).trim_end().to_owned(),
+        })),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error).with_context(|| format!("running {program}")),
+    }
+}
+
+/// Opens a file in the user's editor and waits until it is closed.
+#[expect(clippy::disallowed_methods, reason = "programs that a verb waits for are run from here")]
+pub(crate) fn run_editor(file: &Path) -> anyhow::Result<()> {
+    let named =
+        ["VISUAL", "EDITOR"].into_iter().find_map(|name| std::env::var(name).ok().filter(|value| !value.is_empty()));
+    let line = named.unwrap_or_else(|| DEFAULT_EDITOR.to_owned());
+    let words = wharf_host::split_command(&line).with_context(|| format!("reading the editor {line:?}"))?;
+    let (program, arguments) = words.split_first().context("no editor is named; set EDITOR")?;
+    let status = Command::new(program).args(arguments).arg(file).status();
+    let status = status.with_context(|| format!("running the editor {program}; set EDITOR to another one"))?;
+    ensure!(status.success(), "the editor {program} failed ({status}); nothing is changed");
+    Ok(())
+}
+
+/// A folder for its owner alone, which is removed with its files when this is dropped.
+#[derive(Debug)]
+pub(crate) struct PrivateFolder(PathBuf);
+
+impl PrivateFolder {
+    pub(crate) fn create(name: &str) -> std::io::Result<Self> {
+        let path = std::env::temp_dir().join(format!("{name}-{}", wharf_host::random_text(12)));
+        DirBuilder::new().mode(0o700).create(&path)?;
+        Ok(Self(path))
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl Drop for PrivateFolder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}

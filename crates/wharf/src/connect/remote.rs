@@ -1,0 +1,185 @@
+//! A host on another machine: TCP with TLS, and a token. Plain HTTP is for this machine, unless the user insists.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use anyhow::Context;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::{ClientConfig, RootCertStore};
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+
+use super::ConnectError;
+use super::host_url::HostUrl;
+use super::stream::HostStream;
+use crate::exit::{Exit, Failure};
+
+/// How long a connection may take, its TLS handshake included: enough for a slow line, too long for nobody.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(15);
+
+/// A token, and where it comes from.
+#[derive(Clone)]
+pub(crate) struct RemoteToken {
+    pub(crate) text: String,
+    /// In words: `the variable WHARF_TOKEN`.
+    pub(crate) source: String,
+}
+
+impl std::fmt::Debug for RemoteToken {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("RemoteToken").field("source", &self.source).finish_non_exhaustive()
+    }
+}
+
+/// How to reach a host on another machine.
+#[derive(Clone, Debug)]
+pub(crate) struct RemoteOptions {
+    pub(crate) url: HostUrl,
+    pub(crate) token: Option<RemoteToken>,
+    /// The certificates of authorities that are trusted instead of the system's.
+    pub(crate) ca: Option<PathBuf>,
+    /// Plain HTTP to another machine is allowed.
+    pub(crate) plain_http: bool,
+}
+
+#[derive(Debug)]
+pub(crate) struct RemoteHost {
+    pub(crate) options: RemoteOptions,
+    /// `None` for plain HTTP.
+    tls: Option<(Arc<ClientConfig>, ServerName<'static>)>,
+    /// Why the last attempt to connect failed.
+    absence: Mutex<Option<String>>,
+}
+
+impl RemoteHost {
+    /// Prepares connections. Refuses plain HTTP to another machine.
+    pub(crate) fn new(options: RemoteOptions) -> anyhow::Result<Self> {
+        let url = &options.url;
+        if !url.tls && !url.is_loopback() && !options.plain_http {
+            let words = format!(
+                "{url} is another machine and has no TLS: everyone on the way could read the token and the sessions; use https, or a tunnel (ssh -L), or say --insecure-plain-http"
+            );
+            return Err(Failure::new(Exit::Usage, words).into());
+        }
+        if !url.tls && options.ca.is_some() {
+            return Err(Failure::new(Exit::Usage, format!("--ca is for https, and {url} is not")).into());
+        }
+        let tls = if url.tls {
+            let name = ServerName::try_from(url.host.clone());
+            let name = name.with_context(|| format!("reading the name {:?} for its certificate", url.host))?;
+            Some((Arc::new(client_config(options.ca.as_deref())?), name))
+        } else {
+            None
+        };
+        Ok(Self { options, tls, absence: Mutex::default() })
+    }
+
+    /// Connects. A host that cannot be reached counts as absent; one whose certificate is not trusted is refused for good.
+    pub(crate) async fn open_stream(&self) -> Result<HostStream, ConnectError> {
+        let connected = match tokio::time::timeout(CONNECT_TIMEOUT, self.connect()).await {
+            Ok(connected) => connected,
+            Err(_) => Err(Attempt::Failed(format!("no connection within {} s", CONNECT_TIMEOUT.as_secs()))),
+        };
+        connected.map_err(|attempt| match attempt {
+            Attempt::Failed(why) => {
+                *self.absence.lock().unwrap_or_else(PoisonError::into_inner) = Some(why);
+                ConnectError::NoHost
+            }
+            Attempt::Refused(error) => ConnectError::Refused(error),
+        })
+    }
+
+    async fn connect(&self) -> Result<HostStream, Attempt> {
+        let url = &self.options.url;
+        let failed = |error: io::Error| Attempt::Failed(error.to_string());
+        let tcp = TcpStream::connect((url.host.as_str(), url.port)).await.map_err(failed)?;
+        // Requests are small, and each is waited for.
+        let _ = tcp.set_nodelay(true);
+        let Some((config, name)) = &self.tls else {
+            let peer = tcp.peer_addr().map_err(failed)?;
+            if !self.options.plain_http && !peer.ip().is_loopback() {
+                let words = format!("{url} leads to {peer}, which is another machine; plain http is not used for that");
+                return Err(Attempt::Refused(Failure::new(Exit::Refused, words).into()));
+            }
+            return Ok(HostStream::Tcp(tcp));
+        };
+        match TlsConnector::from(Arc::clone(config)).connect(name.clone(), tcp).await {
+            Ok(stream) => Ok(HostStream::Tls(Box::new(stream))),
+            Err(error) => match error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>()) {
+                Some(error) => Err(Attempt::Refused(self.tls_error(error))),
+                None => Err(failed(error)),
+            },
+        }
+    }
+
+    fn tls_error(&self, error: &rustls::Error) -> anyhow::Error {
+        let url = &self.options.url;
+        let rustls::Error::InvalidCertificate(why) = error else {
+            let words = format!("{url} does not speak TLS as it should: {error}; is it https there?");
+            return Failure::new(Exit::Refused, words).into();
+        };
+        let advice = match &self.options.ca {
+            Some(ca) => format!("{} does not vouch for it", ca.display()),
+            None => "if it was issued by an authority of your own, give its certificate with --ca FILE".to_owned(),
+        };
+        let words = format!("the certificate of {url} is not trusted: {why}; {advice}");
+        Failure::new(Exit::Refused, words).into()
+    }
+
+    /// Says that no host answers, and why.
+    pub(crate) fn describe_absence(&self) -> String {
+        let why = self.absence.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let why = why.map(|why| format!(": {why}")).unwrap_or_default();
+        format!("no host answers at {}{why}; is it running there?", self.options.url)
+    }
+
+    /// Says which token the host does not accept, and how to make one.
+    pub(crate) fn describe_unauthorized(&self, said: &str) -> String {
+        let url = &self.options.url;
+        match &self.options.token {
+            Some(token) => format!(
+                "{url} does not accept the token of {} ({said}); make one on that machine: wharf token create --role controller",
+                token.source
+            ),
+            None => format!(
+                "{url} wants a token, and none was given; make one on that machine (wharf token create --role controller), then set WHARF_TOKEN, give --token @FILE, or keep it: wharf context add NAME --url {url}"
+            ),
+        }
+    }
+}
+
+enum Attempt {
+    /// Another attempt may succeed.
+    Failed(String),
+    Refused(anyhow::Error),
+}
+
+/// Trusts the authorities of this file, else those of the system.
+fn client_config(ca: Option<&Path>) -> anyhow::Result<ClientConfig> {
+    let mut roots = RootCertStore::empty();
+    match ca {
+        Some(path) => {
+            let reading = || format!("reading the certificates in {}", path.display());
+            for certificate in CertificateDer::pem_file_iter(path).with_context(reading)? {
+                roots.add(certificate.with_context(reading)?).with_context(reading)?;
+            }
+            anyhow::ensure!(!roots.is_empty(), "{} holds no certificate; it must be a PEM file", path.display());
+        }
+        None => {
+            // A broken certificate of the system is no reason to trust none of the others.
+            roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+            anyhow::ensure!(
+                !roots.is_empty(),
+                "this system has no certificates of authorities; install them (ca-certificates), or give --ca FILE"
+            );
+        }
+    }
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let config = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
+    let mut config = config.context("preparing TLS")?.with_root_certificates(roots).with_no_client_auth();
+    config.alpn_protocols = vec![b"http/1.1".to_vec()];
+    Ok(config)
+}

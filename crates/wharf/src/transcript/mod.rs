@@ -1,0 +1,18 @@
+//! A session's transcript for a terminal: rows as lines, Markdown with styles, and rows that still grow.
+//!
+//! Everything here but `follow` is pure: it turns rows into text and prints nothing.
+
+mod ask_lines;
+mod diff_lines;
+mod follow;
+mod live;
+mod markdown;
+mod row_lines;
+mod row_set;
+mod turn_end_lines;
+
+pub(crate) use ask_lines::{ask_choices, ask_subject};
+pub(crate) use follow::{TranscriptStream, TranscriptUpdate, complete_texts};
+pub(crate) use live::LiveText;
+pub(crate) use row_lines::{RowLook, render_row};
+pub(crate) use turn_end_lines::describe_turn_numbers;

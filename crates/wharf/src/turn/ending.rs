@@ -1,0 +1,177 @@
+//! Reports how a watched turn ended: the reason of a failure, the agent's last words, the way on, and the numbers.
+
+use serde_json::{Map, Value, json};
+use wharf_api::{EndCause, RowBody, RowTurnEnd, SeenArgs, SessionInfo, TranscriptRow, TurnDetail};
+
+use super::{TurnFormat, WatchEnd, WatchedTurn};
+use crate::client::{HostCall, HostClient, url_path};
+use crate::exit::Exit;
+use crate::format::{Screen, TextStyle};
+use crate::output;
+use crate::transcript::describe_turn_numbers;
+
+/// The code by which ACP agents say that they need a login.
+const AUTH_REQUIRED_CODE: i64 = -32000;
+
+/// The end of a turn, as the host tells it.
+#[derive(Debug, Default)]
+pub(crate) struct TurnReport {
+    /// The turn as JSON; `None` if the prompt never had one.
+    turn: Option<Value>,
+    /// The row that ends it, with its id.
+    end: Option<(String, RowTurnEnd)>,
+    session: Option<Value>,
+}
+
+impl TurnReport {
+    /// Reads the turn and its session. A part that cannot be read is left out.
+    pub(crate) async fn read(turn: WatchedTurn<'_>) -> Self {
+        let WatchedTurn { client, session, prompt, .. } = turn;
+        let fetch = async |path: String| client.fetch_json::<Value>(&HostCall::get(path)).await.ok();
+        let told = fetch(url_path(&["sessions", session, "turns", prompt])).await;
+        let detail =
+            told.as_ref().and_then(|told| wharf_json::read_own::<TurnDetail>(told.to_string().as_bytes()).ok());
+        let last = detail.and_then(|detail| detail.turn.last_row);
+        let end = match last {
+            Some(last) => read_turn_end(client, session, &last).await,
+            None => None,
+        };
+        Self { turn: told, end, session: fetch(url_path(&["sessions", session])).await }
+    }
+
+    /// Prints the end in this format, and returns its exit code.
+    pub(crate) async fn print(
+        &self,
+        turn: WatchedTurn<'_>,
+        watched: &WatchEnd,
+        format: TurnFormat,
+        screen: Screen,
+    ) -> Exit {
+        match format {
+            TurnFormat::Json => output::print_line(&self.to_json(turn).to_string()),
+            TurnFormat::StreamJson => {
+                output::print_line(&json!({ "event": "end", "data": self.to_json(turn) }).to_string());
+            }
+            TurnFormat::Live => self.print_numbers(screen),
+            TurnFormat::Lines | TurnFormat::Text => {}
+        }
+        if let (TurnFormat::Live, Some((row, _))) = (format, &self.end) {
+            mark_seen(turn.client, turn.session, row).await;
+        }
+        match watched {
+            WatchEnd::Turn(reason) => self.print_reason(turn, reason),
+            WatchEnd::Session => report_session_end(turn.client, turn.session).await,
+            WatchEnd::Unread => Exit::Ok,
+            WatchEnd::Left => Exit::Interrupted,
+            WatchEnd::Unanswered => {
+                output::print_note("the ask was not answered, and the turn is cancelled");
+                Exit::Unanswered
+            }
+            WatchEnd::TimedOut => {
+                output::print_note("the time of --timeout is up, and the turn is cancelled");
+                Exit::TimedOut
+            }
+        }
+    }
+
+    /// Returns the turn with its text, the end of the agent's stderr and the session.
+    fn to_json(&self, turn: WatchedTurn<'_>) -> Value {
+        let mut object = match &self.turn {
+            Some(Value::Object(members)) => members.clone(),
+            Some(_) | None => Map::from_iter([
+                ("promptId".to_owned(), turn.prompt.into()),
+                ("text".to_owned(), "".into()),
+                ("stopReason".to_owned(), Value::Null),
+            ]),
+        };
+        let stderr = self.end.as_ref().and_then(|(_, end)| end.stderr.clone());
+        object.insert("stderr".to_owned(), stderr.into());
+        object.insert("session".to_owned(), self.session.clone().unwrap_or(Value::Null));
+        Value::Object(object)
+    }
+
+    /// Prints duration, usage and changed files, as far as they are known.
+    fn print_numbers(&self, screen: Screen) {
+        let numbers = self.end.as_ref().map(|(_, end)| describe_turn_numbers(end)).unwrap_or_default();
+        if !numbers.is_empty() {
+            output::print_styled_note(&[screen.paint(TextStyle::Faint, &format!("── {numbers}"))]);
+        }
+    }
+
+    /// Returns the exit code for the end of the turn, and prints the reason if the turn did not end well.
+    fn print_reason(&self, turn: WatchedTurn<'_>, reason: &str) -> Exit {
+        let exit = Exit::of_stop_reason(reason);
+        if exit == Exit::Ok {
+            return exit;
+        }
+        let said = match reason {
+            "refusal" => "the agent refused".to_owned(),
+            "max_tokens" | "max_turn_requests" => format!("the agent stopped at a limit: {reason}"),
+            "cancelled" => "the turn was cancelled".to_owned(),
+            "removed" => "the prompt was taken out of the queue".to_owned(),
+            "session_ended" => "the session was ended, and the turn with it".to_owned(),
+            "host_shutdown" | "host_restarted" => "the host was stopped, and the turn with it".to_owned(),
+            "agent_exited" => "the agent ended in the middle of the turn".to_owned(),
+            "start_failed" => "the agent did not start".to_owned(),
+            _ => format!("the turn failed ({reason})"),
+        };
+        let end = self.end.as_ref().map(|(_, end)| end);
+        let message =
+            end.and_then(|end| end.message.as_ref()).map(|message| format!(": {message}")).unwrap_or_default();
+        output::print_note(&format!("{said}{message}"));
+        for line in end.and_then(|end| end.stderr.as_deref()).iter().flat_map(|stderr| stderr.lines()) {
+            output::print_note(&format!("  | {line}"));
+        }
+        let session = self.session.as_ref().and_then(read_session);
+        if let Some(advice) = end.and_then(|end| advise_after_failure(end, session.as_ref(), turn.agent)) {
+            output::print_note(&advice);
+        }
+        exit
+    }
+}
+
+async fn read_turn_end(client: &HostClient, session: &str, row: &str) -> Option<(String, RowTurnEnd)> {
+    let call = HostCall::get(url_path(&["sessions", session, "rows", row]));
+    let row: TranscriptRow = client.fetch_json(&call).await.ok()?;
+    if let RowBody::TurnEnd(end) = row.body { Some((row.id, *end)) } else { None }
+}
+
+fn read_session(session: &Value) -> Option<SessionInfo> {
+    wharf_json::read_own(session.to_string().as_bytes()).ok()
+}
+
+/// Returns the way on after a failure, if there is one that a person can take.
+pub(crate) fn advise_after_failure(end: &RowTurnEnd, session: Option<&SessionInfo>, agent: &str) -> Option<String> {
+    let attention = session.and_then(|session| session.attention.as_ref());
+    let is_marked = attention.is_some_and(|attention| attention.why.as_deref() == Some("login"));
+    let code = end.error.as_ref().and_then(|error| error["code"].as_i64());
+    let message = end.message.as_deref().unwrap_or_default().to_lowercase();
+    let needs_login = is_marked || code == Some(AUTH_REQUIRED_CODE) || message.contains("authentication required");
+    needs_login.then(|| format!("login needed: wharf login {agent}"))
+}
+
+/// Returns the exit code for a session that ended with its turn, and prints the reason.
+pub(crate) async fn report_session_end(client: &HostClient, session: &str) -> Exit {
+    let known = client.fetch_json::<SessionInfo>(&HostCall::get(url_path(&["sessions", session]))).await.ok();
+    let reason = known.as_ref().and_then(|known| known.end_reason.clone());
+    let word = reason.as_ref().map_or("unknown", EndCause::as_str);
+    let message = known.as_ref().and_then(|known| known.message.as_deref());
+    output::print_note(&format!("the session ended: {}", message.unwrap_or(word)));
+    let attention = known.as_ref().and_then(|known| known.attention.as_ref());
+    if let (Some(known), Some("login")) = (&known, attention.and_then(|attention| attention.why.as_deref())) {
+        output::print_note(&format!("login needed: wharf login {}", known.adapter_slug));
+    }
+    if matches!(reason, Some(EndCause::User | EndCause::Closed | EndCause::Finished)) {
+        Exit::Cancelled
+    } else {
+        Exit::Agent
+    }
+}
+
+/// Tells the host that a person at a terminal has seen the session up to this row (rule 14.3). A mark that fails is not
+/// worth an error.
+pub(crate) async fn mark_seen(client: &HostClient, session: &str, row: &str) {
+    let event = row.split('.').next().unwrap_or(row).to_owned();
+    let call = HostCall::put(url_path(&["sessions", session, "seen"]), &SeenArgs { up_to: event });
+    let _ = client.send_call(&call).await;
+}

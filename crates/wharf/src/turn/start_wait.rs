@@ -1,0 +1,44 @@
+//! Waits until the agent of a new session has started.
+
+use super::printer::TurnPrinter;
+use super::{Signals, TurnFormat, status_ticks, tick};
+use crate::client::HostClient;
+use crate::format::Screen;
+use crate::transcript::{TranscriptStream, TranscriptUpdate};
+use wharf_api::SessionStatus;
+
+/// The outcome of a start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum StartEnd {
+    Started,
+    Failed,
+    /// The person did not want to wait any longer.
+    Left,
+}
+
+/// Waits until the agent runs, has failed to start, or a signal comes.
+pub(crate) async fn wait_until_started(
+    client: &HostClient,
+    session: &str,
+    agent: &str,
+    screen: Screen,
+    signals: &mut Signals,
+) -> anyhow::Result<StartEnd> {
+    let mut rows = TranscriptStream::open(client, session, false);
+    let mut printer = TurnPrinter::new(TurnFormat::Json, screen, agent);
+    let mut ticks = printer.has_status().then(status_ticks);
+    let end = loop {
+        tokio::select! {
+            update = rows.next() => match update? {
+                Some(TranscriptUpdate::State(state)) if state.session.status == SessionStatus::Running => break StartEnd::Started,
+                Some(TranscriptUpdate::State(state)) if !state.session.status.is_alive() => break StartEnd::Failed,
+                Some(TranscriptUpdate::Gone) | None => break StartEnd::Failed,
+                Some(TranscriptUpdate::FirstPage { .. } | TranscriptUpdate::Row(_) | TranscriptUpdate::State(_) | TranscriptUpdate::Event(_)) => {}
+            },
+            _ = signals.next() => break StartEnd::Left,
+            () = tick(&mut ticks) => printer.draw_status(),
+        }
+    };
+    printer.clear_status();
+    Ok(end)
+}

@@ -1,0 +1,68 @@
+//! `wharf config`: shows and changes the settings of the host.
+
+mod change;
+mod list;
+
+use clap::{Args, Subcommand};
+
+pub(crate) use list::SettingsView;
+
+use crate::exit::Exit;
+use crate::global::GlobalOptions;
+use crate::output;
+
+#[derive(Debug, Args)]
+pub(crate) struct ConfigVerb {
+    #[command(subcommand)]
+    verb: ConfigAction,
+}
+
+#[derive(Debug, Subcommand)]
+enum ConfigAction {
+    /// List every setting, its value and its source: those of the running host, else those that a host would have.
+    List {
+        /// Only those that are not defaults.
+        #[arg(long)]
+        changed: bool,
+        /// One JSON object.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Print the value of one setting.
+    Get {
+        key: String,
+        /// One JSON object, with the source.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Change one setting in the file.
+    Set {
+        key: String,
+        /// A list is words with commas between them, or as in TOML. `-` reads it from stdin.
+        #[arg(allow_hyphen_values = true)]
+        value: String,
+    },
+    /// Remove one setting from the file: it has its default again.
+    Unset { key: String },
+    /// Open the file in an editor, and check it before it counts.
+    Edit,
+    /// Check the file, or another one, without using it.
+    Check { file: Option<std::path::PathBuf> },
+    /// Print where the file is or would be.
+    Path,
+}
+
+pub(crate) async fn run(global: &GlobalOptions, verb: ConfigVerb) -> anyhow::Result<Exit> {
+    match verb.verb {
+        ConfigAction::List { changed, json } => list::list_settings(global, changed, json).await,
+        ConfigAction::Get { key, json } => list::print_setting(global, &key, json).await,
+        ConfigAction::Set { key, value } => change::set(global, &key, &value).await,
+        ConfigAction::Unset { key } => change::unset(global, &key).await,
+        ConfigAction::Edit => change::edit(global).await,
+        ConfigAction::Check { file } => change::check(global, file.as_deref()),
+        ConfigAction::Path => {
+            output::print_line(&change::file_path(global)?.display().to_string());
+            Ok(Exit::Ok)
+        }
+    }
+}

@@ -1,0 +1,144 @@
+//! `wharf service`: has the system's service manager keep the host running.
+
+mod launchd;
+mod manager;
+mod systemd;
+mod unit_file;
+
+use clap::{Args, Subcommand, ValueEnum};
+
+use crate::exit::{Exit, Failure};
+use crate::global::GlobalOptions;
+use crate::output;
+use manager::{ServiceManager, ServiceSpec};
+
+#[derive(Debug, Args)]
+pub(crate) struct ServiceVerb {
+    #[command(subcommand)]
+    verb: ServiceAction,
+    /// The service manager [default: that of this system].
+    #[arg(long, value_name = "MANAGER", global = true)]
+    manager: Option<ManagerName>,
+    /// The name of the service, for a second host with its own state directory.
+    #[arg(long, value_name = "NAME", default_value = "wharf", global = true)]
+    name: String,
+}
+
+#[derive(Debug, Subcommand)]
+enum ServiceAction {
+    /// Write the service's file, start the host now and at each login.
+    Install {
+        /// Only print the file.
+        #[arg(long)]
+        print: bool,
+        /// Stop a host that runs already; its agents are ended.
+        #[arg(long)]
+        replace: bool,
+        /// Keep it running after you log out, and start it at boot (systemd: loginctl enable-linger).
+        #[arg(long)]
+        linger: bool,
+    },
+    /// Stop the service and remove its file. Sessions stay on disk.
+    Uninstall,
+    /// Show whether the service is installed and running; the exit code is 3 if it does not run.
+    Status {
+        /// One JSON object.
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum ManagerName {
+    Systemd,
+    Launchd,
+}
+
+impl ManagerName {
+    const fn of_system() -> Self {
+        if cfg!(target_os = "macos") { Self::Launchd } else { Self::Systemd }
+    }
+
+    fn to_manager(self) -> &'static dyn ServiceManager {
+        match self {
+            Self::Systemd => &systemd::Systemd,
+            Self::Launchd => &launchd::Launchd,
+        }
+    }
+}
+
+pub(crate) async fn run(global: &GlobalOptions, verb: ServiceVerb) -> anyhow::Result<Exit> {
+    global.refuse_remote("a service is of this machine")?;
+    unit_file::check_name(&verb.name)?;
+    let manager = verb.manager.unwrap_or_else(ManagerName::of_system).to_manager();
+    match verb.verb {
+        ServiceAction::Install { print: true, .. } => {
+            let spec = ServiceSpec::of_this_program(global, &verb.name)?;
+            output::print_line(manager.file_text(&spec).trim_end());
+            Ok(Exit::Ok)
+        }
+        ServiceAction::Install { replace, linger, .. } => {
+            let spec = ServiceSpec::of_this_program(global, &verb.name)?;
+            install(global, manager, &spec, replace, linger).await
+        }
+        ServiceAction::Uninstall => manager::uninstall(manager, &verb.name),
+        ServiceAction::Status { json } => manager::print_status(global, manager, &verb.name, json),
+    }
+}
+
+async fn install(
+    global: &GlobalOptions,
+    manager: &dyn ServiceManager,
+    spec: &ServiceSpec,
+    replace: bool,
+    linger: bool,
+) -> anyhow::Result<Exit> {
+    manager.check_available(spec)?;
+    let path = manager.file_path(&spec.name)?;
+    unit_file::check_replaceable(&path, spec)?;
+    stop_other_host(global, replace).await?;
+    unit_file::write(&path, &manager.file_text(spec))?;
+    output::print_line(&format!("wrote {}", path.display()));
+    manager.enable(&spec.name)?;
+    output::print_line(&format!("{} runs as a service; see: wharf service status", spec.name));
+    manager.explain_linger(linger)?;
+    for note in &spec.notes {
+        output::print_note(&format!("note: {note}"));
+    }
+    Ok(Exit::Ok)
+}
+
+/// A host that holds the state directory would keep the service from starting.
+async fn stop_other_host(global: &GlobalOptions, replace: bool) -> anyhow::Result<()> {
+    let client = match global.connect_if_running().await {
+        Ok(client) => client,
+        Err(error) if Failure::exit_of(&error) == Exit::NoHost => return Ok(()),
+        Err(error) => return Err(error),
+    };
+    let host = super::status::describe_host(&client).await;
+    if host.is_some_and(|host| super::restart::is_service(&host)) {
+        // The service itself; enabling it again starts it with the new file.
+        super::stop::stop_and_wait(&client).await?;
+        return Ok(());
+    }
+    if !replace {
+        let pid = client.pid.map(|pid| format!(" (pid {pid})")).unwrap_or_default();
+        let words = format!(
+            "a host runs already{pid}, and its agents would be ended; stop it first (wharf stop), or say --replace"
+        );
+        return Err(Failure::new(Exit::Refused, words).into());
+    }
+    super::stop::stop_and_wait(&client).await?;
+    Ok(())
+}
+
+/// Restarts the installed service with this name. Returns false if there is none.
+pub(super) fn restart_installed(name: &str) -> anyhow::Result<bool> {
+    let manager = ManagerName::of_system().to_manager();
+    let path = manager.file_path(name)?;
+    if !unit_file::is_ours(&path) {
+        return Ok(false);
+    }
+    manager.restart(name)?;
+    Ok(true)
+}

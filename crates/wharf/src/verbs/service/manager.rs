@@ -1,0 +1,148 @@
+//! The parts that the service managers have in common: the description of the service, its removal and its status.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+use serde_json::json;
+
+use super::unit_file;
+use crate::exit::{Exit, Failure};
+use crate::format::table::join_with_tabs;
+use crate::global::GlobalOptions;
+use crate::output;
+
+/// The content of the service's file.
+#[derive(Debug)]
+pub(super) struct ServiceSpec {
+    pub(super) name: String,
+    pub(super) program: PathBuf,
+    pub(super) state_dir: PathBuf,
+    pub(super) config: Option<PathBuf>,
+    /// Where agents are found.
+    pub(super) path: String,
+    /// For the user, after the installation.
+    pub(super) notes: Vec<String>,
+}
+
+impl ServiceSpec {
+    pub(super) fn of_this_program(global: &GlobalOptions, name: &str) -> anyhow::Result<Self> {
+        let program = std::env::current_exe().context("finding this program")?;
+        let config = global.config.as_ref().map(std::path::absolute).transpose();
+        let mut notes = Vec::new();
+        if program.components().any(|part| part.as_os_str() == "target") {
+            notes.push(format!(
+                "the service runs {}, which the next build replaces; install wharf first (cargo install) to avoid that",
+                program.display()
+            ));
+        }
+        let variables: Vec<String> = wharf_host::own_variables().into_iter().map(|(name, _)| name).collect();
+        let keys = wharf_host::CONFIG_KEYS.iter().map(wharf_host::ConfigKey::variable);
+        let mut ignored: Vec<String> = keys.filter(|name| variables.contains(name)).collect();
+        ignored.dedup();
+        if !ignored.is_empty() {
+            notes.push(format!("the service does not get {}, which this shell has; put the values into the configuration: wharf config set", ignored.join(", ")));
+        }
+        Ok(Self {
+            name: name.to_owned(),
+            program,
+            state_dir: global.state_dir()?,
+            config: config.context("finding the configuration file")?,
+            path: std::env::var("PATH").unwrap_or_default(),
+            notes,
+        })
+    }
+
+    /// Returns the program and its arguments.
+    pub(super) fn command(&self) -> Vec<String> {
+        let shown = |path: &Path| path.display().to_string();
+        let mut words = vec![shown(&self.program), "serve".to_owned(), "--json".to_owned()];
+        words.extend(["--started-as".to_owned(), format!("service:{}", self.name)]);
+        words.extend(["--state-dir".to_owned(), shown(&self.state_dir)]);
+        words.extend(self.config.iter().flat_map(|config| ["--config".to_owned(), shown(config)]));
+        words
+    }
+}
+
+/// The state of an installed service.
+#[derive(Debug, Default)]
+pub(super) struct ServiceState {
+    pub(super) running: bool,
+    /// Each as its name and value.
+    pub(super) facts: Vec<(&'static str, String)>,
+}
+
+/// A service manager of the user, without administrator rights.
+pub(super) trait ServiceManager {
+    fn file_path(&self, name: &str) -> anyhow::Result<PathBuf>;
+    fn file_text(&self, spec: &ServiceSpec) -> String;
+    /// Refuses a machine without this manager, and says what to do instead.
+    fn check_available(&self, spec: &ServiceSpec) -> anyhow::Result<()>;
+    /// Starts the service now, and from now on by itself.
+    fn enable(&self, name: &str) -> anyhow::Result<()>;
+    fn disable(&self, name: &str) -> anyhow::Result<()>;
+    fn restart(&self, name: &str) -> anyhow::Result<()>;
+    /// Says whether the service outlives the login; `wanted` makes it so.
+    fn explain_linger(&self, wanted: bool) -> anyhow::Result<()>;
+    fn state(&self, name: &str) -> anyhow::Result<ServiceState>;
+}
+
+pub(super) fn uninstall(manager: &dyn ServiceManager, name: &str) -> anyhow::Result<Exit> {
+    let path = manager.file_path(name)?;
+    if !path.exists() {
+        output::print_note(&format!("there is no service {name}"));
+        return Ok(Exit::Ok);
+    }
+    if !unit_file::is_ours(&path) {
+        let words = format!("{} was not written by wharf; it stays", path.display());
+        return Err(Failure::new(Exit::Refused, words).into());
+    }
+    manager.disable(name)?;
+    std::fs::remove_file(&path).with_context(|| format!("removing {}", path.display()))?;
+    output::print_line(&format!("removed {}; every session is on disk", path.display()));
+    Ok(Exit::Ok)
+}
+
+/// Returns the exit code 0 for a service that runs, 3 for one that does not, 4 without a service.
+pub(super) fn print_status(
+    global: &GlobalOptions,
+    manager: &dyn ServiceManager,
+    name: &str,
+    as_json: bool,
+) -> anyhow::Result<Exit> {
+    let path = manager.file_path(name)?;
+    let installed = path.exists();
+    let state = if installed { manager.state(name)? } else { ServiceState::default() };
+    let exit = match (installed, state.running) {
+        (true, true) => Exit::Ok,
+        (true, false) => Exit::NoHost,
+        (false, _) => Exit::NotFound,
+    };
+    let ours = unit_file::is_ours(&path);
+    if as_json {
+        let facts: serde_json::Map<String, serde_json::Value> =
+            state.facts.iter().map(|(name, value)| ((*name).to_owned(), value.as_str().into())).collect();
+        let object = json!({ "name": name, "installed": installed, "ours": ours, "running": state.running, "file": path, "facts": facts });
+        output::print_line(&object.to_string());
+        return Ok(exit);
+    }
+    let word = match (installed, ours, state.running) {
+        (false, ..) => "not installed; install it: wharf service install",
+        (true, false, _) => "installed, but not written by wharf",
+        (true, true, true) => "running",
+        (true, true, false) => "installed, not running",
+    };
+    let screen = global.screen();
+    let mut rows = vec![("service", word.to_owned())];
+    if installed {
+        rows.push(("file", path.display().to_string()));
+    }
+    rows.extend(state.facts);
+    for (name, value) in rows {
+        output::print_line(&if screen.terminal {
+            format!("{name:<8}  {value}")
+        } else {
+            join_with_tabs([name, &value])
+        });
+    }
+    Ok(exit)
+}
