@@ -263,3 +263,21 @@ async fn a_session_that_is_idle_for_as_long_as_its_manifest_says_sleeps_and_wake
     assert_eq!(http.get(&format!("/sessions/{stays}")).await?.expect(200)?["status"], "running");
     Ok(())
 }
+
+/// Whether a client asks about the agent or starts a session, an agent that is not installed has one code.
+#[tokio::test]
+async fn agent_that_is_not_installed_has_the_same_code_for_initialize_and_session_new() -> Result<()> {
+    let manifests = [("absent", "/nonexistent/absent", ACP_FRONT_MATTER)];
+    let adapter_host = start_with_manifests(scripted_host(&[])?, &manifests)?;
+    let host = &adapter_host.host;
+    let asking = crate::connect_client_of(host, "absent").await?;
+    let initialize = crate::expect_error(asking.initialize().await)?;
+    let client = crate::connect_client(host).await?;
+    let params = json!({ "cwd": cwd(host)?, "mcpServers": [], "_meta": { "wharf": { "agent": "absent" } } });
+    let session_new = crate::expect_error(client.call_method("session/new", params).await)?;
+    for error in [initialize, session_new] {
+        assert_eq!((error.code, &error.data["reason"]), (-32603, &json!("adapter_not_installed")), "{error}");
+        assert!(error.message.contains("npm install -g @x/absent"), "{error}");
+    }
+    Ok(())
+}

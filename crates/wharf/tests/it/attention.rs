@@ -94,6 +94,26 @@ async fn change_of_settings_over_rest_counts_as_seen() -> Result<()> {
 }
 
 #[tokio::test]
+async fn ask_that_names_only_its_tool_call_is_told_with_its_command() -> Result<()> {
+    let host = scripted_host(&[])?.start_host()?;
+    let http = RestClient::new(&host);
+    let id = spawn_session(&http, &host).await?;
+    let update = |update: Value| json!({ "jsonrpc": "2.0", "method": "session/update", "params": { "sessionId": "$SESSION", "update": update } });
+    let call = json!({ "sessionUpdate": "tool_call", "toolCallId": "t1", "title": "Terminal",
+        "rawInput": { "command": "rm -rf build" } });
+    let later = json!({ "sessionUpdate": "tool_call_update", "toolCallId": "t1", "status": "pending" });
+    let options = json!([{ "optionId": "yes", "name": "Yes", "kind": "allow_once" }]);
+    let ask = json!({ "jsonrpc": "2.0", "id": 77, "method": "session/request_permission",
+        "params": { "sessionId": "$SESSION", "toolCall": { "toolCallId": "t1" }, "options": options } });
+    let lines = host.directory().join("lines");
+    std::fs::write(&lines, format!("{}\n{}\n{ask}\n", update(call), update(later)))?;
+    send_prompt(&http, &id, &format!("rawfile {}; hang", lines.display())).await?;
+    let attention = wait_for_attention(&http, &id, "needs_answer").await?;
+    assert_eq!(attention["text"], "rm -rf build", "{attention}");
+    Ok(())
+}
+
+#[tokio::test]
 async fn ask_is_told_to_all_until_it_is_answered_elsewhere() -> Result<()> {
     let host = scripted_host(&[])?.start_host()?;
     let owner = RestClient::new(&host);

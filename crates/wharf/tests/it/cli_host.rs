@@ -16,7 +16,7 @@ use crate::rest::caller_with_role;
 use crate::scripted_host;
 
 /// Returns a `wharf` command for a state directory that no host has used.
-fn command_for_state(state: &Path, arguments: &[&str]) -> Command {
+pub(crate) fn command_for_state(state: &Path, arguments: &[&str]) -> Command {
     let mut command = wharf_command(arguments);
     command.env("WHARF_STATE_DIR", state).env("WHARF_LISTEN", "127.0.0.1:0").env("HOME", state);
     command
@@ -28,7 +28,7 @@ fn host_status(state: &Path) -> Result<Value> {
 }
 
 /// Stops the host of a state directory when the test ends, passed or failed.
-struct StopHostOnDrop<'a>(&'a Path);
+pub(crate) struct StopHostOnDrop<'a>(pub(crate) &'a Path);
 
 impl Drop for StopHostOnDrop<'_> {
     fn drop(&mut self) {
@@ -94,7 +94,20 @@ fn no_host_is_started_when_autostart_is_off() -> Result<()> {
         &["kill", "x"],
         &["resume"],
         &["forget", "x", "--yes"],
+        &["kill", "--all", "--yes"],
+        &["prune", "--older-than", "1d", "--yes"],
+        &["rename", "x", "y"],
+        &["label", "x", "y"],
+        &["archive", "x"],
+        &["set"],
+        &["fork"],
+        &["login", "demo"],
         &["asks"],
+        &["logs", "x"],
+        &["search", "x"],
+        &["export"],
+        &["usage"],
+        &["changes"],
         &["answer", "x", "y"],
         &["queue"],
         &["workspace", "list"],
@@ -106,6 +119,20 @@ fn no_host_is_started_when_autostart_is_off() -> Result<()> {
         assert!(output.stdout.is_empty() && said.contains("wharf serve"), "{verb:?} {said}");
     }
     assert!(!state.exists(), "something was made");
+    Ok(())
+}
+
+#[test]
+fn failed_start_in_the_background_is_told_by_whole_lines_of_the_log() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    std::fs::write(folder.path().join("host.log"), format!("{}\nsecond\n", "x".repeat(3_000)))?;
+    std::fs::write(folder.path().join("config.toml"), "listen = 3\n")?;
+    let output =
+        command_for_state(folder.path(), &["sessions", "--config"]).arg(folder.path().join("config.toml")).output()?;
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(3), "{said}");
+    let (_, shown) = said.split_once("ends with:\n").with_context(|| said.clone())?;
+    assert!(shown.starts_with("second\n") && shown.contains("listen = 3"), "{said}");
     Ok(())
 }
 
@@ -145,7 +172,7 @@ async fn only_an_admin_stops_the_host() -> Result<()> {
 }
 
 #[test]
-fn completions_and_manual_pages_know_every_verb() -> Result<()> {
+fn manual_pages_and_scripts_know_every_verb() -> Result<()> {
     let folder = tempfile::tempdir()?;
     let pages = folder.path().join("man");
     let written = wharf_command(&["man"]).arg(&pages).output()?;
@@ -153,7 +180,8 @@ fn completions_and_manual_pages_know_every_verb() -> Result<()> {
     for verb in ["run", "sessions", "answer", "workspace", "stop", "serve"] {
         let page = std::fs::read_to_string(pages.join(format!("wharf-{verb}.1")))?;
         assert!(page.contains(".TH"), "{verb}");
-        for shell in ["bash", "zsh", "fish"] {
+        // The scripts of bash, zsh and fish ask for the verbs: see cli_completion.
+        for shell in ["elvish", "powershell"] {
             let script = wharf_command(&["completions", shell]).output()?;
             assert!(
                 script.status.success() && String::from_utf8_lossy(&script.stdout).contains(verb),

@@ -42,7 +42,7 @@ async fn the_exit_code_tells_how_the_turn_ended_and_the_history_stays() -> Resul
         let session = newest_session(&http).await?;
         let id = session["id"].as_str().context("no id")?;
         wait_for_session(&http, id, "its end", |session| session["endedAt"].is_string()).await?;
-        assert!(run_wharf(&host, &["output", id])?.starts_with("well\n"));
+        assert!(run_wharf(&host, &["output", id, "--style", "lines"])?.starts_with("well\n"));
     }
     let live = run_wharf(&host, &["sessions"])?;
     assert!(!live.contains("running"), "{live}");
@@ -77,6 +77,23 @@ async fn missing_agent_is_named() -> Result<()> {
     for usage in [&["run", "scripted"][..], &["run", "scripted", ""], &["run", "scripted", "x", "-o", "y"]] {
         run_failing_wharf(&host, usage, 2)?;
     }
+    Ok(())
+}
+
+#[test]
+fn failed_turn_is_told_with_its_reason_and_the_last_words_of_the_agent() -> Result<()> {
+    let command = ["sh", "-c", "echo 'no key: set FOO' >&2; exit 3"].map(str::to_owned);
+    let mut options = scripted_host(&[])?.with_agent("failing", &command);
+    options.config.get_or_insert_default().insert_str(0, "start_retries = []\n");
+    let host = options.start_host()?;
+    let output = command_for_host(&host, &["run", "failing", "hello"]).output()?;
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(13), "{stderr}");
+    assert!(stderr.contains("the agent did not start: ") && stderr.contains("exited with code 3"), "{stderr}");
+    assert!(stderr.ends_with("\n  | no key: set FOO\n"), "{stderr}");
+    let told = command_for_host(&host, &["run", "scripted", "error"]).output()?;
+    let stderr = String::from_utf8_lossy(&told.stderr);
+    assert!(stderr.contains("this prompt fails as told"), "{stderr}");
     Ok(())
 }
 
@@ -129,7 +146,7 @@ fn without_a_terminal_an_ask_stays_open_until_it_is_answered() -> Result<()> {
         (columns.len(), columns[2], columns[4], columns[5]),
         (6, "permission", "allow_once,allow_always,reject_once", "May I?")
     );
-    let several = run_failing_wharf(&host, &["answer", "asking", "allow"], 2)?;
+    let several = run_failing_wharf(&host, &["answer", "asking", "allow_"], 2)?;
     assert!(several.contains("allow_always") && several.contains("fits several"), "{several}");
     run_failing_wharf(&host, &["answer", &format!("asking/{}9", columns[1]), "rej"], 4)?;
     run_wharf(&host, &["answer", columns[1], "rej"])?;

@@ -7,11 +7,11 @@ use anyhow::{Context, Result, bail, ensure};
 use serde_json::json;
 use tempfile::TempDir;
 use wharf_host::core::{
-    AgentEvent, CancelScope, EndReason, Event, Overlap, PauseReason, PromptEvent, Raw, Sender, Seq, SessionEvent,
-    Status, StorageEvent, Submission,
+    AgentEvent, CancelScope, Description, EndReason, Event, Overlap, PauseReason, PromptEvent, Raw, Sender, Seq,
+    SessionEvent, Status, StorageEvent, Submission,
 };
 use wharf_host::{
-    CallError, Config, CreateError, Descriptor, DirectoryScope, Forward, Host, SessionHandle, SpawnRequest,
+    CallError, Config, CreateError, Descriptor, DirectoryScope, Entry, Forward, Host, SessionHandle, SpawnRequest,
     StorageFault, new_client_id, new_prompt_id,
 };
 use wharf_store::{Hostility, MemoryEngine};
@@ -226,6 +226,30 @@ async fn refused_prompt_changes_neither_state_nor_log() -> Result<()> {
     assert!(!receipt.duplicate);
     let all = read_events_until(&handle, is_ended).await?;
     assert_eq!(all.iter().filter(|event| matches!(event, Event::Prompt(PromptEvent::Accepted { .. }))).count(), 1);
+    Ok(())
+}
+
+#[tokio::test]
+async fn unwritten_pause_is_told_to_a_person_who_has_seen_the_whole_log() -> Result<()> {
+    for archived in [false, true] {
+        let stage = DiskFixture::new()?;
+        let handle = stage.session().await?;
+        let (by, archived_now) = (test_sender(), Some(archived));
+        handle.describe(Description { by, title: None, label: None, archived: archived_now }).await?;
+        let before = handle.head();
+        let newest = handle.cursor(Seq(before.0 - 1)).next().await?.entries().last().map(Entry::id);
+        stage.host.mark_seen("owner", handle.id(), newest.context("no event")?);
+        stage.disk.fill_appends(usize::MAX);
+        assert_eq!(handle.prompt(prompt_submission("echo no")).await, Err(CallError::StorageFull));
+        let known = stage.listed(&handle, |known| known.paused.is_some()).await?;
+        assert_eq!(handle.head(), before, "the pause was written");
+        let marks = stage.host.marks("owner", handle.id());
+        let told = known.attention.raised.as_ref().filter(|raised| raised.row.is_none_or(|row| !marks.has_seen(row)));
+        let why = told.map(|raised| raised.why.as_str());
+        assert_eq!(why, (!archived).then_some("storage_full"), "archived: {archived}");
+        stage.disk.fill_appends(0);
+        stage.listed(&handle, |known| known.paused.is_none() && known.attention.raised.is_none()).await?;
+    }
     Ok(())
 }
 

@@ -12,7 +12,15 @@ use wharf_testkit::WAIT_LIMIT;
 #[expect(clippy::disallowed_methods, reason = "all processes of these tests are started from here")]
 pub(crate) fn wharf_command(arguments: &[&str]) -> Command {
     let mut command = Command::new(crate::wharf_binary());
-    for name in ["WHARF_STATE_DIR", "WHARF_CONFIG", "WHARF_LISTEN", "WHARF_DEFAULT_AGENT", "XDG_CONFIG_HOME"] {
+    for name in [
+        "WHARF_STATE_DIR",
+        "WHARF_CONFIG",
+        "WHARF_LISTEN",
+        "WHARF_DEFAULT_AGENT",
+        "WHARF_URL",
+        "WHARF_CONTEXT",
+        "XDG_CONFIG_HOME",
+    ] {
         command.env_remove(name);
     }
     command.env("HOME", "/nonexistent").args(arguments).stdin(Stdio::null());

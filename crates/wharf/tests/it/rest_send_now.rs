@@ -62,6 +62,30 @@ async fn queued_prompt_is_steered_into_the_turn_of_an_agent_that_queues() -> Res
 }
 
 #[tokio::test]
+async fn turns_that_overlap_each_end_and_answer_their_callers() -> Result<()> {
+    let host = scripted_host(&["--native-queue", "--overlap", "supersede"])?.start_host()?;
+    let http = RestClient::new(&host);
+    let id = spawn_session(&http, &host).await?;
+    let path = format!("/sessions/{id}/prompt?wait=10s");
+    let first = async { http.post(&path, &json!({ "prompt": "echo first; hang" })).await?.expect(200) };
+    let steer = async {
+        wait_until_running(&http, &id).await?;
+        let queued = queue_prompt(&http, &id, "echo second").await?;
+        let path = format!("/sessions/{id}/queue/{queued}/send");
+        http.post(&path, &json!({ "steer": true })).await?.expect(200)?;
+        Ok(queued)
+    };
+    let (first, second): (Value, String) = tokio::try_join!(first, steer)?;
+    assert_eq!((&first["turn"]["state"], &first["turn"]["text"]), (&json!("ended"), &json!("first")), "{first}");
+    wait_until_idle(&http, &id).await?;
+    for prompt in [first["promptId"].as_str().context("no id")?, &second] {
+        let turn = http.get(&format!("/sessions/{id}/turns/{prompt}")).await?.expect(200)?;
+        assert_eq!((&turn["state"], &turn["outcome"]), (&json!("ended"), &json!("done")), "{turn}");
+    }
+    Ok(())
+}
+
+#[tokio::test]
 async fn forced_interrupt_ends_a_turn_that_ignores_cancels_and_the_queue_goes_on() -> Result<()> {
     let host = scripted_host(&["--resume"])?.start_host()?;
     let http = RestClient::new(&host);
@@ -107,8 +131,8 @@ async fn attached_clients_are_listed_with_role_and_time() -> Result<()> {
     }
     assert_eq!((&listed[0]["role"], &listed[0]["transport"]), (&json!("controller"), &json!("websocket")));
     let phone = json!({
-        "clientId": "phone", "name": "Phone", "version": "2", "role": "observer", "since": null, "transport": "websocket",
-        "connections": 1,
+        "clientId": "phone", "name": "Phone", "version": "2", "role": "observer", "person": "owner", "since": null,
+        "transport": "websocket", "connections": 1,
     });
     assert_eq!(listed[1], phone);
     second.call_method("session/detach", json!({ "sessionId": id })).await?;

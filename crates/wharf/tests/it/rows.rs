@@ -111,6 +111,10 @@ impl RowReader {
         self.position.as_deref()
     }
 
+    pub(crate) const fn state(&self) -> &Value {
+        &self.state
+    }
+
     pub(crate) fn rows(&self) -> Vec<Value> {
         self.rows.values().cloned().collect()
     }
@@ -240,6 +244,29 @@ async fn rows_are_the_same_after_a_crash_and_without_the_database() -> Result<()
 }
 
 #[tokio::test]
+async fn rows_that_the_database_has_damaged_are_made_anew() -> Result<()> {
+    let (mut host, http, id) = start_session().await?;
+    run_prompt(&http, &id, "echo wombat").await?;
+    let before = read_all_rows(&http, &id, 200).await?;
+    host.terminate()?;
+    let path = host.state_dir().join("transcript.db");
+    let mut bytes = std::fs::read(&path)?;
+    let row = br#"{"id":"1-"#;
+    let found: Vec<usize> = (0..bytes.len() - row.len()).filter(|at| bytes[*at..].starts_with(row)).collect();
+    assert!(!found.is_empty(), "no row is in the database");
+    for at in found {
+        bytes[at] = b'x';
+    }
+    std::fs::write(&path, bytes)?;
+    host.restart()?;
+    let http = RestClient::new(&host);
+    let mut after = read_all_rows(&http, &id, 200).await?;
+    after.truncate(before.len());
+    assert_eq!(after, before);
+    Ok(())
+}
+
+#[tokio::test]
 async fn every_position_of_a_stream_resumes_to_the_same_rows_even_after_a_restart() -> Result<()> {
     let (mut host, http, id) = start_session().await?;
     let path = format!("/sessions/{id}/rows/stream");
@@ -342,11 +369,11 @@ async fn cursor_of_another_fold_and_malformed_queries_are_refused() -> Result<()
     run_prompt(&http, &id, "echo one").await?;
     for (query, status, code) in [
         ("before=f1.1-3", 409, "fold_changed"),
-        ("before=f2.1-999", 404, "unknown_row"),
+        ("before=f4.1-999", 404, "unknown_row"),
         ("before=1-3", 422, "invalid_params"),
         ("before=zzz", 422, "invalid_params"),
-        ("after=f2.x", 422, "invalid_params"),
-        ("before=f2.1-3&after=f2.1-3", 422, "invalid_params"),
+        ("after=f4.x", 422, "invalid_params"),
+        ("before=f4.1-3&after=f4.1-3", 422, "invalid_params"),
         ("limit=0", 422, "invalid_params"),
         ("limit=201", 422, "invalid_params"),
         ("kinds=tool,nothing", 422, "invalid_params"),
@@ -358,7 +385,7 @@ async fn cursor_of_another_fold_and_malformed_queries_are_refused() -> Result<()
     }
     let answer = http.get(&format!("/sessions/{id}/rows/stream?after=zzz")).await?;
     assert_eq!(answer.status_and_code(), (422, "invalid_params".to_owned()));
-    for (after, why) in [("f1.1-3", "fold_changed"), ("f2.9-3", "log_cut")] {
+    for (after, why) in [("f1.1-3", "fold_changed"), ("f4.9-3", "log_cut")] {
         let mut events = http.open_stream(&format!("/sessions/{id}/rows/stream?after={after}"), None).await?;
         let reset = events.next().await?.context("no event")?;
         assert_eq!((reset.name.as_str(), &reset.data["why"], &reset.id), ("reset", &json!(why), &None));
@@ -569,6 +596,12 @@ async fn text_that_is_too_large_for_its_row_is_read_whole_and_in_pages() -> Resu
     let whole = whole.expect(200)?;
     let text = whole["parts"][0]["text"].as_str().context("no text")?;
     assert_eq!((text.len() as u64, &whole["parts"][0]["cut"]), (total, &Value::Null));
+    assert_eq!(read_whole_text(&http, &id, cut).await?, text);
+    Ok(())
+}
+
+/// Reads the pages of a text that is too large for its row.
+async fn read_whole_text(http: &RestClient, id: &str, cut: &Value) -> Result<String> {
     let address = cut["whole"].as_str().context("no address")?;
     let (mut read, mut offset) = (String::new(), Some(0));
     while let Some(from) = offset {
@@ -576,7 +609,25 @@ async fn text_that_is_too_large_for_its_row_is_read_whole_and_in_pages() -> Resu
         read.push_str(page["text"].as_str().context("no text")?);
         offset = page["next"].as_u64();
     }
-    assert_eq!(read, text);
+    Ok(read)
+}
+
+#[tokio::test]
+async fn burst_that_a_stream_follows_is_whole_and_in_order() -> Result<()> {
+    const CHUNKS: usize = 40_000;
+    let (_host, http, id) = start_session().await?;
+    let mut events = http.open_stream(&format!("/sessions/{id}/rows/stream"), None).await?;
+    let mut reader = RowReader::default();
+    let sent = send_prompt(&http, &id, &format!("burst {CHUNKS} 100")).await?;
+    follow_turn(&mut events, &mut reader, sent["promptId"].as_str().context("no id")?).await?;
+    let rows = reader.rows();
+    let message = rows.iter().find(|row| row["kind"] == "message").context("no message")?;
+    let text = read_whole_text(&http, &id, &message["parts"][0]["cut"]).await?;
+    let numbers: Vec<&str> = text.lines().filter_map(|line| line.split(' ').next()).collect();
+    assert_eq!(numbers.len(), CHUNKS);
+    for (expected, found) in numbers.iter().enumerate() {
+        assert_eq!(*found, expected.to_string(), "a chunk is missing or out of order");
+    }
     Ok(())
 }
 
@@ -653,6 +704,15 @@ async fn mcp_reads_rows_by_turn_and_kind() -> Result<()> {
         let whole = json!({ "sessionId": id, "format": "rows", "turn": prompt, "kinds": "message", "whole": true });
         let output = mcp.call_tool(tool, whole).await?;
         assert_eq!(output["rows"][0]["row"]["parts"][0]["text"], "quoll", "{output}");
+        // The newest rows of the turn come first; `before` leads to the others.
+        let newest = json!({ "sessionId": id, "format": "rows", "turn": prompt, "lastN": 2 });
+        let output = mcp.call_tool(tool, newest).await?;
+        let newest_kinds = kinds(output["rows"].as_array().context("no rows")?);
+        assert_eq!(newest_kinds, ["thought", "turn_end"], "{output}");
+        let older = json!({ "sessionId": id, "format": "rows", "turn": prompt, "before": output["before"] });
+        let older = mcp.call_tool(tool, older).await?;
+        let older_kinds = kinds(older["rows"].as_array().context("no rows")?);
+        assert_eq!(older_kinds, ["prompt", "message", "tool"], "{older}");
         let refusal = mcp.call_for_refusal(tool, json!({ "sessionId": id, "turn": prompt })).await?;
         assert_eq!(refusal.0, "invalid_params");
     }

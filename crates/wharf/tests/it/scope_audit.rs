@@ -294,7 +294,9 @@ async fn no_mcp_tool_reads_or_changes_another_workspace() -> Result<()> {
             others.check(&asked, &result.to_string())?;
             let lists = ["list_agent_sessions", "agent_sessions_list"].contains(&tool);
             let empty = result["structuredContent"]["sessions"] == json!([]);
-            ensure!(if lists { empty } else { result["isError"] == true }, "{asked}: {result}");
+            // The agents of the host belong to no workspace.
+            let is_about_agents = tool == "list_agents";
+            ensure!(if lists { empty } else { is_about_agents || result["isError"] == true }, "{asked}: {result}");
         }
     }
     assert_eq!(others.state(&host).await?, before);

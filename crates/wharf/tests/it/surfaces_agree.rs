@@ -81,7 +81,7 @@ async fn ten_sessions_in_four_workspaces_look_the_same_on_every_surface() -> Res
         assert_eq!(output_lines(&http, session).await?, lines);
         let by_mcp = mcp.call_tool("get_agent_session_output", json!({ "sessionId": session })).await?;
         assert_eq!(by_mcp["lines"], json!(lines));
-        assert_eq!(cli::run_wharf(&host, &["output", &label])?, format!("{}\n", lines.join("\n")));
+        assert_eq!(cli::run_wharf(&host, &["output", &label, "--style", "lines"])?, format!("{}\n", lines.join("\n")));
     }
     for slug in WORKSPACE_SLUGS {
         let listed = list_ids(&http.get(&format!("/sessions?workspace={slug}")).await?.expect(200)?)?;

@@ -32,7 +32,7 @@ impl CertificatePair {
         Ok(pair)
     }
 
-    fn cert(&self) -> PathBuf {
+    pub(crate) fn cert(&self) -> PathBuf {
         self.0.path().join("cert.pem")
     }
 

@@ -110,8 +110,9 @@ pub(super) fn check_shown_events(records: &[Value], session: &str, connection: &
     let seen: BTreeSet<u64> = seqs.iter().copied().collect();
     for record in records {
         let (seq, event) = (record["seq"].as_u64().unwrap_or_default(), &record["event"]);
-        // An agent's echo of a prompt goes to its sender only.
-        let is_for_all = event["kind"] == "agent_updated" && event["update"] != "user_message_chunk";
+        // An agent's echo of a prompt goes to its sender only, and notices go to clients that said that they take them.
+        let is_notice = event["frame"]["params"]["update"]["sessionUpdate"] == "notice";
+        let is_for_all = event["kind"] == "agent_updated" && event["update"] != "user_message_chunk" && !is_notice;
         ensure!(
             !is_for_all || seq > *last || seen.contains(&seq),
             "event {seq} was not shown, but {last} was: {event}"

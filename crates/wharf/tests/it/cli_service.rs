@@ -1,0 +1,157 @@
+//! `wharf service` with a service manager that only notes how it is called.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
+use std::process::{Command, Output};
+
+use anyhow::Result;
+
+use crate::program::wharf_command;
+
+/// A home, and a PATH with `systemctl` and `loginctl` that write their arguments to a file.
+struct FakeSystem {
+    folder: tempfile::TempDir,
+}
+
+impl FakeSystem {
+    /// `answer` is a line of shell that runs in `systemctl`.
+    fn new(answer: &str) -> Result<Self> {
+        let system = Self { folder: tempfile::tempdir()? };
+        fs::create_dir(system.folder.path().join("bin"))?;
+        system.add_program("systemctl", answer)?;
+        system.add_program("loginctl", "echo Linger=no")?;
+        Ok(system)
+    }
+
+    fn add_program(&self, name: &str, answer: &str) -> Result<()> {
+        let path = self.folder.path().join("bin").join(name);
+        let calls = self.folder.path().join("calls");
+        fs::write(&path, format!("#!/bin/sh\necho {name} \"$@\" >> {}\n{answer}\n", calls.display()))?;
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755))?;
+        Ok(())
+    }
+
+    fn run(&self, arguments: &[&str]) -> Result<Output> {
+        Ok(self.command(arguments).output()?)
+    }
+
+    fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = wharf_command(arguments);
+        let path = format!("{}:/usr/bin:/bin", self.folder.path().join("bin").display());
+        command
+            .env("HOME", self.folder.path())
+            .env("PATH", path)
+            .env("WHARF_STATE_DIR", self.folder.path().join("st ate"));
+        command
+    }
+
+    fn unit(&self) -> PathBuf {
+        self.folder.path().join(".config/systemd/user/wharf.service")
+    }
+
+    fn calls(&self) -> Vec<String> {
+        let calls = fs::read_to_string(self.folder.path().join("calls")).unwrap_or_default();
+        calls.lines().map(str::to_owned).collect()
+    }
+}
+
+fn said(output: &Output) -> String {
+    format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
+}
+
+#[test]
+fn service_is_installed_shown_and_removed() -> Result<()> {
+    let system = FakeSystem::new(
+        "case \"$*\" in *show\\ wharf*) echo ActiveState=active; echo SubState=running; echo MainPID=7;; esac",
+    )?;
+    let output = system.run(&["service", "install"])?;
+    assert!(output.status.success() && said(&output).contains("loginctl enable-linger"), "{}", said(&output));
+    let unit = fs::read_to_string(system.unit())?;
+    let command = format!(
+        "ExecStart=\"{}\" \"serve\" \"--json\" \"--started-as\" \"service:wharf\" \"--state-dir\" \"{}\"\n",
+        crate::wharf_binary().display(),
+        system.folder.path().join("st ate").display()
+    );
+    assert!(
+        unit.contains(&command) && unit.contains("KillMode=process\n") && unit.contains("Environment=\"PATH="),
+        "{unit}"
+    );
+    let called = ["show-environment", "daemon-reload", "enable wharf.service", "restart wharf.service"];
+    let calls: Vec<String> = system.calls().into_iter().filter(|call| call.starts_with("systemctl")).collect();
+    assert_eq!(calls, called.map(|call| format!("systemctl --user {call}")));
+
+    let output = system.run(&["service", "status"])?;
+    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    assert!(said(&output).contains("service\trunning\n") && said(&output).contains("pid\t7\n"), "{}", said(&output));
+    assert!(system.run(&["service", "install", "--linger"])?.status.success(), "it may be installed again");
+    assert!(system.calls().contains(&"loginctl enable-linger".to_owned()));
+
+    let output = system.run(&["service", "uninstall"])?;
+    assert!(output.status.success() && !system.unit().exists(), "{}", said(&output));
+    assert!(system.calls().contains(&"systemctl --user disable --now wharf.service".to_owned()));
+    assert_eq!(system.run(&["service", "status"])?.status.code(), Some(4));
+    assert!(system.run(&["service", "uninstall"])?.status.success(), "there is nothing to remove");
+    Ok(())
+}
+
+#[test]
+fn unit_of_another_author_or_state_directory_is_left_alone() -> Result<()> {
+    let system = FakeSystem::new("")?;
+    fs::create_dir_all(system.unit().parent().unwrap_or(&system.unit()))?;
+    fs::write(system.unit(), "[Service]\nExecStart=mine\n")?;
+    for verb in [&["service", "install"][..], &["service", "uninstall"]] {
+        let output = system.run(verb)?;
+        assert_eq!(output.status.code(), Some(5), "{}", said(&output));
+        assert_eq!(fs::read_to_string(system.unit())?, "[Service]\nExecStart=mine\n");
+    }
+    fs::remove_file(system.unit())?;
+    assert!(system.run(&["service", "install"])?.status.success());
+    let before = fs::read_to_string(system.unit())?;
+    let other = system.command(&["service", "install"]).env("WHARF_STATE_DIR", "/tmp/other").output()?;
+    assert_eq!(other.status.code(), Some(5), "{}", said(&other));
+    assert_eq!(fs::read_to_string(system.unit())?, before);
+    Ok(())
+}
+
+#[test]
+fn machine_without_systemd_is_told_what_to_run() -> Result<()> {
+    let system = FakeSystem::new("echo Failed to connect to bus >&2; exit 1")?;
+    let output = system.run(&["service", "install"])?;
+    assert_eq!(output.status.code(), Some(5));
+    assert!(
+        said(&output).contains("Failed to connect to bus") && said(&output).contains("serve --json"),
+        "{}",
+        said(&output)
+    );
+    let none = system.command(&["service", "install"]).env("PATH", "/nonexistent").output()?;
+    assert_eq!(none.status.code(), Some(5), "{}", said(&none));
+    assert!(said(&none).contains("no systemd"), "{}", said(&none));
+    assert!(!system.unit().exists());
+    let printed = system.command(&["service", "install", "--print"]).env("PATH", "/nonexistent").output()?;
+    assert!(printed.status.success() && said(&printed).contains("KillMode=process"), "{}", said(&printed));
+    let printed = system.run(&["service", "install", "--print", "--manager", "launchd"])?;
+    assert!(said(&printed).contains("<key>AbandonProcessGroup</key><true/>"), "{}", said(&printed));
+    Ok(())
+}
+
+#[test]
+fn verbs_about_this_machine_refuse_a_host_elsewhere() -> Result<()> {
+    let system = FakeSystem::new("")?;
+    for verb in [
+        &["service", "status"][..],
+        &["stop"],
+        &["restart"],
+        &["doctor"],
+        &["serve"],
+        &["token", "list"],
+        &["config", "set", "listen", "x"],
+        &["config", "path"],
+    ] {
+        let mut command = system.command(&[verb, &["--url", "https://box.example:7433"]].concat());
+        let output = command.env_remove("WHARF_STATE_DIR").output()?;
+        assert_eq!(output.status.code(), Some(2), "{verb:?} {}", said(&output));
+        assert!(said(&output).contains("https://box.example:7433"), "{verb:?} {}", said(&output));
+    }
+    Ok(())
+}
