@@ -8,59 +8,100 @@ use std::time::Instant;
 
 use anyhow::{Context as _, Result, bail, ensure};
 
-use crate::bench::Host;
+use crate::bench::{Host, fetch_text};
+use crate::needs::{Need, describe_missing, list_missing};
 use crate::output::{print_line, print_progress};
-use crate::process::{capture_stdout, cargo_command, command, find_program, run_checked};
+use crate::process::{capture_stdout, cargo_command, command, run_checked};
 use crate::repo::target_dir;
 
 /// The answer of the demo agent, which each program prints.
 const ANSWER: &str = "hello harbour";
 
-/// The languages, each with the program that it needs.
-const LANGUAGES: [(&str, &str); 2] = [("node", "npm"), ("python", "python3")];
+/// A language that a client is generated for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ClientLanguage {
+    Node,
+    Python,
+}
 
+impl ClientLanguage {
+    pub(crate) const ALL: [Self; 2] = [Self::Node, Self::Python];
+
+    /// Returns its name in `--without`.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Node => "node",
+            Self::Python => "python",
+        }
+    }
+
+    /// Returns the programs that generate, check and run the client.
+    pub(crate) const fn needs(self) -> &'static [Need] {
+        match self {
+            Self::Node => &[Need {
+                command: "npm",
+                probe: &[],
+                packages: &["npm"],
+                reason: "a TypeScript client is generated from /openapi.json",
+            }],
+            Self::Python => &[Need {
+                command: "python3",
+                probe: &["-c", "import ensurepip, venv"],
+                packages: &["python3", "python3-venv"],
+                reason: "a Python client is generated from /openapi.json",
+            }],
+        }
+    }
+}
+
+/// Runs the command `cargo xtask clients`.
 pub(crate) fn run(root: &Path, args: &[String]) -> Result<()> {
     let languages = read_languages(args)?;
-    let began = Instant::now();
+    for language in &languages {
+        let missing = list_missing(language.needs());
+        ensure!(missing.is_empty(), "{}, or add --without {}", describe_missing(&missing), language.name());
+    }
     run_checked(cargo_command(root).args(["build", "-p", "wharf", "--bins"]))?;
+    follow_rows(root, &languages)
+}
+
+/// Reads `--without LANGUAGE`, which may be repeated. Returns the languages that are left.
+pub(crate) fn read_languages(args: &[String]) -> Result<Vec<ClientLanguage>> {
+    let mut chosen = ClientLanguage::ALL.to_vec();
+    let mut args = args.iter();
+    while let Some(arg) = args.next() {
+        let name = args.next().filter(|_| arg == "--without");
+        let known = name.and_then(|name| ClientLanguage::ALL.into_iter().find(|language| language.name() == name));
+        let Some(left_out) = known else { bail!("clients are left out by --without node and --without python") };
+        chosen.retain(|language| *language != left_out);
+    }
+    Ok(chosen)
+}
+
+/// Generates a client for each language, and lets it follow the rows of a session. The binary has been built.
+pub(crate) fn follow_rows(root: &Path, languages: &[ClientLanguage]) -> Result<()> {
+    let began = Instant::now();
     let target = target_dir(root)?;
     let work = target.join("clients");
     fs::create_dir_all(&work).context("making a directory for the clients")?;
     let wharf = target.join("debug/wharf");
     let host = Host::start(&wharf, &wharf, &work.join("host"))?;
-    let document = work.join("openapi.json");
-    let url = format!("http://{}/openapi.json", host.authority);
-    let token = format!("Authorization: Bearer {}", host.token);
-    run_checked(command("curl").args(["-sSf", "-H", &token, "-o"]).arg(&document).arg(url))?;
-    for language in &languages {
-        print_progress(&format!("a client for {language}"));
-        let folder = if *language == "node" { "typescript" } else { "python" };
-        let dir = copy_sources(&root.join("clients").join(folder), &work.join(folder))?;
-        let mut program = if *language == "node" { prepare_node(&dir)? } else { prepare_python(&dir)? };
+    fs::write(work.join("openapi.json"), fetch_text(&host, "/openapi.json")?).context("writing openapi.json")?;
+    for language in languages {
+        print_progress(&format!("a client for {}", language.name()));
+        let (folder, prepare): (_, fn(&Path) -> Result<Command>) = match language {
+            ClientLanguage::Node => ("typescript", prepare_node),
+            ClientLanguage::Python => ("python", prepare_python),
+        };
+        let mut program = prepare(&copy_sources(&root.join("clients").join(folder), &work.join(folder))?)?;
         program.env("WHARF_URL", format!("http://{}", host.authority)).env("WHARF_TOKEN", &host.token);
         let said = capture_stdout(&mut program)?;
-        ensure!(said.trim() == ANSWER, "the client for {language} printed {said:?} instead of {ANSWER:?}");
+        ensure!(said.trim() == ANSWER, "the client for {} printed {said:?} instead of {ANSWER:?}", language.name());
     }
     host.stop()?;
-    print_line(&format!("clients: {} followed the rows in {} s", languages.join(" and "), began.elapsed().as_secs()));
+    let names: Vec<_> = languages.iter().map(|language| language.name()).collect();
+    print_line(&format!("clients: {} followed the rows in {} s", names.join(" and "), began.elapsed().as_secs()));
     Ok(())
-}
-
-/// Reads `--without LANGUAGE`, which may be repeated.
-fn read_languages(args: &[String]) -> Result<Vec<&'static str>> {
-    let mut left_out = Vec::new();
-    let mut args = args.iter();
-    while let Some(arg) = args.next() {
-        let name = args.next().filter(|_| arg == "--without");
-        let known = name.and_then(|name| LANGUAGES.iter().find(|(language, _)| language == name));
-        let Some((language, _)) = known else { bail!("clients takes --without node and --without python") };
-        left_out.push(*language);
-    }
-    let chosen: Vec<_> = LANGUAGES.iter().filter(|(language, _)| !left_out.contains(language)).collect();
-    for (language, program) in &chosen {
-        ensure!(find_program(program).is_some(), "missing: {program}; install it or add --without {language}");
-    }
-    Ok(chosen.into_iter().map(|(language, _)| *language).collect())
 }
 
 /// Copies the files of a client to where generated files may lie beside them. Installed packages stay from run to run.
@@ -81,7 +122,8 @@ fn prepare_node(dir: &Path) -> Result<Command> {
     };
     let (list, stamp) = (dir.join("package-lock.json"), dir.join("node_modules/installed.json"));
     if is_outdated(&stamp, &list)? {
-        run_checked(in_dir("npm".into()).args(["ci", "--no-audit", "--no-fund", "--ignore-scripts"]))?;
+        let flags = ["ci", "--prefer-offline", "--no-audit", "--no-fund", "--ignore-scripts"];
+        run_checked(in_dir("npm".into()).args(flags))?;
         fs::copy(&list, &stamp)?;
     }
     let bin = dir.join("node_modules/.bin");
@@ -102,7 +144,8 @@ fn prepare_python(dir: &Path) -> Result<Command> {
     let (list, stamp) = (dir.join("requirements.txt"), dir.join("venv/installed.txt"));
     if is_outdated(&stamp, &list)? {
         run_checked(in_dir("python3".into()).args(["-m", "venv", "venv"]))?;
-        run_checked(in_dir(bin.join("pip")).args(["install", "-q", "-r", "requirements.txt"]))?;
+        let flags = ["install", "-q", "--disable-pip-version-check", "--no-deps", "-r", "requirements.txt"];
+        run_checked(in_dir(bin.join("pip")).args(flags))?;
         fs::copy(&list, &stamp)?;
     }
     run_checked(in_dir(bin.join("datamodel-codegen")).args(GENERATOR_FLAGS))?;
@@ -141,8 +184,9 @@ mod tests {
     #[test]
     fn languages_can_be_left_out() {
         let args = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
-        let none = args(&["--without", "node", "--without", "python"]);
-        assert_eq!(read_languages(&none).unwrap(), Vec::<&str>::new());
+        assert_eq!(read_languages(&[]).unwrap(), ClientLanguage::ALL);
+        assert_eq!(read_languages(&args(&["--without", "node"])).unwrap(), [ClientLanguage::Python]);
+        assert_eq!(read_languages(&args(&["--without", "node", "--without", "python"])).unwrap(), []);
         for wrong in [&["--without"][..], &["--without", "ruby"], &["node"]] {
             assert!(read_languages(&args(wrong)).is_err(), "{wrong:?}");
         }

@@ -1,4 +1,5 @@
-//! The repo's tasks: `cargo xtask tidy`, `cargo xtask test`, `cargo xtask soak`, `cargo xtask bench`, `cargo xtask clients`.
+//! The repo's tasks: `cargo xtask tidy`, `cargo xtask test`, `cargo xtask soak`, `cargo xtask bench`, `cargo xtask clients`,
+//! `cargo xtask picture`.
 //!
 //! It is *not* part of the product and depends on none of the repo's crates, so that it builds in seconds and still
 //! runs when they do not compile.
@@ -6,7 +7,9 @@
 
 mod bench;
 mod clients;
+mod needs;
 mod output;
+mod picture;
 mod process;
 mod repo;
 mod soak;
@@ -20,11 +23,14 @@ use anyhow::{Result, bail};
 const USAGE: &str = "\
 usage: cargo xtask COMMAND
 
-  test [--fast]                 run every test; --fast leaves out the long random walks and the doc tests
+  test [--fast] [--without node] [--without python]
+                                run every test; --fast leaves out the long random walks, the doc tests and the generated
+                                clients, --without leaves out the client of that language
   tidy                          check the invariants that a machine can check
   soak NAME                     run a random test for long: walk (ten minutes) or kills (500 kills of the host)
   clients [--without node] [--without python]
                                 generate clients from /openapi.json, and follow the rows of a session with each
+  picture                       turn a terminal screen (tmux capture-pane -ep) into an SVG picture
   bench [--quick] [--no-build] [--against PATH] [MEASURE …]
                                 measure the binary of the dist profile: burst, burst_packed, tick, never_reading,
                                 status, bridge, restart; or, if it is named, the first build itself: build;
@@ -50,6 +56,7 @@ fn dispatch(args: &[String]) -> Result<()> {
         "soak" => soak::run(&root, rest),
         "bench" => bench::run(&root, rest),
         "clients" => clients::run(&root, rest),
+        "picture" => picture::run(rest),
         "help" | "--help" | "-h" => {
             output::print_line(USAGE);
             Ok(())

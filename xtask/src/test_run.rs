@@ -5,16 +5,13 @@ use std::time::Instant;
 
 use anyhow::{Context as _, Result, bail};
 
+use crate::clients::{self, ClientLanguage};
+use crate::needs::{Need, install_missing};
 use crate::output::{print_line, print_progress};
-use crate::process::{capture_stdout, cargo_command, command, find_program, run_checked};
+use crate::process::{capture_stdout, cargo_command, run_checked};
 
-/// A program that the build or a test calls.
-struct Need {
-    command: &'static str,
-    packages: &'static [&'static str],
-    reason: &'static str,
-}
-
+/// The name of the stage that generates clients.
+const CLIENTS_STAGE: &str = "generated clients follow the rows of a session";
 /// The crate that holds the official ACP SDK.
 const CONFORMANCE: &str = "wharf-conformance";
 
@@ -22,20 +19,26 @@ const CONFORMANCE: &str = "wharf-conformance";
 const NEEDS: &[Need] = &[
     Need {
         command: "cc",
+        probe: &[],
         packages: &["gcc", "libc6-dev"],
         reason: "SQLite is compiled from source, and Rust links with it",
     },
-    Need { command: "curl", packages: &["curl"], reason: "the transcript in docs/protocol/rest.md is made with it" },
+    Need {
+        command: "curl",
+        probe: &[],
+        packages: &["curl"],
+        reason: "the transcript in docs/protocol/rest.md is made with it",
+    },
 ];
 
 pub(crate) fn run(root: &Path, args: &[String]) -> Result<()> {
-    let fast = match args {
-        [] => false,
-        [flag] if flag == "--fast" => true,
-        _ => bail!("test takes no argument but --fast"),
-    };
+    let (fast, languages) = parse_arguments(args)?;
     let began = Instant::now();
     install_missing(NEEDS)?;
+    for language in &languages {
+        let missing = format!("the generated clients need it; --without {} leaves that out", language.name());
+        install_missing(language.needs()).context(missing)?;
+    }
 
     print_progress("building the programs that the tests drive");
     run_checked(cargo_command(root).args(["build", "-p", "wharf", "-p", "wharf-testkit", "--bins"]))?;
@@ -56,7 +59,28 @@ pub(crate) fn run(root: &Path, args: &[String]) -> Result<()> {
         // Debug builds walk fewer steps; this is the full number, in a build that does it in seconds.
         stage("the core's random walks, optimised", &[runner, &["--release", "-p", "wharf-core"]].concat());
     }
+    if !languages.is_empty() {
+        print_progress(CLIENTS_STAGE);
+        stages.push((CLIENTS_STAGE, clients::follow_rows(root, &languages)));
+    }
+    let skipped = list_skipped(&languages);
+    if !skipped.is_empty() {
+        print_line(&format!("skipped: {}", skipped.join(", ")));
+    }
     report_stages(stages, began)
+}
+
+/// Returns whether the long stages are left out, and the languages that clients are generated for.
+fn parse_arguments(args: &[String]) -> Result<(bool, Vec<ClientLanguage>)> {
+    let (fast, rest): (Vec<String>, Vec<String>) = args.iter().cloned().partition(|arg| arg == "--fast");
+    let languages = clients::read_languages(&rest).context("test takes --fast, and --without with a language")?;
+    Ok(if fast.is_empty() { (false, languages) } else { (true, Vec::new()) })
+}
+
+/// Returns the languages that no client is generated for.
+fn list_skipped(languages: &[ClientLanguage]) -> Vec<String> {
+    let all = ClientLanguage::ALL.into_iter().filter(|language| !languages.contains(language));
+    all.map(|language| format!("the generated client for {}", language.name())).collect()
 }
 
 /// Prints one line at the end with either runner, and fails if a stage failed; later stages run all the same.
@@ -83,56 +107,22 @@ fn has_nextest(root: &Path) -> bool {
     found
 }
 
-/// Installs missing programs where that is allowed; otherwise prints the command to install them.
-fn install_missing(needs: &[Need]) -> Result<()> {
-    let missing: Vec<&Need> = needs.iter().filter(|need| find_program(need.command).is_none()).collect();
-    if missing.is_empty() {
-        return Ok(());
-    }
-    let packages: Vec<&str> = missing.iter().flat_map(|need| need.packages).copied().collect();
-    if !is_root() || find_program("apt-get").is_none() {
-        bail!("{}", install_advice(&missing, &packages));
-    }
-    print_progress(&format!("installing {}", packages.join(" ")));
-    run_checked(command("apt-get").args(["update", "-qq"]))?;
-    run_checked(
-        command("apt-get")
-            .env("DEBIAN_FRONTEND", "noninteractive")
-            .args(["install", "-y", "-qq", "--no-install-recommends"])
-            .args(&packages),
-    )
-    .context("installing what the tests need")
-}
-
-fn install_advice(missing: &[&Need], packages: &[&str]) -> String {
-    let mut text = String::new();
-    for need in missing {
-        text.push_str(&format!("missing: {} ({})\n", need.command, need.reason));
-    }
-    text.push_str(&format!("install with: sudo apt-get install {}", packages.join(" ")));
-    text
-}
-
-fn is_root() -> bool {
-    capture_stdout(command("id").arg("-u")).is_ok_and(|uid| uid.trim() == "0")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    const ABSENT: Need = Need { command: "no-such-command", packages: &["one", "two"], reason: "the tests call it" };
-
-    #[test]
-    fn installed_tools_are_not_asked_for() {
-        let shell = Need { command: "sh", packages: &["dash"], reason: "" };
-        assert!(install_missing(&[shell]).is_ok());
+    fn to_args(words: &[&str]) -> Vec<String> {
+        words.iter().map(|word| (*word).to_owned()).collect()
     }
 
     #[test]
-    fn the_advice_names_the_command_and_the_packages() {
-        let text = install_advice(&[&ABSENT], ABSENT.packages);
-        assert_eq!(text, "missing: no-such-command (the tests call it)\ninstall with: sudo apt-get install one two");
+    fn arguments_leave_out_stages() {
+        let parse = |words: &[&str]| parse_arguments(&to_args(words)).unwrap();
+        assert_eq!(parse(&[]), (false, vec![ClientLanguage::Node, ClientLanguage::Python]));
+        assert_eq!(parse(&["--without", "node"]), (false, vec![ClientLanguage::Python]));
+        assert_eq!(parse(&["--fast"]), (true, Vec::new()));
+        assert!(parse_arguments(&to_args(&["--without", "rust"])).is_err());
+        assert!(parse_arguments(&to_args(&["--slow"])).is_err());
     }
 
     #[test]

@@ -14,7 +14,7 @@ pub(super) fn get_json(host: &Host, path: &str) -> Result<Value> {
     serde_json::from_str(&body).with_context(|| format!("reading {body:?}"))
 }
 
-pub(super) fn fetch_text(host: &Host, path: &str) -> Result<String> {
+pub(crate) fn fetch_text(host: &Host, path: &str) -> Result<String> {
     read_answer(open_request(host, "GET", path, None)?, path)
 }
 

@@ -30,6 +30,7 @@ use crate::process::{cargo_command, run_checked};
 use crate::repo;
 use compare::{Binary, Side, print_compared};
 pub(crate) use host::Host;
+pub(crate) use http::fetch_text;
 use pipe::Pipe;
 use stats::{Series, percentile, round_figure};
 use traffic::{Pace, Party, Seen, Traffic, drive_connection};

@@ -3,6 +3,7 @@
 mod banned;
 mod citations;
 mod code_map;
+mod conflicts;
 mod dependencies;
 mod document_words;
 mod enums;
@@ -81,6 +82,7 @@ fn check(repo: &Repo) -> Result<Vec<Finding>> {
         findings.extend(sleeps::check(source));
     }
     findings.extend(paths::check(repo)?);
+    findings.extend(conflicts::check(repo)?);
     findings.extend(links::check(repo)?);
     findings.extend(citations::check(repo)?);
     findings.extend(code_map::check(repo)?);

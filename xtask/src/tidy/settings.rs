@@ -10,7 +10,9 @@ const RULE: &str = "settings";
 const DOCUMENT: &str = "docs/configuration.md";
 /// The file in which the host lists its keys, and the name of the list.
 const SOURCE: &str = "crates/wharf-host/src/config/keys.rs";
-const LIST: &str = "const KNOWN_KEYS:";
+const LIST: &str = "const CONFIG_KEYS:";
+/// Begins a row of the list.
+const ROW: &str = "key(\"";
 
 pub(super) fn check(repo: &Repo) -> Result<Vec<Finding>> {
     let (document, source) = (Path::new(DOCUMENT), Path::new(SOURCE));
@@ -37,11 +39,11 @@ fn compare_settings(document: &str, source: &str) -> Vec<Finding> {
     findings
 }
 
-/// Returns the string literals of the list in the form of the documentation: `agents.*.env.*` is the table
+/// Returns the first literal of each row of the list, in the form of the documentation: `agents.*.env.*` is the table
 /// `agents.NAME.env`.
 fn known_settings(source: &str) -> Vec<String> {
     let list = source.split_once(LIST).map_or("", |(_, list)| list.split("];").next().unwrap_or_default());
-    let literals = list.split('"').skip(1).step_by(2);
+    let literals = list.split(ROW).skip(1).filter_map(|row| row.split('"').next());
     literals.map(|key| key.strip_suffix(".*").unwrap_or(key).replace('*', "NAME")).collect()
 }
 
@@ -55,7 +57,7 @@ fn documented_settings(document: &str) -> impl Iterator<Item = (usize, String)> 
 mod tests {
     use super::*;
 
-    const KEYS: &str = "const KNOWN_KEYS: &[&str] = &[\n \"listen\",\n \"agents.*.env.*\",\n];\nfn f() { \"other\" }";
+    const KEYS: &str = "const CONFIG_KEYS: &[ConfigKey] = &[\n key(\"listen\", Text, \"x\"),\n secret_key(\"agents.*.env.*\"),\n];\nfn f() { key(\"other\") }";
 
     fn messages(document: &str) -> Vec<String> {
         compare_settings(document, KEYS).into_iter().map(|finding| finding.message).collect()
