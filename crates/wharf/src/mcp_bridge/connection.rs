@@ -56,8 +56,17 @@ async fn open_connection(address: &HostAddress) -> Result<HostStream, ConnectErr
     if let Some(host) = address.remote().filter(|_| head.split(' ').nth(1) == Some("401")) {
         return Err(ConnectError::Refused(anyhow::anyhow!("{}", host.describe_unauthorized("401"))));
     }
+    if is_server_error(&head) {
+        // The host is stopping or has too many connections. Another attempt follows.
+        return Err(ConnectError::NoHost);
+    }
     check_upgrade(&head).map_err(ConnectError::Refused)?;
     Ok(stream)
+}
+
+/// Returns true if the status of the answer is 500 or above.
+fn is_server_error(head: &str) -> bool {
+    head.split(' ').nth(1).is_some_and(|status| status.starts_with('5'))
 }
 
 fn check_upgrade(head: &str) -> anyhow::Result<()> {
@@ -73,7 +82,36 @@ fn check_upgrade(head: &str) -> anyhow::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use super::check_upgrade;
+    use std::path::Path;
+
+    use tokio::net::UnixListener;
+
+    use super::*;
+
+    /// Connects to a host that answers the request with this head.
+    async fn connect_to(directory: &Path, head: &str) -> Result<HostStream, ConnectError> {
+        let path = directory.join("wharf.sock");
+        let listener = UnixListener::bind(&path).unwrap();
+        let (answer, address) = (head.to_owned(), HostAddress::Socket(path.clone()));
+        let answering = tokio::spawn(async move {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            stream.write_all(answer.as_bytes()).await.unwrap();
+            stream
+        });
+        let connected = open_connection(&address).await;
+        answering.await.unwrap();
+        std::fs::remove_file(path).unwrap();
+        connected
+    }
+
+    #[tokio::test]
+    async fn host_that_is_stopping_is_tried_again() {
+        let directory = tempfile::tempdir().unwrap();
+        let stopping = connect_to(directory.path(), "HTTP/1.1 503 Service Unavailable\r\n\r\n").await;
+        assert!(matches!(stopping, Err(ConnectError::NoHost)), "{stopping:?}");
+        let other = connect_to(directory.path(), "HTTP/1.1 404 Not Found\r\n\r\n").await;
+        assert!(matches!(other, Err(ConnectError::Refused(_))), "{other:?}");
+    }
 
     #[test]
     fn only_a_host_of_this_version_that_agrees_will_do() {

@@ -107,9 +107,9 @@ impl McpBridge {
         self.waiting.len() < MAX_WAITING_LINES && self.waiting_bytes < MAX_WAITING_BYTES
     }
 
-    /// Returns true if the client waits for an answer.
+    /// Returns true if the client waits for an answer. A notification that still waits for the host does not count.
     pub(crate) fn has_open_requests(&self) -> bool {
-        !self.open.is_empty() || !self.waiting.is_empty()
+        !self.open.is_empty() || self.waiting.iter().any(|line| expects_answer(line))
     }
 
     /// Handles a new connection: makes the handshake again if the client has made one.
@@ -260,6 +260,11 @@ impl McpBridge {
     fn take_step(&mut self) -> McpStep {
         std::mem::take(&mut self.step)
     }
+}
+
+/// Returns true if the host answers the line: it is a request, or no message at all.
+fn expects_answer(line: &[u8]) -> bool {
+    Json::parse(line).map_or(true, |message| message.has_key("method") && message.has_key("id"))
 }
 
 /// Returns the method of a message, and its id if it is a request. `None` for an answer and for what is no message.

@@ -125,6 +125,18 @@ fn lines_wait_while_there_is_no_host() {
     assert!(!bridge.has_room());
 }
 
+/// A client that leaves must not be kept waiting for a host, only to deliver its notifications.
+#[test]
+fn only_waiting_requests_count_as_open() {
+    let mut bridge = initialized();
+    bridge.handle_disconnected();
+    bridge.handle_line(INITIALIZED.into());
+    bridge.handle_line(r#"{"jsonrpc":"2.0","id":1,"result":{}}"#.into());
+    assert!(!bridge.has_open_requests());
+    bridge.handle_line(r#"{"jsonrpc":"2.0","id":5,"method":"tools/list"}"#.into());
+    assert!(bridge.has_open_requests());
+}
+
 #[test]
 fn lines_that_are_no_messages_are_left_to_the_host() {
     let mut bridge = initialized();
