@@ -55,7 +55,8 @@ pub(crate) fn display_width(text: &str) -> usize {
     text.chars().map(char_columns).sum()
 }
 
-fn char_columns(c: char) -> usize {
+/// Returns the number of columns that the character takes.
+pub(crate) fn char_columns(c: char) -> usize {
     match u32::from(c) {
         0x0300..=0x036f | 0x200b..=0x200f | 0xfe00..=0xfe0f => 0,
         0x1100..=0x115f | 0x2e80..=0xa4cf | 0xac00..=0xd7a3 | 0xf900..=0xfaff | 0xfe30..=0xfe6f | 0xff00..=0xff60 => 2,

@@ -7,6 +7,7 @@ use wharf_api::{NoticeTopic, RowBody, RowPart, RowPlan, TranscriptRow};
 use super::markdown::MarkdownStyler;
 use super::row_lines::{RowLook, parts_text, plan_entry, render_row};
 use super::row_set::RowPlace;
+use super::word_wrap::WordWrapper;
 use crate::format::TextStyle;
 use crate::format::text::{to_printable, to_printable_lines};
 
@@ -42,6 +43,7 @@ struct PrintedRow {
 struct GrowingText {
     place: RowPlace,
     styler: MarkdownStyler,
+    wrapper: WordWrapper,
     is_thought: bool,
     /// True if the cursor stands behind text.
     mid_line: bool,
@@ -123,6 +125,7 @@ impl LiveText {
         match self.growing.take() {
             Some(mut growing) => {
                 let rest = growing.styler.finish();
+                let rest = growing.wrapper.feed(&rest) + &growing.wrapper.finish();
                 if growing.mid_line || !rest.is_empty() { format!("{rest}\n") } else { rest }
             }
             None => String::new(),
@@ -184,14 +187,12 @@ impl LiveText {
         let mut out = String::new();
         if self.growing.as_ref().is_none_or(|growing| growing.place != place) {
             out = self.begin_block(if is_thought { BlockKind::Thought } else { BlockKind::Text });
-            if is_first && is_thought {
-                out.push_str(&self.look.screen.paint(TextStyle::Faint, "[thought] "));
-            }
-            let styler = MarkdownStyler::new(self.look.screen);
-            self.growing = Some(GrowingText { place, styler, is_thought, mid_line: false });
+            let (styler, wrapper) = (MarkdownStyler::new(self.look.screen), WordWrapper::new(self.look.screen));
+            self.growing = Some(GrowingText { place, styler, wrapper, is_thought, mid_line: false });
         }
+        let label = if is_first && is_thought { "[thought] " } else { "" };
         if let Some(growing) = &mut self.growing {
-            out.push_str(&growing.add(&to_printable_lines(fresh), self.look));
+            out.push_str(&growing.add(&format!("{label}{}", to_printable_lines(fresh)), self.look));
         }
         if !row.open {
             out.push_str(&self.end_row(place));
@@ -222,10 +223,11 @@ impl GrowingText {
     fn add(&mut self, text: &str, look: RowLook) -> String {
         self.mid_line = !text.ends_with('\n');
         if !self.is_thought {
-            return self.styler.feed(text);
+            let styled = self.styler.feed(text);
+            return self.wrapper.feed(&styled);
         }
         let lines: Vec<String> = text.split('\n').map(|line| look.screen.paint(TextStyle::Faint, line)).collect();
-        lines.join("\n")
+        self.wrapper.feed(&lines.join("\n"))
     }
 }
 

@@ -10,6 +10,7 @@ mod markdown;
 mod row_lines;
 mod row_set;
 mod turn_end_lines;
+mod word_wrap;
 
 pub(crate) use ask_lines::{ask_choices, ask_subject};
 pub(crate) use follow::{TranscriptStream, TranscriptUpdate, complete_texts};

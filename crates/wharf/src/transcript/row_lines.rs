@@ -9,6 +9,7 @@ use super::ask_lines::{ask_choices, ask_subject, describe_answer};
 use super::diff_lines::{diff_lines, last_lines};
 use super::markdown::MarkdownStyler;
 use super::turn_end_lines::turn_end_lines;
+use super::word_wrap::wrap_words;
 use crate::format::text::{format_size, to_printable, to_printable_lines};
 use crate::format::times::{format_ago, now_millis};
 use crate::format::{Screen, TextStyle};
@@ -100,16 +101,12 @@ fn markdown_lines(text: &str, screen: Screen) -> Vec<String> {
     let mut styler = MarkdownStyler::new(screen);
     let mut styled = styler.feed(&to_printable_lines(text.trim_end()));
     styled.push_str(&styler.finish());
-    styled.lines().map(str::to_owned).collect()
+    wrap_words(&styled, screen).lines().map(str::to_owned).collect()
 }
 
 fn thought_lines(text: &str, screen: Screen) -> Vec<String> {
-    let text = to_printable_lines(text.trim());
-    let lines = text
-        .lines()
-        .enumerate()
-        .map(|(place, line)| if place == 0 { format!("[thought] {line}") } else { line.to_owned() });
-    lines.map(|line| screen.paint(TextStyle::Faint, &line)).collect()
+    let text = wrap_words(&format!("[thought] {}", to_printable_lines(text.trim())), screen);
+    text.lines().map(|line| screen.paint(TextStyle::Faint, line)).collect()
 }
 
 /// Returns a tool call: its name and end, its diffs, and the end of its output if it failed.
