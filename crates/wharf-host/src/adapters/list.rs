@@ -98,8 +98,8 @@ fn describe_manifest(manifest: &Manifest, blank: AdapterInfo) -> AdapterInfo {
         info.missing.push(format!("it speaks {:?}, and Wharf starts agents that speak \"acp\"", manifest.protocol));
     }
     if info.installed && !manifest.auth.has_login() {
-        let login = manifest.auth.login.as_ref().map(|login| format!(" or run: {login}")).unwrap_or_default();
-        info.missing.push(format!("no login was found: set {}{login}", manifest.auth.variables.join(" or ")));
+        let variable = manifest.auth.variables.first().map(|name| format!(", or set {name}")).unwrap_or_default();
+        info.missing.push(format!("no login was found; run: wharf login {}{variable}", info.slug));
     }
     info.missing.extend(manifest.warnings.iter().cloned());
     info

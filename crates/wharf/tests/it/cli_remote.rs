@@ -1,4 +1,4 @@
-//! Verbs and the bridge against a host at a URL: TLS, tokens, named contexts, and paths of another machine.
+//! Verbs and both bridges against a host at a URL: TLS, tokens, named contexts, and paths of another machine.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -220,6 +220,27 @@ fn bridge_reaches_a_host_elsewhere() -> Result<()> {
     let answer = said.lines().find(|line| line.contains("\"id\":1")).context(said.clone())?;
     assert!(answer.contains("agentCapabilities"), "{said}");
     let refused = away.trusted(&["acp"]).env("WHARF_TOKEN", "wrong").stdin(fs::File::open(&input)?).output()?;
+    assert!(told(&refused).1.contains("the variable WHARF_TOKEN"), "{}", told(&refused).1);
+    Ok(())
+}
+
+#[test]
+fn mcp_reaches_a_host_elsewhere() -> Result<()> {
+    let away = Away::new()?;
+    let initialize = concat!(
+        r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","#,
+        r#""capabilities":{},"clientInfo":{"name":"test","version":"1"}}}"#
+    );
+    let list = r#"{"jsonrpc":"2.0","id":2,"method":"tools/list"}"#;
+    let initialized = r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#;
+    let input = away.folder.path().join("input.jsonl");
+    fs::write(&input, format!("{initialize}\n{initialized}\n{list}\n"))?;
+    let output = away.trusted(&["mcp"]).stdin(fs::File::open(&input)?).output()?;
+    let (exit, said) = told(&output);
+    assert_eq!(exit, Some(0), "{said}");
+    let answer = said.lines().find(|line| line.contains("\"id\":2")).context(said.clone())?;
+    assert!(answer.contains("start_agent_session"), "{said}");
+    let refused = away.trusted(&["mcp"]).env("WHARF_TOKEN", "wrong").stdin(fs::File::open(&input)?).output()?;
     assert!(told(&refused).1.contains("the variable WHARF_TOKEN"), "{}", told(&refused).1);
     Ok(())
 }
