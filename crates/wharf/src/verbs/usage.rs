@@ -114,7 +114,8 @@ fn session_table(sessions: &[UsageOfSession]) -> TextTable {
     for session in sessions {
         let (id, agent) = (session_ref::short_id(&session.id), &session.adapter_slug);
         let cells = [styled_cell(TextStyle::Strong, id), plain_cell(agent)];
-        let context = show_cell(session.context.as_ref().map(format_context));
+        // A line of 80 columns has no room for the size of the context besides.
+        let context = show_cell(session.context.as_ref().map(format_context_share));
         let title = plain_cell(session.title.as_deref().unwrap_or_default());
         table.add_row(cells.into_iter().chain(usage_cells(session.usage.as_ref())).chain([context, title]));
     }
@@ -174,11 +175,14 @@ fn format_cost(cost: &UsageCost) -> String {
 }
 
 fn format_context(context: &ContextUse) -> String {
+    let size = if context.size > 0 { format!(" of {}", format_count(context.size)) } else { String::new() };
+    format_context_share(context) + &size
+}
+
+/// Returns the part of the context that is used; the number of tokens if the size is not known.
+fn format_context_share(context: &ContextUse) -> String {
     let percent = (u128::from(context.used) * 100).checked_div(u128::from(context.size));
-    match percent {
-        Some(percent) => format!("{percent}% of {}", format_count(context.size)),
-        None => format_count(context.used),
-    }
+    percent.map_or_else(|| format_count(context.used), |percent| format!("{percent}%"))
 }
 
 fn describe_total(total: &UsageTotal) -> String {
@@ -273,8 +277,8 @@ mod tests {
             lines,
             [
                 "ID      AGENT   INPUT    OUTPUT   CACHED   TOTAL    COST        CONTEXT",
-                "z31k9c  claude  18 200   0        unknown  unknown  0.0712 USD  28% of 200 000",
-                "z31k9c  claude  unknown  unknown  unknown  unknown  unknown     28% of 200 000",
+                "z31k9c  claude  18 200   0        unknown  unknown  0.0712 USD  28%",
+                "z31k9c  claude  unknown  unknown  unknown  unknown  unknown     28%",
             ]
         );
         assert_eq!(
