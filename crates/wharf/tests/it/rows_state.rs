@@ -126,3 +126,19 @@ async fn output_of_a_running_command_is_told_and_ends_in_its_row() -> Result<()>
     assert!(output.ends_with("\none ghp_[redacted]\ntwo\n"), "{output}");
     Ok(())
 }
+
+#[tokio::test]
+async fn host_stops_although_readers_follow_an_idle_session() -> Result<()> {
+    let mut host = scripted_host(&[])?.start_host()?;
+    let http = RestClient::new(&host);
+    let id = spawn_session(&http, &host).await?;
+    let (mut rows, _) = open_rows(&http, &id).await?;
+    let mut all = http.open_stream(&format!("/sessions/stream?rows={id}"), None).await?;
+    all.next().await?.context("no list")?;
+    let stopped = host.terminate();
+    // The streams end with the host, in whichever way.
+    while let Ok(Some(_)) = rows.next().await {}
+    while let Ok(Some(_)) = all.next().await {}
+    assert!(stopped?.success());
+    Ok(())
+}

@@ -194,6 +194,8 @@ impl RowStream {
     /// Goes on with a session whose task has ended: by the session's deletion, or because its log failed.
     async fn go_on(&mut self) {
         match self.visible.open(&self.session).await {
+            // Its task has ended for good: the host is stopping.
+            Ok(handle) if handle.is_closed() => self.is_over = true,
             Ok(handle) => {
                 self.transcript = self.app.host.transcript(handle);
                 // The marks of another task say nothing: the state is told whole.
