@@ -60,6 +60,8 @@ pub(super) struct LiveState {
     ahead: ReadAhead,
     /// The bytes of the events since the last write.
     dirty_bytes: usize,
+    /// The last event of the checkpoint in the database. Events that change no row move it, too.
+    written_to: Option<EventId>,
     /// True if a turn has ended since the last write.
     turn_ended: bool,
 }
@@ -189,6 +191,7 @@ impl LiveState {
             read_to: Seq::ZERO,
             ahead: ReadAhead::default(),
             dirty_bytes: 0,
+            written_to: None,
             turn_ended: false,
         }
     }
@@ -201,6 +204,7 @@ impl LiveState {
         self.read_to = Seq::ZERO;
         self.ahead = ReadAhead::default();
         (self.dirty_bytes, self.turn_ended, self.is_loaded) = (0, false, false);
+        self.written_to = None;
     }
 
     /// Takes the checkpoint over, if there is one of this fold.
@@ -220,6 +224,7 @@ impl LiveState {
         self.rows = RowCache::new(Arc::clone(&self.store), self.id.clone(), generation, rows);
         self.fold = fold;
         self.read_to = position.seq;
+        self.written_to = Some(position);
         Ok(Some(position))
     }
 
@@ -253,16 +258,15 @@ impl LiveState {
 
     /// Writes the changes with the checkpoint that they lead to.
     pub(super) fn write(&mut self) -> Result<(), StoreError> {
-        let Some(position) = self.fold.position().filter(|_| self.dirty_bytes > 0 || self.rows.is_dirty()) else {
-            return Ok(());
-        };
+        let is_new = |position: &EventId| self.written_to != Some(*position) || self.rows.is_dirty();
+        let Some(position) = self.fold.position().filter(is_new) else { return Ok(()) };
         if self.is_gone {
             return Ok(());
         }
         let state = serde_json::to_vec(&self.fold).map_err(|error| StoreError::Index(error.to_string()))?;
         let (epoch, seq, rows) = (position.epoch.0, position.seq.0, self.fold.row_count());
         self.rows.flush(TranscriptCheckpoint { fold: stored_fold(self.secrets), epoch, seq, rows, state })?;
-        (self.dirty_bytes, self.turn_ended) = (0, false);
+        (self.dirty_bytes, self.turn_ended, self.written_to) = (0, false, Some(position));
         Ok(())
     }
 

@@ -12,6 +12,7 @@ use wharf_testkit::http::RestClient;
 use crate::identity::CallingAgent;
 use crate::mcp_client::Mcp;
 use crate::rest::{caller_with_role, send_prompt, spawn_session, wait_for_session, wait_until_idle};
+use crate::rest_settings::patch;
 use crate::scopes::{register_workspace, start_session, workspace_caller};
 use crate::{cwd, scripted_host};
 
@@ -61,6 +62,15 @@ async fn start_searched_session() -> Result<(TestHost, RestClient, String)> {
     run_prompt(&http, &id, "echo the wombat digs; think about a numbat").await?;
     run_prompt(&http, &id, &format!("rawupdate {tool}")).await?;
     Ok((host, http, id))
+}
+
+#[tokio::test]
+async fn event_that_changes_no_row_leaves_no_session_behind() -> Result<()> {
+    let (_host, http, id) = start_searched_session().await?;
+    search(&http, "wombat", "").await?;
+    patch(&http, &format!("/sessions/{id}"), &json!({ "label": "zoo" })).await?.expect(200)?;
+    search(&http, "wombat", "").await?;
+    Ok(())
 }
 
 #[tokio::test]
