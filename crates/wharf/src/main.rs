@@ -26,6 +26,7 @@ mod paths;
 mod reference;
 mod session_ref;
 mod session_state;
+mod stdio_pump;
 mod transcript;
 mod turn;
 mod turn_ref;

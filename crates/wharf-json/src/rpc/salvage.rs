@@ -15,6 +15,14 @@ pub struct Salvaged {
 }
 
 impl Salvaged {
+    /// Returns the id under which the line is refused, as JSON text: that of its request, else `null`.
+    pub fn refused_id(&self) -> &[u8] {
+        match self.ids.as_slice() {
+            [id] if self.has_method => id.as_bytes(),
+            _ => b"null",
+        }
+    }
+
     /// Returns the numeric values of the ids.
     pub fn id_numbers(&self) -> impl Iterator<Item = u64> {
         self.ids.iter().filter_map(|id| Json::parse(id.as_bytes()).ok()?.id_number())

@@ -8,7 +8,8 @@ use wharf_api::ErrorCode;
 use wharf_host::frame::{Envelope, with_id};
 use wharf_json::rpc::{Salvaged, is_same_id};
 
-use super::{meta_options, refusal};
+use super::meta_options;
+use crate::stdio_pump::refusal;
 
 #[derive(Debug)]
 struct Ask {

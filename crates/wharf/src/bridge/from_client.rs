@@ -8,7 +8,8 @@ use wharf_json::Json;
 use wharf_json::rpc::{self, Salvaged};
 
 use super::unanswered_requests::{UnansweredRequest, changes_membership};
-use super::{Bridge, BridgeStep, Phase, meta_options, refusal};
+use super::{Bridge, Phase, meta_options};
+use crate::stdio_pump::{describe_oversized_line, refusal};
 
 /// Returns true if the client can run its agent's program in a terminal for a login.
 fn has_terminal_auth(initialize: &[u8]) -> bool {
@@ -19,8 +20,8 @@ fn has_terminal_auth(initialize: &[u8]) -> bool {
 }
 
 impl Bridge {
-    /// Handles one line, without its line break.
-    pub(crate) fn handle_line(&mut self, line: Bytes) -> BridgeStep {
+    /// Passes a line on to the host, or keeps it until the host can take it.
+    pub(super) fn take_line(&mut self, line: Bytes) {
         let bom = line.len() - wharf_json::strip_bom(&line).len();
         let line = line.slice(bom..);
         if std::str::from_utf8(&line).is_err() {
@@ -29,41 +30,21 @@ impl Bridge {
         } else if matches!(self.phase, Phase::Open) && !self.reattaches_for(&line) {
             self.pass_line(line);
         } else {
-            self.enqueue_line(line);
+            self.waiting.push(line);
         }
-        self.take_step()
     }
 
-    /// Handles a line over the limit; only its first bytes are known.
-    pub(crate) fn handle_oversized_line(&mut self, head: &[u8], limit: usize) -> BridgeStep {
-        let message = format!("a message over {limit} bytes was not read");
+    pub(super) fn refuse_oversized_line(&mut self, head: &[u8], limit: usize) {
         let found = rpc::salvage_head(wharf_json::strip_bom(head));
-        self.refuse_unreadable(&found, ErrorCode::BODY_TOO_LARGE, &message);
-        self.take_step()
+        self.refuse_unreadable(&found, ErrorCode::BODY_TOO_LARGE, &describe_oversized_line(limit));
     }
 
     /// Refuses a line that cannot be sent to the host: a request under its own id, an answer by failing the requests that it
     /// names.
     fn refuse_unreadable(&mut self, found: &Salvaged, reason: ErrorCode, message: &str) {
-        let id = match found.ids.as_slice() {
-            [id] if found.has_method => id.as_bytes(),
-            _ => b"null",
-        };
-        self.send_to_client(refusal(id, reason, message));
+        self.send_to_client(refusal(found.refused_id(), reason, message));
         let failed = self.asks.fail_named(found, message);
         self.step.to_host.extend(failed);
-    }
-
-    fn enqueue_line(&mut self, line: Bytes) {
-        self.waiting_bytes += line.len();
-        self.waiting.push_back(line);
-    }
-
-    /// Removes and returns the next line that waited for the host.
-    pub(super) fn next_waiting(&mut self) -> Option<Bytes> {
-        let line = self.waiting.pop_front()?;
-        self.waiting_bytes -= line.len();
-        Some(line)
     }
 
     /// Attaches the line's session first if that failed after a reconnect. Returns true if the line has to wait for it.

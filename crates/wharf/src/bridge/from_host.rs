@@ -9,7 +9,7 @@ use wharf_json::Json;
 use super::asks::AskHandling;
 use super::followed_session::{AttachedAs, FollowedSession};
 use super::unanswered_requests::UnansweredRequest;
-use super::{Bridge, BridgeStep, own_prompts};
+use super::{Bridge, own_prompts};
 
 /// A frame that is new to the client.
 struct NewFrame {
@@ -20,8 +20,7 @@ struct NewFrame {
 }
 
 impl Bridge {
-    /// Handles one frame of the host.
-    pub(crate) fn handle_frame(&mut self, frame: Bytes) -> BridgeStep {
+    pub(super) fn take_host_frame(&mut self, frame: Bytes) {
         match frame::scan(&frame) {
             Ok(envelope) => match envelope.kind {
                 FrameKind::Result | FrameKind::Error => self.take_response(&frame, &envelope),
@@ -30,7 +29,6 @@ impl Bridge {
             },
             Err(_) => self.send_to_client(frame),
         }
-        self.take_step()
     }
 
     fn take_response(&mut self, frame: &Bytes, envelope: &Envelope<'_>) {

@@ -1,61 +1,56 @@
 //! The bridge's connection to the host: a WebSocket over the host's Unix socket, or over TLS.
 
+use std::collections::BTreeMap;
+use std::io;
+
 use anyhow::Context;
-use tokio_tungstenite::tungstenite::Error;
+use bytes::Bytes;
+use futures_util::stream::{SplitSink, SplitStream};
+use futures_util::{SinkExt, StreamExt};
 use tokio_tungstenite::tungstenite::client::IntoClientRequest;
 use tokio_tungstenite::tungstenite::http::{HeaderValue, StatusCode, header};
 use tokio_tungstenite::tungstenite::protocol::WebSocketConfig;
+use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
+use tokio_tungstenite::tungstenite::{Error, Message, Utf8Bytes};
 use tokio_tungstenite::{WebSocketStream, client_async_with_config};
 
-use crate::connect::{self, ConnectError, HostAddress, HostLocator, HostStream};
+use crate::connect::{self, ConnectError, HostAddress, HostStream};
+use crate::stdio_pump::{DisconnectCause, FrameReceiver, FrameSender, HostConnection, HostEndpoint};
 
-/// An open connection to the host.
-#[derive(Debug)]
-pub(super) struct HostLink {
-    pub(super) socket: WebSocketStream<HostStream>,
-    /// The host's process id.
-    pub(super) host: Option<u32>,
-    /// The names of variables that the host asks for, to pass them to the agent. `None`: it gets no variable at all.
-    pub(super) wanted: Option<Vec<String>>,
-}
+type Socket = WebSocketStream<HostStream>;
 
-/// Connects to the host, and starts it if it does not run.
+/// The ACP endpoint of the host, for one agent.
 #[derive(Debug)]
-pub(crate) struct HostConnector {
-    locator: HostLocator,
-    endpoint: AcpEndpoint,
-}
-
-#[derive(Debug)]
-struct AcpEndpoint {
+pub(crate) struct AcpEndpoint {
     address: HostAddress,
     url: String,
 }
 
-impl HostConnector {
-    /// Creates a connector for this agent of the host; `None` is the default agent.
-    pub(crate) fn new(locator: HostLocator, agent: Option<&str>) -> Self {
-        let query = agent.map(|agent| format!("?agent={}", connect::percent_encode(agent))).unwrap_or_default();
-        let address = locator.address().clone();
-        let endpoint = AcpEndpoint { url: address.websocket_url(&format!("/acp{query}")), address };
-        Self { locator, endpoint }
-    }
-
-    /// Connects for the first time. A host that does not run is started at once.
-    pub(super) async fn connect_first(&mut self) -> anyhow::Result<HostLink> {
-        self.locator.connect_first(async || self.endpoint.connect().await).await
-    }
-
-    /// Connects again after a connection was lost.
-    pub(super) async fn reconnect(&mut self) -> anyhow::Result<HostLink> {
-        self.locator.reconnect(async || self.endpoint.connect().await).await
-    }
+/// The facts that the bridge needs about a connection's host.
+#[derive(Debug, Default)]
+pub(crate) struct AcpHostFacts {
+    /// The host's process id.
+    pub(super) pid: Option<u32>,
+    /// The variables of this process that the host passes to the agent.
+    pub(super) environment: BTreeMap<String, String>,
 }
 
 impl AcpEndpoint {
-    async fn connect(&self) -> Result<HostLink, ConnectError> {
+    /// Returns the endpoint for this agent; `None` is the host's default agent.
+    pub(crate) fn new(address: HostAddress, agent: Option<&str>) -> Self {
+        let query = agent.map(|agent| format!("?agent={}", connect::percent_encode(agent))).unwrap_or_default();
+        Self { url: address.websocket_url(&format!("/acp{query}")), address }
+    }
+}
+
+impl HostEndpoint for AcpEndpoint {
+    type HostFacts = AcpHostFacts;
+    type Receiver = SplitStream<Socket>;
+    type Sender = SplitSink<Socket, Message>;
+
+    async fn connect(&self) -> Result<HostConnection<Self>, ConnectError> {
         let stream = self.address.open_stream().await?;
-        let host = stream.peer_pid();
+        let pid = stream.peer_pid();
         let request = self.url.as_str().into_client_request().context("naming the agent");
         let mut request = request.map_err(ConnectError::Refused)?;
         if let Some(authorization) = self.address.authorization() {
@@ -67,10 +62,14 @@ impl AcpEndpoint {
         match client_async_with_config(request, stream, Some(config)).await {
             Ok((socket, response)) => {
                 let wanted = response.headers().get("wharf-environment").and_then(|names| names.to_str().ok());
-                let wanted = wanted.map(|names| names.split(',').map(ToOwned::to_owned).collect()).unwrap_or_default();
+                let wanted = wanted.map(|names| names.split(',').map(ToOwned::to_owned).collect::<Vec<_>>());
                 // On another machine neither the path nor keys of this one are anyone's business.
-                let wanted = if self.address.remote().is_some() { None } else { Some(wanted) };
-                Ok(HostLink { socket, host, wanted })
+                let environment = match self.address.remote() {
+                    Some(_) => BTreeMap::new(),
+                    None => connect::forwarded_environment(&wanted.unwrap_or_default()),
+                };
+                let (sender, receiver) = socket.split();
+                Ok(HostConnection { facts: AcpHostFacts { pid, environment }, receiver, sender })
             }
             Err(Error::Http(response)) if response.status().is_client_error() => {
                 let text = String::from_utf8_lossy(response.body().as_deref().unwrap_or_default()).into_owned();
@@ -83,5 +82,36 @@ impl AcpEndpoint {
             // The host went away during the handshake, or has too many connections. Another attempt follows.
             Err(_) => Err(ConnectError::NoHost),
         }
+    }
+}
+
+impl FrameReceiver for SplitStream<Socket> {
+    async fn receive_frame(&mut self) -> Result<Bytes, DisconnectCause> {
+        loop {
+            match self.next().await {
+                Some(Ok(Message::Text(text))) => return Ok(text.into()),
+                Some(Ok(Message::Binary(_) | Message::Ping(_) | Message::Pong(_) | Message::Frame(_))) => {}
+                Some(Ok(Message::Close(Some(goodbye)))) if goodbye.code == CloseCode::Size => {
+                    return Err(DisconnectCause::MessageTooLarge);
+                }
+                Some(Ok(Message::Close(_)) | Err(_)) | None => return Err(DisconnectCause::ConnectionLost),
+            }
+        }
+    }
+}
+
+impl FrameSender for SplitSink<Socket, Message> {
+    async fn feed_frame(&mut self, frame: Bytes) -> io::Result<()> {
+        // The bridge has refused lines that are not UTF-8.
+        let Ok(text) = Utf8Bytes::try_from(frame) else { return Ok(()) };
+        self.feed(Message::Text(text)).await.map_err(io::Error::other)
+    }
+
+    async fn flush_frames(&mut self) -> io::Result<()> {
+        self.flush().await.map_err(io::Error::other)
+    }
+
+    async fn close(&mut self) -> io::Result<()> {
+        SinkExt::close(self).await.map_err(io::Error::other)
     }
 }

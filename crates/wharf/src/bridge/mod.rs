@@ -1,5 +1,5 @@
-//! The stdio bridge: an editor starts it instead of the agent. [`Bridge`] decides, without any IO; [`run`] carries bytes
-//! between stdin, stdout and the host's socket.
+//! The stdio bridge: an editor starts it instead of the agent. [`Bridge`] decides, without any IO; `stdio_pump` carries bytes
+//! between stdin, stdout and the host.
 //!
 //! Invariant: for the client, the bridge is an agent that never goes away. Every request has one answer and every update
 //! comes once and in order, even if the host is restarted in between.
@@ -11,31 +11,23 @@ mod from_host;
 mod host_connection;
 mod meta_options;
 mod own_prompts;
-mod pump;
 mod reconnect;
-pub(crate) mod stdio;
 #[cfg(test)]
 mod tests;
 mod unanswered_requests;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
+use std::time::Duration;
 
 use bytes::Bytes;
-use serde_json::json;
-use wharf_api::ErrorCode;
 use wharf_json::rpc;
 
+use crate::stdio_pump::{BridgeStep, DisconnectCause, StdioBridge, WaitingLines};
 use asks::Asks;
 use followed_session::FollowedSession;
 use unanswered_requests::UnansweredRequests;
 
-pub(crate) use host_connection::HostConnector;
-pub(crate) use pump::run;
-
-/// The most bytes that may wait for the host to come back: as many as one message may have. Beyond that, stdin is not read.
-const MAX_WAITING_BYTES: usize = 32 << 20;
-/// The most messages that may wait for the host: more than a person causes.
-const MAX_WAITING_MESSAGES: usize = 1_000;
+pub(crate) use host_connection::{AcpEndpoint, AcpHostFacts};
 
 /// The settings of a bridge.
 #[derive(Debug)]
@@ -48,24 +40,7 @@ pub(crate) struct BridgeOptions {
     pub(crate) cwd: Option<String>,
 }
 
-/// The messages that [`run`] has to send, in order, in each direction.
-#[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct BridgeStep {
-    pub(crate) to_client: Vec<Bytes>,
-    pub(crate) to_host: Vec<Bytes>,
-    /// Lines for stderr.
-    pub(crate) notes: Vec<String>,
-}
-
-/// Why a connection ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum DisconnectCause {
-    ConnectionLost,
-    /// The host refused a message that is over its limit. It would refuse the message again.
-    MessageTooLarge,
-}
-
-/// The state machine between one client and the host: takes messages of both and returns the messages to send.
+/// The state machine between one editor and the host.
 #[derive(Debug)]
 pub(crate) struct Bridge {
     options: BridgeOptions,
@@ -83,8 +58,7 @@ pub(crate) struct Bridge {
     unanswered: UnansweredRequests,
     asks: Asks,
     sessions: BTreeMap<String, FollowedSession>,
-    waiting: VecDeque<Bytes>,
-    waiting_bytes: usize,
+    waiting: WaitingLines,
     /// The number of requests that the bridge itself has sent.
     requests: u64,
     /// The number of keys that prompts have got.
@@ -124,33 +98,11 @@ impl Bridge {
             unanswered: UnansweredRequests::default(),
             asks: Asks::default(),
             sessions: BTreeMap::new(),
-            waiting: VecDeque::new(),
-            waiting_bytes: 0,
+            waiting: WaitingLines::default(),
             requests: 0,
             keys: 0,
             step: BridgeStep::default(),
         }
-    }
-
-    /// Sets the variables that the client's `initialize` will carry.
-    pub(crate) fn handle_environment(&mut self, environment: BTreeMap<String, String>) {
-        self.environment = environment;
-    }
-
-    /// Returns true if another line can be handled. Otherwise stdin has to wait.
-    pub(crate) fn has_room(&self) -> bool {
-        self.waiting.len() < MAX_WAITING_MESSAGES && self.waiting_bytes < MAX_WAITING_BYTES
-    }
-
-    /// Returns true if lines wait to be sent to a host.
-    pub(crate) fn is_waiting(&self) -> bool {
-        !self.waiting.is_empty()
-    }
-
-    /// Returns true if the client, even after it has closed stdin, waits for an answer. Prompts do not count: theirs may take
-    /// hours.
-    pub(crate) fn has_unanswered_requests(&self) -> bool {
-        self.is_waiting() || self.unanswered.iter().any(|request| &*request.method != "session/prompt")
     }
 
     fn take_step(&mut self) -> BridgeStep {
@@ -183,7 +135,46 @@ impl Bridge {
     }
 }
 
-/// Makes the error response to a request that the bridge answers itself.
-fn refusal(id: &[u8], reason: ErrorCode, message: &str) -> Bytes {
-    rpc::error_response(id, rpc::error(reason.json_rpc(), message, Some(json!({ "reason": reason }))))
+impl StdioBridge for Bridge {
+    const ANSWER_GRACE: Duration = Duration::from_secs(1);
+    type HostFacts = AcpHostFacts;
+
+    fn handle_connected(&mut self, facts: AcpHostFacts) -> BridgeStep {
+        self.environment = facts.environment;
+        self.begin_connection(facts.pid);
+        self.take_step()
+    }
+
+    fn handle_disconnected(&mut self, cause: DisconnectCause) -> BridgeStep {
+        self.end_connection(cause);
+        self.take_step()
+    }
+
+    fn handle_line(&mut self, line: Bytes) -> BridgeStep {
+        self.take_line(line);
+        self.take_step()
+    }
+
+    fn handle_oversized_line(&mut self, head: &[u8], limit: usize) -> BridgeStep {
+        self.refuse_oversized_line(head, limit);
+        self.take_step()
+    }
+
+    fn handle_host_frame(&mut self, frame: Bytes) -> BridgeStep {
+        self.take_host_frame(frame);
+        self.take_step()
+    }
+
+    fn has_room(&self) -> bool {
+        self.waiting.have_room()
+    }
+
+    fn needs_connection(&self) -> bool {
+        !self.waiting.is_empty()
+    }
+
+    /// Prompts do not count: their answers may take hours.
+    fn awaits_answers(&self) -> bool {
+        self.needs_connection() || self.unanswered.iter().any(|request| &*request.method != "session/prompt")
+    }
 }

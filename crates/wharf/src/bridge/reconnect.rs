@@ -8,11 +8,12 @@ use wharf_json::{Json, rpc};
 
 use super::followed_session::{AttachedAs, ReattachPoint};
 use super::unanswered_requests::UnansweredRequest;
-use super::{Bridge, BridgeStep, DisconnectCause, Phase, meta_options, refusal};
+use super::{Bridge, Phase, meta_options};
+use crate::stdio_pump::{DisconnectCause, refusal};
 
 impl Bridge {
     /// Handles a new connection to the host with this process id.
-    pub(crate) fn handle_connected(&mut self, host: Option<u32>) -> BridgeStep {
+    pub(super) fn begin_connection(&mut self, host: Option<u32>) {
         let same = host.is_some() && self.host == host;
         self.host = host;
         if std::mem::replace(&mut self.connected_before, true) && !same {
@@ -24,24 +25,22 @@ impl Bridge {
             Some(initialize) => self.send_initialize(&initialize),
             None => self.reattach_all(),
         }
-        self.take_step()
     }
 
     /// Handles the end of the connection.
-    pub(crate) fn handle_disconnected(&mut self, lost: DisconnectCause) -> BridgeStep {
+    pub(super) fn end_connection(&mut self, cause: DisconnectCause) {
         self.phase = Phase::Disconnected;
         let gone = self.asks.disconnect();
         self.cancel_asks(gone);
         for followed in self.sessions.values_mut() {
             followed.disconnect();
         }
-        if lost == DisconnectCause::MessageTooLarge
+        if cause == DisconnectCause::MessageTooLarge
             && let Some(request) = self.unanswered.take_largest()
         {
             let message = "the message is over the host's limit (limits.frame)";
             self.send_to_client(refusal(&request.id, ErrorCode::BODY_TOO_LARGE, message));
         }
-        self.take_step()
     }
 
     /// Sends `initialize` again. The client sees the answer only if it still waits for one.
@@ -171,7 +170,7 @@ impl Bridge {
             }
         }
         while matches!(self.phase, Phase::Open)
-            && let Some(line) = self.next_waiting()
+            && let Some(line) = self.waiting.pop()
         {
             self.pass_line(line);
         }

@@ -78,6 +78,10 @@ impl HostLocator {
         &self.address
     }
 
+    pub(crate) const fn program(&self) -> &'static str {
+        self.program
+    }
+
     /// Makes the first connection with `connect`. An absent host is started at once.
     pub(crate) async fn connect_first<T>(
         &mut self,

@@ -1,35 +1,81 @@
 //! The connection of `wharf mcp` to the host: lines on an upgraded connection over the host's socket, or over TLS.
 
+use std::io;
+
 use anyhow::bail;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use bytes::Bytes;
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader, BufWriter, ReadHalf, WriteHalf};
 
 use crate::client::version;
-use crate::connect::{ConnectError, HostAddress, HostLocator, HostStream};
+use crate::connect::{ConnectError, HostAddress, HostStream};
+use crate::stdio_pump::{DisconnectCause, FrameReceiver, FrameSender, HostConnection, HostEndpoint};
 
 /// More bytes than any answer to the request has.
 const MAX_HEAD_BYTES: usize = 16 * 1024;
+/// The bytes that are read from the host, or written to it, at once: as many as a pipe holds.
+const BUFFER_BYTES: usize = 64 * 1024;
 
-/// Connects to the host, and starts it if it does not run.
+/// The MCP endpoint of the host.
 #[derive(Debug)]
-pub(crate) struct McpConnector {
-    locator: HostLocator,
+pub(crate) struct McpEndpoint {
+    address: HostAddress,
 }
 
-impl McpConnector {
-    pub(crate) const fn new(locator: HostLocator) -> Self {
-        Self { locator }
+/// Reads the host's lines.
+#[derive(Debug)]
+pub(crate) struct LineReceiver {
+    source: BufReader<ReadHalf<HostStream>>,
+    /// The part of the next line that has arrived.
+    line: Vec<u8>,
+}
+
+impl McpEndpoint {
+    pub(crate) const fn new(address: HostAddress) -> Self {
+        Self { address }
+    }
+}
+
+impl HostEndpoint for McpEndpoint {
+    type HostFacts = ();
+    type Receiver = LineReceiver;
+    type Sender = BufWriter<WriteHalf<HostStream>>;
+
+    async fn connect(&self) -> Result<HostConnection<Self>, ConnectError> {
+        let (read, write) = tokio::io::split(open_connection(&self.address).await?);
+        let receiver = LineReceiver { source: BufReader::with_capacity(BUFFER_BYTES, read), line: Vec::new() };
+        Ok(HostConnection { facts: (), receiver, sender: BufWriter::with_capacity(BUFFER_BYTES, write) })
+    }
+}
+
+impl FrameReceiver for LineReceiver {
+    async fn receive_frame(&mut self) -> Result<Bytes, DisconnectCause> {
+        loop {
+            let read = self.source.read_until(b'\n', &mut self.line).await;
+            // The beginning of a line that the end of the connection cut off is dropped, since its request is still open.
+            if !read.is_ok_and(|read| read > 0) || self.line.last() != Some(&b'\n') {
+                return Err(DisconnectCause::ConnectionLost);
+            }
+            let mut line = std::mem::take(&mut self.line);
+            line.truncate(line.trim_ascii_end().len());
+            if !line.is_empty() {
+                return Ok(line.into());
+            }
+        }
+    }
+}
+
+impl FrameSender for BufWriter<WriteHalf<HostStream>> {
+    async fn feed_frame(&mut self, frame: Bytes) -> io::Result<()> {
+        self.write_all(&frame).await?;
+        self.write_u8(b'\n').await
     }
 
-    /// Connects for the first time. A host that does not run is started at once.
-    pub(super) async fn connect_first(&mut self) -> anyhow::Result<HostStream> {
-        let address = self.locator.address().clone();
-        self.locator.connect_first(async || open_connection(&address).await).await
+    async fn flush_frames(&mut self) -> io::Result<()> {
+        self.flush().await
     }
 
-    /// Connects again after a connection was lost.
-    pub(super) async fn reconnect(&mut self) -> anyhow::Result<HostStream> {
-        let address = self.locator.address().clone();
-        self.locator.reconnect(async || open_connection(&address).await).await
+    async fn close(&mut self) -> io::Result<()> {
+        self.shutdown().await
     }
 }
 

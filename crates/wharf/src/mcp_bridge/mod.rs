@@ -1,28 +1,22 @@
-//! `wharf mcp` between an MCP client on stdio and the host's socket. [`McpBridge`] decides, without any IO; [`run`] carries
-//! bytes.
+//! `wharf mcp` between an MCP client on stdio and the host. [`McpBridge`] decides, without any IO; `stdio_pump` carries bytes.
 //!
 //! Invariant: for the client, the server never goes away. Every request has one answer, even if the host is restarted in
 //! between: the handshake is made again, and a request is repeated if that is safe, else answered with an error.
 
 mod connection;
-mod pump;
 #[cfg(test)]
 mod tests;
 
-use std::collections::VecDeque;
+use std::time::Duration;
 
 use bytes::Bytes;
 use serde_json::json;
 use wharf_api::ErrorCode;
 use wharf_json::{Json, rpc};
 
-pub(crate) use connection::McpConnector;
-pub(crate) use pump::run;
+use crate::stdio_pump::{BridgeStep, DisconnectCause, StdioBridge, WaitingLines, describe_oversized_line, refusal};
 
-/// The most messages that may wait for the host to come back: more than a model causes. Beyond that, stdin is not read.
-const MAX_WAITING_LINES: usize = 1_000;
-/// The most bytes that may wait for the host: as many as one message may have.
-const MAX_WAITING_BYTES: usize = 32 << 20;
+pub(crate) use connection::McpEndpoint;
 
 /// Tools that only read, or that leave the same state if they are called twice.
 const REPEATABLE_TOOLS: &[&str] = &[
@@ -39,13 +33,6 @@ const REPEATABLE_TOOLS: &[&str] = &[
 ];
 /// Tools whose call carries a key by which the host recognises a repetition.
 const KEYED_TOOLS: &[&str] = &["prompt_agent_session", "agent_prompt"];
-
-/// The lines that [`run`] has to send, in order, in each direction.
-#[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct McpStep {
-    pub(crate) to_client: Vec<Bytes>,
-    pub(crate) to_host: Vec<Bytes>,
-}
 
 /// A request of the client that the host has yet to answer.
 #[derive(Debug)]
@@ -80,11 +67,10 @@ pub(crate) struct McpBridge {
     /// The client's `notifications/initialized`.
     initialized: Option<Bytes>,
     open: Vec<OpenRequest>,
-    waiting: VecDeque<Bytes>,
-    waiting_bytes: usize,
+    waiting: WaitingLines,
     /// The number of requests and keys that the bridge itself has made.
     made: u64,
-    step: McpStep,
+    step: BridgeStep,
 }
 
 impl McpBridge {
@@ -95,83 +81,10 @@ impl McpBridge {
             initialize: None,
             initialized: None,
             open: Vec::new(),
-            waiting: VecDeque::new(),
-            waiting_bytes: 0,
+            waiting: WaitingLines::default(),
             made: 0,
-            step: McpStep::default(),
+            step: BridgeStep::default(),
         }
-    }
-
-    /// Returns true if another line of the client can be handled. Otherwise stdin has to wait.
-    pub(crate) fn has_room(&self) -> bool {
-        self.waiting.len() < MAX_WAITING_LINES && self.waiting_bytes < MAX_WAITING_BYTES
-    }
-
-    /// Returns true if the client waits for an answer. A notification that still waits for the host does not count.
-    pub(crate) fn has_open_requests(&self) -> bool {
-        !self.open.is_empty() || self.waiting.iter().any(|line| expects_answer(line))
-    }
-
-    /// Handles a new connection: makes the handshake again if the client has made one.
-    pub(crate) fn handle_connected(&mut self) -> McpStep {
-        match &self.initialize {
-            Some(initialize) => {
-                self.made += 1;
-                let id = Bytes::from(format!("\"wharf-mcp-{}\"", self.made));
-                let again = replace_id(initialize, &id);
-                self.phase = Phase::Initializing(id);
-                self.step.to_host.push(again);
-            }
-            None => self.resume_traffic(),
-        }
-        self.take_step()
-    }
-
-    pub(crate) fn handle_disconnected(&mut self) {
-        self.phase = Phase::Disconnected;
-    }
-
-    /// Handles a line of the client.
-    pub(crate) fn handle_line(&mut self, line: Bytes) -> McpStep {
-        if self.phase == Phase::Open {
-            self.pass_line(line);
-        } else {
-            self.waiting_bytes += line.len();
-            self.waiting.push_back(line);
-        }
-        self.take_step()
-    }
-
-    /// Handles a line of the client that is too long to be read, of which only the first bytes are known.
-    pub(crate) fn handle_oversized_line(&mut self, head: &[u8], limit: usize) -> McpStep {
-        let found = rpc::salvage_head(wharf_json::strip_bom(head));
-        let id = match found.ids.as_slice() {
-            [id] if found.has_method => id.as_bytes(),
-            _ => b"null",
-        };
-        let code = ErrorCode::BODY_TOO_LARGE;
-        let message = format!("a message over {limit} bytes was not read");
-        let error = rpc::error(code.json_rpc(), &message, Some(json!({ "reason": code })));
-        self.step.to_client.push(rpc::error_response(id, error));
-        self.take_step()
-    }
-
-    /// Handles a line of the host.
-    pub(crate) fn handle_host_line(&mut self, line: Bytes) -> McpStep {
-        let answered = Json::parse(&line).ok().filter(|message| !message.has_key("method"));
-        let answered = answered.and_then(|message| message.last_member("id")).map(|id| id.raw().to_owned());
-        match (&self.phase, answered) {
-            (Phase::Initializing(own), Some(id)) if rpc::is_same_id(own, id.as_bytes()) => {
-                self.step.to_host.extend(self.initialized.clone());
-                self.resume_traffic();
-            }
-            (_, Some(id)) => {
-                self.note_answer(id.as_bytes());
-                self.step.to_client.push(line);
-            }
-            (_, None) => self.step.to_client.push(line),
-        }
-        self.take_step()
     }
 
     fn note_answer(&mut self, id: &[u8]) {
@@ -194,8 +107,7 @@ impl McpBridge {
                 self.step.to_client.push(refuse_lost(&request));
             }
         }
-        while let Some(line) = self.waiting.pop_front() {
-            self.waiting_bytes -= line.len();
+        while let Some(line) = self.waiting.pop() {
             self.pass_line(line);
         }
     }
@@ -257,8 +169,80 @@ impl McpBridge {
         }
     }
 
-    fn take_step(&mut self) -> McpStep {
+    fn take_step(&mut self) -> BridgeStep {
         std::mem::take(&mut self.step)
+    }
+}
+
+impl StdioBridge for McpBridge {
+    /// Enough for the start of an agent.
+    const ANSWER_GRACE: Duration = Duration::from_secs(5);
+    type HostFacts = ();
+
+    fn has_room(&self) -> bool {
+        self.waiting.have_room()
+    }
+
+    fn needs_connection(&self) -> bool {
+        self.awaits_answers()
+    }
+
+    /// A notification that still waits for the host does not count.
+    fn awaits_answers(&self) -> bool {
+        !self.open.is_empty() || self.waiting.iter().any(|line| expects_answer(line))
+    }
+
+    /// Makes the handshake again if the client has made one.
+    fn handle_connected(&mut self, (): ()) -> BridgeStep {
+        match &self.initialize {
+            Some(initialize) => {
+                self.made += 1;
+                let id = Bytes::from(format!("\"wharf-mcp-{}\"", self.made));
+                let again = replace_id(initialize, &id);
+                self.phase = Phase::Initializing(id);
+                self.step.to_host.push(again);
+            }
+            None => self.resume_traffic(),
+        }
+        self.take_step()
+    }
+
+    fn handle_disconnected(&mut self, _: DisconnectCause) -> BridgeStep {
+        self.phase = Phase::Disconnected;
+        self.take_step()
+    }
+
+    fn handle_line(&mut self, line: Bytes) -> BridgeStep {
+        if self.phase == Phase::Open {
+            self.pass_line(line);
+        } else {
+            self.waiting.push(line);
+        }
+        self.take_step()
+    }
+
+    fn handle_oversized_line(&mut self, head: &[u8], limit: usize) -> BridgeStep {
+        let found = rpc::salvage_head(wharf_json::strip_bom(head));
+        let message = describe_oversized_line(limit);
+        self.step.to_client.push(refusal(found.refused_id(), ErrorCode::BODY_TOO_LARGE, &message));
+        self.take_step()
+    }
+
+    fn handle_host_frame(&mut self, line: Bytes) -> BridgeStep {
+        let answered = Json::parse(&line).ok().filter(|message| !message.has_key("method"));
+        let answered = answered.and_then(|message| message.last_member("id")).map(|id| id.raw().to_owned());
+        match (&self.phase, answered) {
+            (Phase::Initializing(own), Some(id)) if rpc::is_same_id(own, id.as_bytes()) => {
+                self.step.to_host.extend(self.initialized.clone());
+                self.resume_traffic();
+            }
+            (_, Some(id)) => {
+                self.note_answer(id.as_bytes());
+                self.step.to_client.push(line);
+            }
+            (_, None) => self.step.to_client.push(line),
+        }
+        self.take_step()
     }
 }
 
@@ -289,7 +273,7 @@ fn refuse_lost(request: &OpenRequest) -> Bytes {
         request.name
     );
     if !request.is_tool {
-        return rpc::error_response(&request.id, rpc::error(code.json_rpc(), &detail, Some(json!({ "reason": code }))));
+        return refusal(&request.id, code, &detail);
     }
     let text = json!({ "code": code, "detail": detail, "status": code.status() }).to_string();
     rpc::response(&request.id, json!({ "content": [{ "type": "text", "text": text }], "isError": true }))

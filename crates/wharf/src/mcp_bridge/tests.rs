@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use super::*;
+use crate::stdio_pump::MAX_WAITING_LINES;
 
 const INITIALIZE: &str = r#"{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"clientInfo":{"name":"x"}}}"#;
 const INITIALIZED: &str = r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#;
@@ -23,24 +24,24 @@ fn tool_call(id: u64, tool: &str, arguments: &Value) -> Bytes {
 /// A bridge whose client has made its handshake.
 fn initialized() -> McpBridge {
     let mut bridge = McpBridge::new("me".to_owned());
-    assert_eq!(bridge.handle_connected(), McpStep::default());
+    assert_eq!(bridge.handle_connected(()), BridgeStep::default());
     assert_eq!(texts(&bridge.handle_line(INITIALIZE.into()).to_host), [INITIALIZE]);
     let answer = r#"{"jsonrpc":"2.0","id":0,"result":{"serverInfo":{}}}"#;
-    assert_eq!(texts(&bridge.handle_host_line(answer.into()).to_client), [answer]);
+    assert_eq!(texts(&bridge.handle_host_frame(answer.into()).to_client), [answer]);
     assert_eq!(texts(&bridge.handle_line(INITIALIZED.into()).to_host), [INITIALIZED]);
-    assert!(!bridge.has_open_requests());
+    assert!(!bridge.awaits_answers());
     bridge
 }
 
 /// Loses the connection, connects again and has the host answer the handshake. Returns the lines after it.
-fn reconnect(bridge: &mut McpBridge) -> McpStep {
-    bridge.handle_disconnected();
-    let hello = bridge.handle_connected();
+fn reconnect(bridge: &mut McpBridge) -> BridgeStep {
+    bridge.handle_disconnected(DisconnectCause::ConnectionLost);
+    let hello = bridge.handle_connected(());
     let [line] = hello.to_host.as_slice() else { panic!("{hello:?}") };
     let mut hello = to_value(line);
     let id = hello["id"].take();
     assert_eq!(hello["params"]["clientInfo"]["name"], "x");
-    bridge.handle_host_line(json!({ "jsonrpc": "2.0", "id": id, "result": {} }).to_string().into())
+    bridge.handle_host_frame(json!({ "jsonrpc": "2.0", "id": id, "result": {} }).to_string().into())
 }
 
 #[test]
@@ -54,11 +55,11 @@ fn handshake_is_repeated_and_its_answer_kept_from_the_client() {
 #[test]
 fn unanswered_initialize_is_sent_as_it_was() {
     let mut bridge = McpBridge::new("me".to_owned());
-    bridge.handle_connected();
+    bridge.handle_connected(());
     bridge.handle_line(INITIALIZE.into());
-    bridge.handle_disconnected();
-    assert_eq!(texts(&bridge.handle_connected().to_host), [INITIALIZE]);
-    assert_eq!(bridge.handle_host_line(r#"{"jsonrpc":"2.0","id":0,"result":{}}"#.into()).to_client.len(), 1);
+    bridge.handle_disconnected(DisconnectCause::ConnectionLost);
+    assert_eq!(texts(&bridge.handle_connected(()).to_host), [INITIALIZE]);
+    assert_eq!(bridge.handle_host_frame(r#"{"jsonrpc":"2.0","id":0,"result":{}}"#.into()).to_client.len(), 1);
 }
 
 #[test]
@@ -82,7 +83,7 @@ fn reading_request_is_repeated_once_and_an_unsafe_one_is_refused() {
     assert_eq!(texts(&step.to_host), [INITIALIZED], "a request may be what ended the connection");
     assert_eq!(to_value(&step.to_client[0])["result"]["isError"], true);
     assert_eq!(to_value(&step.to_client[1])["error"]["data"]["reason"], "host_restarted");
-    assert!(!bridge.has_open_requests());
+    assert!(!bridge.awaits_answers());
 }
 
 #[test]
@@ -104,8 +105,8 @@ fn answered_and_cancelled_requests_are_not_repeated() {
         bridge.handle_line(tool_call(id, "wait_agent_session", &json!({ "sessionId": "s" })));
     }
     let progress = r#"{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":1}}"#;
-    assert_eq!(texts(&bridge.handle_host_line(progress.into()).to_client), [progress]);
-    bridge.handle_host_line(r#"{"jsonrpc":"2.0","id":1,"result":{}}"#.into());
+    assert_eq!(texts(&bridge.handle_host_frame(progress.into()).to_client), [progress]);
+    bridge.handle_host_frame(r#"{"jsonrpc":"2.0","id":1,"result":{}}"#.into());
     bridge.handle_line(r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":2}}"#.into());
     assert_eq!(texts(&reconnect(&mut bridge).to_host), [INITIALIZED]);
 }
@@ -113,12 +114,12 @@ fn answered_and_cancelled_requests_are_not_repeated() {
 #[test]
 fn lines_wait_while_there_is_no_host() {
     let mut bridge = initialized();
-    bridge.handle_disconnected();
+    bridge.handle_disconnected(DisconnectCause::ConnectionLost);
     let list: Bytes = r#"{"jsonrpc":"2.0","id":5,"method":"tools/list"}"#.into();
-    assert_eq!(bridge.handle_line(list.clone()), McpStep::default());
-    assert!(bridge.has_open_requests() && bridge.has_room());
+    assert_eq!(bridge.handle_line(list.clone()), BridgeStep::default());
+    assert!(bridge.awaits_answers() && bridge.has_room());
     assert_eq!(reconnect(&mut bridge).to_host, [INITIALIZED.into(), list.clone()]);
-    bridge.handle_disconnected();
+    bridge.handle_disconnected(DisconnectCause::ConnectionLost);
     for _ in 0..MAX_WAITING_LINES {
         bridge.handle_line(INITIALIZED.into());
     }
@@ -129,12 +130,12 @@ fn lines_wait_while_there_is_no_host() {
 #[test]
 fn only_waiting_requests_count_as_open() {
     let mut bridge = initialized();
-    bridge.handle_disconnected();
+    bridge.handle_disconnected(DisconnectCause::ConnectionLost);
     bridge.handle_line(INITIALIZED.into());
     bridge.handle_line(r#"{"jsonrpc":"2.0","id":1,"result":{}}"#.into());
-    assert!(!bridge.has_open_requests());
+    assert!(!bridge.awaits_answers());
     bridge.handle_line(r#"{"jsonrpc":"2.0","id":5,"method":"tools/list"}"#.into());
-    assert!(bridge.has_open_requests());
+    assert!(bridge.awaits_answers());
 }
 
 #[test]

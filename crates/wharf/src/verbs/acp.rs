@@ -3,9 +3,9 @@
 use anyhow::Context;
 use clap::Args;
 
-use crate::bridge::{self, Bridge, BridgeOptions, HostConnector};
+use crate::bridge::{AcpEndpoint, Bridge, BridgeOptions};
 use crate::global::GlobalOptions;
-use crate::{connect, session_ref};
+use crate::{connect, session_ref, stdio_pump};
 
 #[derive(Debug, Args)]
 pub(crate) struct AcpVerb {
@@ -44,12 +44,13 @@ async fn find_session(global: &GlobalOptions, acp: AcpVerb) -> anyhow::Result<Ac
 }
 
 async fn run_bridge(global: &GlobalOptions, acp: AcpVerb) -> anyhow::Result<()> {
-    let connector = HostConnector::new(global.locate_host("wharf acp")?, acp.agent.as_deref());
+    let locator = global.locate_host("wharf acp")?;
+    let endpoint = AcpEndpoint::new(locator.address().clone(), acp.agent.as_deref());
     // On another machine the directory of this process means nothing.
     let cwd = std::env::current_dir().ok().filter(|_| !global.is_remote().unwrap_or(true));
     let cwd = cwd.and_then(|cwd| cwd.to_str().map(ToOwned::to_owned));
     let options = BridgeOptions { name: wharf_host::random_text(26), session: acp.session, cwd };
-    bridge::run(Bridge::new(options), connector).await
+    stdio_pump::run(Bridge::new(options), locator, endpoint).await
 }
 
 /// Replaces this program by the agent. Returns the error if that failed.

@@ -3,6 +3,7 @@
 use bytes::Bytes;
 
 use super::{S, Seen, Stage, seen};
+use crate::stdio_pump::StdioBridge;
 
 fn ask(id: u64, call: &str, event: Option<u64>) -> String {
     let meta = event.map(|event| format!(r#""_meta":{{"wharf":{{"eventId":"3-{event}"}}}},"#)).unwrap_or_default();

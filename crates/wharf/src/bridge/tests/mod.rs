@@ -8,7 +8,8 @@ mod reconnect;
 use bytes::Bytes;
 use serde_json::{Value, json};
 
-use super::{Bridge, BridgeOptions, BridgeStep, DisconnectCause};
+use super::{AcpHostFacts, Bridge, BridgeOptions};
+use crate::stdio_pump::{BridgeStep, DisconnectCause, StdioBridge};
 
 /// A bridge between a client and a host that are played by the test.
 struct Stage {
@@ -68,7 +69,7 @@ impl Stage {
     }
 
     fn frame(&mut self, frame: &str) -> Seen {
-        seen(self.bridge.handle_frame(Bytes::copy_from_slice(frame.as_bytes())))
+        seen(self.bridge.handle_host_frame(Bytes::copy_from_slice(frame.as_bytes())))
     }
 
     /// A chunk of the agent with the next event id.
@@ -91,7 +92,7 @@ impl Stage {
     }
 
     fn connect(&mut self) -> Seen {
-        seen(self.bridge.handle_connected(Some(self.host)))
+        seen(self.bridge.handle_connected(AcpHostFacts { pid: Some(self.host), ..AcpHostFacts::default() }))
     }
 
     fn lose(&mut self) -> Seen {
@@ -104,7 +105,7 @@ impl Stage {
         self.reconnect()
     }
 
-    /// DisconnectCause and found: returns what is sent after the greeting was answered.
+    /// Loses the connection, connects again, and returns the messages that follow the answer to `initialize`.
     fn reconnect(&mut self) -> Seen {
         self.lose();
         let greeting = self.connect();

@@ -3,7 +3,8 @@
 use bytes::Bytes;
 
 use super::{S, Stage, seen, update};
-use crate::bridge::{DisconnectCause, MAX_WAITING_MESSAGES};
+use crate::bridge::AcpHostFacts;
+use crate::stdio_pump::{DisconnectCause, MAX_WAITING_LINES, StdioBridge};
 
 #[test]
 fn lines_and_frames_pass_byte_for_byte() {
@@ -103,13 +104,13 @@ fn lines_that_a_text_frame_cannot_hold_are_answered_by_the_bridge() {
 fn lines_wait_for_the_host_in_order_and_up_to_a_limit() {
     let mut stage = Stage::new();
     stage.lose();
-    for number in 0..MAX_WAITING_MESSAGES {
+    for number in 0..MAX_WAITING_LINES {
         assert!(stage.bridge.has_room());
         assert!(stage.line(&format!(r#"{{"jsonrpc":"2.0","method":"_n","params":{number}}}"#)).nothing());
     }
     assert!(!stage.bridge.has_room());
     let sent = stage.connect().host;
-    assert_eq!(sent.len(), MAX_WAITING_MESSAGES);
+    assert_eq!(sent.len(), MAX_WAITING_LINES);
     assert!(sent.iter().enumerate().all(|(at, line)| line.ends_with(&format!("\"params\":{at}}}"))));
     assert!(stage.bridge.has_room());
 }
@@ -126,7 +127,8 @@ fn a_message_over_the_limit_of_the_host_is_not_sent_again() {
 #[test]
 fn the_environment_goes_with_initialize_and_with_nothing_else() {
     let mut stage = Stage::new();
-    stage.bridge.handle_environment([("PATH".to_owned(), "/a \"b\"".to_owned())].into());
+    let environment = [("PATH".to_owned(), "/a \"b\"".to_owned())].into();
+    stage.bridge.handle_connected(AcpHostFacts { environment, ..AcpHostFacts::default() });
     let sent = stage.line(r#"{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":1}}"#);
     let wharf = &sent.to_host(0)["params"]["_meta"]["wharf"];
     assert_eq!(*wharf, serde_json::json!({ "clientId": "me", "env": { "PATH": "/a \"b\"" }, "eventIds": true }));

@@ -9,7 +9,7 @@ use tokio::sync::oneshot;
 use wharf_json::rpc::HEAD_BYTES;
 
 /// The longest line that is read: the host's own limit by default.
-pub(crate) const MAX_LINE_BYTES: usize = 32 << 20;
+pub(super) const MAX_LINE_BYTES: usize = 32 << 20;
 /// The most lines that wait to be taken. Few, so that the editor feels backpressure.
 const MAX_QUEUED_LINES: usize = 8;
 /// The most blocks that wait to be written.
@@ -17,7 +17,7 @@ const MAX_QUEUED_BLOCKS: usize = 8;
 
 /// One line of stdin.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Input {
+pub(super) enum Input {
     Line(Bytes),
     /// A line over the limit; only its first bytes are kept.
     Oversized {
@@ -26,7 +26,7 @@ pub(crate) enum Input {
 }
 
 /// Reads lines until stdin ends.
-pub(crate) fn read_lines(source: impl Read + Send + 'static) -> Receiver<Input> {
+pub(super) fn read_lines(source: impl Read + Send + 'static) -> Receiver<Input> {
     let (sender, lines) = channel(MAX_QUEUED_LINES);
     thread::spawn(move || {
         let mut source = BufReader::with_capacity(64 * 1024, source);
@@ -62,7 +62,7 @@ fn next_line(source: &mut impl BufRead) -> Option<Input> {
 }
 
 /// Writes blocks until the sender is dropped, then completes the receiver. The channel closes if stdout is closed.
-pub(crate) fn write_blocks(mut sink: impl Write + Send + 'static) -> (Sender<Vec<u8>>, oneshot::Receiver<()>) {
+pub(super) fn write_blocks(mut sink: impl Write + Send + 'static) -> (Sender<Vec<u8>>, oneshot::Receiver<()>) {
     let (sender, mut blocks) = channel::<Vec<u8>>(MAX_QUEUED_BLOCKS);
     let (done, written) = oneshot::channel();
     thread::spawn(move || {
