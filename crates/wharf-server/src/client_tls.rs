@@ -1,13 +1,21 @@
-//! The certificates that the servers which Wharf itself connects to may be certified by.
+//! TLS for connections that Wharf itself opens: to webhooks, and to a host on another machine.
 
 use std::path::Path;
+use std::sync::Arc;
 
-use rustls::RootCertStore;
+use rustls::crypto::ring::default_provider;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
+use rustls::{ClientConfig, RootCertStore};
 
-/// Returns the certificates of a PEM file, else those of the system.
-pub fn load_roots(ca: Option<&Path>) -> Result<RootCertStore, String> {
+/// Returns a configuration that trusts the authorities of this PEM file, else those of the system.
+pub fn tls_client_config(ca: Option<&Path>) -> Result<ClientConfig, String> {
+    let config = ClientConfig::builder_with_provider(Arc::new(default_provider()));
+    let config = config.with_safe_default_protocol_versions().map_err(|error| error.to_string())?;
+    Ok(config.with_root_certificates(load_roots(ca)?).with_no_client_auth())
+}
+
+fn load_roots(ca: Option<&Path>) -> Result<RootCertStore, String> {
     let mut roots = RootCertStore::empty();
     match ca {
         Some(path) => {
@@ -23,8 +31,8 @@ pub fn load_roots(ca: Option<&Path>) -> Result<RootCertStore, String> {
             }
         }
         None => {
-            let found = rustls_native_certs::load_native_certs();
-            roots.add_parsable_certificates(found.certs);
+            // A broken certificate of the system is no reason to trust none of the others.
+            roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
             if roots.is_empty() {
                 return Err("this system has no certificates of authorities; install ca-certificates".to_owned());
             }

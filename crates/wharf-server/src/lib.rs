@@ -43,7 +43,7 @@ pub use auth::{
     Access, Identity, NewToken, Scope, TokenEntry, TokenError, TokenRefused, TokenTerms, Tokens, TokensFile,
     TokensFileError, UnknownAccess,
 };
-pub use client_tls::load_roots;
+pub use client_tls::tls_client_config;
 use limits::ServerLimits;
 pub use listen::TlsError;
 use listen::{Listeners, Tls};

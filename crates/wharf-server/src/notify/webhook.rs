@@ -1,6 +1,5 @@
 //! One request to the webhook: signed, bounded in time and size, never redirected.
 
-use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -11,8 +10,6 @@ use hyper::header::{CONTENT_TYPE, HOST, USER_AGENT};
 use hyper::{Request, Response, StatusCode};
 use hyper_util::rt::TokioIo;
 use ring::hmac;
-use rustls::ClientConfig;
-use rustls::crypto::ring::default_provider;
 use rustls::pki_types::ServerName;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
@@ -20,7 +17,7 @@ use tokio_rustls::TlsConnector;
 use wharf_host::{Notification, NotifySettings, WEBHOOK_SECRET_VARIABLE, WebhookUrl};
 
 use super::DeliveryFailure;
-use crate::client_tls::load_roots;
+use crate::client_tls::tls_client_config;
 
 /// The time at which the request was made, in seconds since 1970. It is signed with the body.
 const TIMESTAMP_HEADER: &str = "wharf-timestamp";
@@ -108,11 +105,11 @@ async fn exchange(
         |error: std::io::Error| DeliveryFailure::temporary(format!("cannot connect to {}: {error}", url.origin()));
     let stream = TcpStream::connect((url.host.as_str(), url.port)).await.map_err(failed)?;
     if url.is_https {
-        let connector = connector(settings.webhook_ca.as_deref()).map_err(DeliveryFailure::permanent)?;
+        let config = tls_client_config(settings.webhook_ca.as_deref()).map_err(DeliveryFailure::permanent)?;
         let name = ServerName::try_from(url.host.clone()).map_err(|_| {
             DeliveryFailure::permanent("notify.webhook: the host is no name that a certificate can have")
         })?;
-        let stream = connector.connect(name, stream).await.map_err(failed)?;
+        let stream = TlsConnector::from(Arc::new(config)).connect(name, stream).await.map_err(failed)?;
         return send_request(url, stream, request).await;
     }
     // A name such as `localhost` may lead anywhere.
@@ -122,16 +119,6 @@ async fn exchange(
         return Err(DeliveryFailure::permanent(why));
     }
     send_request(url, stream, request).await
-}
-
-fn connector(ca: Option<&Path>) -> Result<TlsConnector, String> {
-    let roots = load_roots(ca)?;
-    let config = ClientConfig::builder_with_provider(Arc::new(default_provider()))
-        .with_safe_default_protocol_versions()
-        .map_err(|error| error.to_string())?
-        .with_root_certificates(roots)
-        .with_no_client_auth();
-    Ok(TlsConnector::from(Arc::new(config)))
 }
 
 async fn send_request<S>(url: &WebhookUrl, stream: S, request: Request<Body>) -> Result<StatusCode, DeliveryFailure>

@@ -6,9 +6,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use anyhow::Context;
-use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, ServerName};
-use rustls::{ClientConfig, RootCertStore};
+use rustls::ClientConfig;
+use rustls::pki_types::ServerName;
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
@@ -159,27 +158,9 @@ enum Attempt {
 
 /// Trusts the authorities of this file, else those of the system.
 fn client_config(ca: Option<&Path>) -> anyhow::Result<ClientConfig> {
-    let mut roots = RootCertStore::empty();
-    match ca {
-        Some(path) => {
-            let reading = || format!("reading the certificates in {}", path.display());
-            for certificate in CertificateDer::pem_file_iter(path).with_context(reading)? {
-                roots.add(certificate.with_context(reading)?).with_context(reading)?;
-            }
-            anyhow::ensure!(!roots.is_empty(), "{} holds no certificate; it must be a PEM file", path.display());
-        }
-        None => {
-            // A broken certificate of the system is no reason to trust none of the others.
-            roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
-            anyhow::ensure!(
-                !roots.is_empty(),
-                "this system has no certificates of authorities; install them (ca-certificates), or give --ca FILE"
-            );
-        }
-    }
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let config = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
-    let mut config = config.context("preparing TLS")?.with_root_certificates(roots).with_no_client_auth();
+    let advice = if ca.is_none() { ", or give --ca FILE" } else { "" };
+    let config = wharf_server::tls_client_config(ca);
+    let mut config = config.map_err(|why| anyhow::anyhow!("{why}{advice}"))?;
     config.alpn_protocols = vec![b"http/1.1".to_vec()];
     Ok(config)
 }
