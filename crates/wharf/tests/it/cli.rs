@@ -46,6 +46,15 @@ pub(crate) fn start_kept_session(host: &TestHost, arguments: &[&str]) -> Result<
     Ok(run_wharf(host, &[&["run", "scripted", "--keep"], arguments].concat())?.trim().to_owned())
 }
 
+/// Starts a host with a session of the scripted agent that is labelled `docs` and idle.
+pub(crate) async fn start_docs_session(flags: &[&str]) -> Result<(TestHost, RestClient, String)> {
+    let host = scripted_host(flags)?.start_host()?;
+    let http = RestClient::new(&host);
+    let id = start_kept_session(&host, &["--label", "docs"])?;
+    wait_until_idle(&http, &id).await?;
+    Ok((host, http, id))
+}
+
 fn parse_object(text: &str) -> Result<Value> {
     serde_json::from_str(text).with_context(|| text.to_owned())
 }

@@ -2,27 +2,12 @@
 
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
-use wharf_testkit::host::TestHost;
 use wharf_testkit::http::RestClient;
 
-use crate::cli::{command_for_host, run_failing_wharf, run_wharf, start_kept_session};
+use crate::cli::{command_for_host, run_failing_wharf, run_wharf, start_docs_session};
 use crate::program::start_and_read_lines;
-use crate::rest::{send_prompt, wait_for_session, wait_until_idle};
-use crate::scripted_host;
-
-async fn start_session(flags: &[&str]) -> Result<(TestHost, RestClient, String)> {
-    let host = scripted_host(flags)?.start_host()?;
-    let http = RestClient::new(&host);
-    let id = start_kept_session(&host, &["--label", "docs"])?;
-    wait_until_idle(&http, &id).await?;
-    Ok((host, http, id))
-}
-
-async fn run_prompt(http: &RestClient, id: &str, script: &str) -> Result<String> {
-    let sent = send_prompt(http, id, script).await?;
-    wait_until_idle(http, id).await?;
-    Ok(sent["promptId"].as_str().context("no id")?.to_owned())
-}
+use crate::rest::{send_prompt, wait_for_session};
+use crate::rows::run_prompt;
 
 /// Returns all rows of a session by way of the REST interface.
 async fn read_rows(http: &RestClient, id: &str) -> Result<Vec<Value>> {
@@ -32,7 +17,7 @@ async fn read_rows(http: &RestClient, id: &str) -> Result<Vec<Value>> {
 
 #[tokio::test]
 async fn transcript_has_prompts_with_sender_and_time_plans_tools_and_answers() -> Result<()> {
-    let (host, http, id) = start_session(&[]).await?;
+    let (host, http, id) = start_docs_session(&[]).await?;
     run_prompt(&http, &id, "think hm; plan; tool; echo **done** \x1b[31mred").await?;
     let rows = read_rows(&http, &id).await?;
     let prompt = rows.iter().find(|row| row["kind"] == "prompt").context("no prompt")?;
@@ -55,7 +40,7 @@ async fn transcript_has_prompts_with_sender_and_time_plans_tools_and_answers() -
 
 #[tokio::test]
 async fn transcript_of_many_rows_is_complete() -> Result<()> {
-    let (host, http, id) = start_session(&[]).await?;
+    let (host, http, id) = start_docs_session(&[]).await?;
     // Several pages of rows, and more lines than AIP-46's view of a log gives at once.
     let script = (0..250).map(|number| format!("echo answer {number}; think hm")).collect::<Vec<_>>().join("; ");
     for _ in 0..2 {
@@ -78,7 +63,7 @@ async fn transcript_of_many_rows_is_complete() -> Result<()> {
 
 #[tokio::test]
 async fn turns_times_and_texts_are_selected() -> Result<()> {
-    let (host, http, id) = start_session(&[]).await?;
+    let (host, http, id) = start_docs_session(&[]).await?;
     let long = "x".repeat(100_000);
     run_prompt(&http, &id, "think hm; echo one").await?;
     let second = run_prompt(&http, &id, &format!("echo two {long}")).await?;
@@ -103,7 +88,7 @@ async fn turns_times_and_texts_are_selected() -> Result<()> {
 
 #[tokio::test]
 async fn open_ask_is_shown_with_its_subject_and_answers() -> Result<()> {
-    let (host, http, id) = start_session(&[]).await?;
+    let (host, http, id) = start_docs_session(&[]).await?;
     send_prompt(&http, &id, "echo before; ask").await?;
     wait_for_session(&http, &id, "an ask", |session| session["turn"] == "awaiting_input").await?;
     let shown = run_wharf(&host, &["output", "docs"])?;
@@ -113,7 +98,7 @@ async fn open_ask_is_shown_with_its_subject_and_answers() -> Result<()> {
 
 #[tokio::test]
 async fn lines_of_before_stay_reachable() -> Result<()> {
-    let (host, http, id) = start_session(&[]).await?;
+    let (host, http, id) = start_docs_session(&[]).await?;
     run_prompt(&http, &id, "think hm; echo one").await?;
     let lines = run_wharf(&host, &["output", "docs", "--style", "lines"])?;
     assert_eq!(lines, "[thought] hm\none\n── turn-end (end_turn) ──\n");
@@ -129,7 +114,7 @@ async fn lines_of_before_stay_reachable() -> Result<()> {
 
 #[tokio::test]
 async fn following_goes_past_a_sleep_and_a_restart_and_ends_with_the_session() -> Result<()> {
-    let (mut host, http, id) = start_session(&["--resume"]).await?;
+    let (mut host, http, id) = start_docs_session(&["--resume"]).await?;
     run_prompt(&http, &id, "echo first").await?;
     let mut following = start_and_read_lines(command_for_host(&host, &["output", "docs", "-f"]))?;
     let mut json = start_and_read_lines(command_for_host(&host, &["output", "docs", "-f", "--json"]))?;

@@ -7,28 +7,16 @@ use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 use wharf_testkit::WAIT_LIMIT;
 use wharf_testkit::host::TestHost;
-use wharf_testkit::http::RestClient;
 
-use crate::cli::{command_for_host, expect_output, run_failing_wharf, run_wharf, start_kept_session};
-use crate::rest::{send_prompt, wait_until_idle};
-use crate::{cwd, scripted_host};
+use crate::cli::{
+    command_for_host, expect_output, run_failing_wharf, run_wharf, start_docs_session, start_kept_session,
+};
+use crate::cwd;
+use crate::rest::wait_until_idle;
+use crate::rows::run_prompt;
 
 /// A secret of a known form.
 const SECRET: &str = "sk-ant-api03-Zq8Lk2Vw9Xy7Tb4Nc6Hd";
-
-async fn start_session() -> Result<(TestHost, RestClient, String)> {
-    let host = scripted_host(&[])?.start_host()?;
-    let http = RestClient::new(&host);
-    let id = start_kept_session(&host, &["--label", "docs"])?;
-    wait_until_idle(&http, &id).await?;
-    Ok((host, http, id))
-}
-
-async fn run_prompt(http: &RestClient, id: &str, script: &str) -> Result<String> {
-    let sent = send_prompt(http, id, script).await?;
-    wait_until_idle(http, id).await?;
-    Ok(sent["promptId"].as_str().context("no id")?.to_owned())
-}
 
 /// Runs the verb until its JSON says that all sessions are searched.
 fn search_all(host: &TestHost, arguments: &[&str]) -> Result<Value> {
@@ -44,7 +32,7 @@ fn search_all(host: &TestHost, arguments: &[&str]) -> Result<Value> {
 
 #[tokio::test]
 async fn search_joins_pages_and_narrows_by_session_and_kind() -> Result<()> {
-    let (host, http, id) = start_session().await?;
+    let (host, http, id) = start_docs_session(&[]).await?;
     // More hits than one page of the host has.
     let script = (0..70).map(|number| format!("echo wombat {number}; think hm")).collect::<Vec<_>>().join("; ");
     run_prompt(&http, &id, &script).await?;
@@ -73,7 +61,7 @@ async fn search_joins_pages_and_narrows_by_session_and_kind() -> Result<()> {
 
 #[tokio::test]
 async fn export_is_the_hosts_document_and_replaces_no_file() -> Result<()> {
-    let (host, http, id) = start_session().await?;
+    let (host, http, id) = start_docs_session(&[]).await?;
     run_prompt(&http, &id, &format!("echo key {SECRET}")).await?;
     for format in ["md", "json", "html"] {
         let document = http.get(&format!("/sessions/{id}/export?format={format}")).await?.body;
@@ -98,7 +86,7 @@ async fn export_is_the_hosts_document_and_replaces_no_file() -> Result<()> {
 
 #[tokio::test]
 async fn usage_shows_only_what_agents_reported() -> Result<()> {
-    let (host, http, id) = start_session().await?;
+    let (host, http, id) = start_docs_session(&[]).await?;
     run_prompt(&http, &id, "usage 0.25 EUR").await?;
     run_prompt(&http, &id, "echo silent").await?;
     let silent = start_kept_session(&host, &[])?;
@@ -123,7 +111,7 @@ async fn usage_shows_only_what_agents_reported() -> Result<()> {
 
 #[tokio::test]
 async fn changes_are_those_of_completed_tool_calls_and_can_be_shown_as_a_diff() -> Result<()> {
-    let (host, http, id) = start_session().await?;
+    let (host, http, id) = start_docs_session(&[]).await?;
     let tool = |status: &str, path: &str, old: &str, new: &str| {
         let diff = json!({ "type": "diff", "path": path, "oldText": old, "newText": new });
         let update = json!({ "sessionUpdate": "tool_call", "toolCallId": format!("{path}{new}"), "title": "Edit", "kind": "edit",

@@ -11,8 +11,9 @@ use wharf_testkit::http::RestClient;
 
 use crate::identity::CallingAgent;
 use crate::mcp_client::Mcp;
-use crate::rest::{caller_with_role, send_prompt, spawn_session, wait_for_session, wait_until_idle};
+use crate::rest::{caller_with_role, send_prompt, spawn_session, wait_for_session};
 use crate::rest_settings::patch;
+use crate::rows::run_prompt;
 use crate::scopes::{register_workspace, start_session, workspace_caller};
 use crate::{cwd, scripted_host};
 
@@ -43,11 +44,6 @@ async fn found_kinds(http: &RestClient, query: &str, more: &str) -> Result<Vec<S
     let page = search(http, query, more).await?;
     let hits = page["hits"].as_array().context("no hits")?;
     Ok(hits.iter().filter_map(|hit| hit["kind"].as_str().map(str::to_owned)).collect())
-}
-
-async fn run_prompt(http: &RestClient, id: &str, script: &str) -> Result<()> {
-    send_prompt(http, id, script).await?;
-    wait_until_idle(http, id).await.map(|_| ())
 }
 
 /// Starts a session with rows of all kinds that are searched.
