@@ -134,18 +134,15 @@ impl LiveText {
 
     /// Takes in what the agent does, without printing it.
     pub(crate) fn note_activity(&mut self, row: &TranscriptRow) {
-        self.activity = match &row.body {
-            RowBody::Tool(_) if row.open => Some(to_printable(&row.summary)),
-            RowBody::Ask(_) if row.open => Some("waiting for an answer".to_owned()),
-            RowBody::Message(_) => Some("writing".to_owned()),
-            RowBody::Prompt(_)
-            | RowBody::Thought(_)
-            | RowBody::Tool(_)
-            | RowBody::Plan(_)
-            | RowBody::Ask(_)
-            | RowBody::Notice(_)
-            | RowBody::TurnEnd(_)
-            | RowBody::Unknown => None,
+        let (is_tool, is_ask) = (matches!(row.body, RowBody::Tool(_)), matches!(row.body, RowBody::Ask(_)));
+        self.activity = if matches!(row.body, RowBody::Message(_)) {
+            Some("writing".to_owned())
+        } else if is_tool && row.open {
+            Some(to_printable(&row.summary))
+        } else if is_ask && row.open {
+            Some("waiting for an answer".to_owned())
+        } else {
+            None
         };
     }
 
@@ -233,25 +230,15 @@ impl GrowingText {
 
 /// Returns the text of a message or thought.
 fn grown_text(row: &TranscriptRow) -> Option<String> {
-    match &row.body {
-        RowBody::Message(text) | RowBody::Thought(text) => {
-            let mut parts = text.parts.clone();
-            // The note about a cut changes while the text grows.
-            for part in &mut parts {
-                if let RowPart::Text(part) = part {
-                    part.cut = None;
-                }
-            }
-            Some(parts_text(&parts))
+    let (RowBody::Message(text) | RowBody::Thought(text)) = &row.body else { return None };
+    let mut parts = text.parts.clone();
+    // The note about a cut changes while the text grows.
+    for part in &mut parts {
+        if let RowPart::Text(part) = part {
+            part.cut = None;
         }
-        RowBody::Prompt(_)
-        | RowBody::Tool(_)
-        | RowBody::Plan(_)
-        | RowBody::Ask(_)
-        | RowBody::Notice(_)
-        | RowBody::TurnEnd(_)
-        | RowBody::Unknown => None,
     }
+    Some(parts_text(&parts))
 }
 
 fn join_lines(lines: &[String]) -> String {
