@@ -7,7 +7,7 @@ mod send;
 
 use std::time::Duration;
 
-use tokio::time::{Instant, sleep_until};
+use tokio::time::Instant;
 use wharf_api::{AskState, RowBody, SessionInfo, SessionStatus, TranscriptRow, TranscriptState, TurnPhase};
 
 use crate::ask;
@@ -18,7 +18,9 @@ use crate::format::times::format_duration;
 use crate::output;
 use crate::session_ref::short_id;
 use crate::transcript::{LiveText, RowLook, TranscriptStream, TranscriptUpdate};
-use crate::turn::{AskQueue, Signals, TurnSignal, TypedAnswer, TypedLines, advise_after_failure, mark_seen};
+use crate::turn::{
+    AskQueue, Signals, TurnSignal, TypedAnswer, TypedLines, advise_after_failure, mark_seen, wait_until,
+};
 
 /// A second Ctrl-C within this time leaves the conversation.
 const LEAVE_WINDOW: Duration = Duration::from_secs(2);
@@ -79,7 +81,7 @@ impl<'a> Chat<'a> {
                     Some(line) => self.handle_line(&line, signals).await,
                     None => Some(Exit::Ok),
                 },
-                () = wait_for(silence_ends_at) => {
+                () = wait_until(silence_ends_at) => {
                     self.tell_silence();
                     None
                 }
@@ -291,12 +293,5 @@ impl<'a> Chat<'a> {
             let short = short_id(&self.session.id);
             self.print_note(&format!("left; the session goes on: wharf chat {short}"));
         }
-    }
-}
-
-async fn wait_for(at: Option<Instant>) {
-    match at {
-        Some(at) => sleep_until(at).await,
-        None => std::future::pending().await,
     }
 }

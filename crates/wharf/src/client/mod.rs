@@ -148,6 +148,12 @@ impl HostClient {
         Ok(client)
     }
 
+    /// Creates a client that has not looked for the host yet.
+    #[cfg(test)]
+    pub(crate) const fn unconnected(address: HostAddress) -> Self {
+        Self { address, verbose: false, pid: None, version: None }
+    }
+
     pub(crate) fn address(&self) -> &HostAddress {
         &self.address
     }

@@ -6,7 +6,6 @@ use clap::{Args, ValueEnum};
 
 use super::AskPolicy;
 use crate::format::Screen;
-use crate::output;
 
 /// How long an ask may stay open if there is no terminal and the caller has not said what to do with asks: long enough for
 /// a person who is notified, and not for ever.
@@ -41,12 +40,13 @@ enum OnAsk {
 }
 
 impl AskFlags {
-    pub(crate) fn ask_policy(self) -> AskPolicy {
+    /// Returns how asks are answered, for a verb with or without a person at its terminal.
+    pub(crate) fn ask_policy(self, is_person_present: bool) -> AskPolicy {
         match (self.deny, self.allow, self.on_ask) {
             (true, _, _) | (_, _, Some(OnAsk::Reject)) => AskPolicy::Deny,
             (_, true, _) => AskPolicy::Allow,
             (_, _, Some(OnAsk::Fail)) => AskPolicy::Fail,
-            (_, _, _) if output::is_person_present() => AskPolicy::Person,
+            (_, _, _) if is_person_present => AskPolicy::Person,
             (_, _, Some(OnAsk::Wait)) => AskPolicy::Others(None),
             (_, _, None) => AskPolicy::Others(Some(UNATTENDED_ASK_LIMIT)),
         }
@@ -117,5 +117,43 @@ impl TurnFormat {
     /// Returns true for output that a program reads: notes about the session are left out.
     pub(crate) const fn is_for_program(self) -> bool {
         matches!(self, Self::Text | Self::Json | Self::StreamJson)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Debug, Parser)]
+    struct OnlyAskFlags {
+        #[command(flatten)]
+        asks: AskFlags,
+    }
+
+    fn policy(arguments: &[&str], is_person_present: bool) -> AskPolicy {
+        let arguments = std::iter::once(&"wharf").chain(arguments);
+        OnlyAskFlags::try_parse_from(arguments).unwrap().asks.ask_policy(is_person_present)
+    }
+
+    #[test]
+    fn ask_without_options_is_put_to_the_person_or_waits_ten_minutes() {
+        assert_eq!(policy(&[], true), AskPolicy::Person);
+        assert_eq!(policy(&[], false), AskPolicy::Others(Some(Duration::from_secs(10 * 60))));
+    }
+
+    #[test]
+    fn options_say_how_asks_are_answered() {
+        for (arguments, with_person, without_person) in [
+            (&["--on-ask", "wait"][..], AskPolicy::Person, AskPolicy::Others(None)),
+            (&["--on-ask", "reject"], AskPolicy::Deny, AskPolicy::Deny),
+            (&["--on-ask", "fail"], AskPolicy::Fail, AskPolicy::Fail),
+            (&["--deny"], AskPolicy::Deny, AskPolicy::Deny),
+            (&["--allow"], AskPolicy::Allow, AskPolicy::Allow),
+        ] {
+            assert_eq!(policy(arguments, true), with_person, "{arguments:?}");
+            assert_eq!(policy(arguments, false), without_person, "{arguments:?}");
+        }
     }
 }

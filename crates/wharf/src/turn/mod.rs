@@ -1,6 +1,7 @@
 //! Watches one turn until it ends: prints it in its format, and has its asks answered.
 
 mod ask_queue;
+mod deadlines;
 mod ending;
 mod flags;
 mod output_line;
@@ -8,6 +9,8 @@ mod printer;
 mod signals;
 mod source;
 mod start_wait;
+#[cfg(test)]
+mod tests;
 mod typed_lines;
 
 use std::collections::BTreeSet;
@@ -25,6 +28,7 @@ use crate::output;
 use crate::session_ref::short_id;
 
 pub(crate) use ask_queue::{AskQueue, TypedAnswer};
+use deadlines::{DueAction, TurnDeadlines};
 pub(crate) use ending::{TurnReport, advise_after_failure, mark_seen, report_session_end};
 pub(crate) use flags::{AskFlags, FormatFlags, TurnFormat};
 pub(crate) use output_line::format_output_line;
@@ -36,8 +40,6 @@ pub(crate) use typed_lines::TypedLines;
 
 /// The time between two drawings of the status line: four a second.
 const STATUS_INTERVAL: Duration = Duration::from_millis(250);
-/// How long a cancelled turn may take to end before the verb leaves it.
-const CANCEL_GRACE: Duration = Duration::from_secs(10);
 
 /// How asks are answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -105,10 +107,7 @@ pub(crate) struct TurnWatch<'a> {
     begun: bool,
     queued: bool,
     interrupted: bool,
-    time_is_up_at: Option<Instant>,
-    ask_gives_up_at: Option<Instant>,
-    /// The turn is being cancelled, for this reason and until then.
-    stopping: Option<(WatchEnd, Instant)>,
+    deadlines: TurnDeadlines,
 }
 
 impl<'a> TurnWatch<'a> {
@@ -126,9 +125,7 @@ impl<'a> TurnWatch<'a> {
             begun: false,
             queued: false,
             interrupted: false,
-            time_is_up_at: options.timeout.map(|timeout| Instant::now() + timeout),
-            ask_gives_up_at: None,
-            stopping: None,
+            deadlines: TurnDeadlines::new(options.timeout, Instant::now()),
         }
     }
 
@@ -137,7 +134,7 @@ impl<'a> TurnWatch<'a> {
         let end = self.watch(from, signals).await;
         self.printer.end_line();
         let end = end?;
-        Ok(self.stopping.map_or(end, |(why, _)| why))
+        Ok(self.deadlines.cancel_reason().cloned().unwrap_or(end))
     }
 
     async fn watch(&mut self, from: StreamStart, signals: &mut Signals) -> anyhow::Result<WatchEnd> {
@@ -150,7 +147,7 @@ impl<'a> TurnWatch<'a> {
         };
         let mut ticks = self.printer.has_status().then(status_ticks);
         loop {
-            let next_timer = self.next_timer();
+            let next_deadline = self.deadlines.next();
             let ended = tokio::select! {
                 event = source.next() => self.handle_event(event?).await?,
                 pressed = signals.next() => self.handle_signal(pressed).await?,
@@ -161,7 +158,7 @@ impl<'a> TurnWatch<'a> {
                     }
                     None
                 }
-                () = wait_for(next_timer) => self.handle_timer().await?,
+                () = wait_until(next_deadline) => self.handle_deadline(Instant::now()).await?,
             };
             if let Some(ended) = ended {
                 return Ok(ended);
@@ -249,27 +246,19 @@ impl<'a> TurnWatch<'a> {
         client.send_call(&HostCall::post_empty(url_path(&["sessions", session, "interrupt"]))).await.map(drop)
     }
 
-    fn next_timer(&self) -> Option<Instant> {
-        match &self.stopping {
-            Some((_, until)) => Some(*until),
-            None => [self.time_is_up_at, self.ask_gives_up_at].into_iter().flatten().min(),
+    async fn handle_deadline(&mut self, now: Instant) -> anyhow::Result<Option<WatchEnd>> {
+        match self.deadlines.find_due(now) {
+            Some(DueAction::Leave(why)) => return Ok(Some(why)),
+            Some(DueAction::Cancel(why)) => self.stop_turn(why).await?,
+            None => {}
         }
-    }
-
-    async fn handle_timer(&mut self) -> anyhow::Result<Option<WatchEnd>> {
-        if let Some((why, _)) = &self.stopping {
-            return Ok(Some(why.clone()));
-        }
-        let is_up = |at: Option<Instant>| at.is_some_and(|at| at <= Instant::now());
-        let why = if is_up(self.time_is_up_at) { WatchEnd::TimedOut } else { WatchEnd::Unanswered };
-        self.stop_turn(why).await?;
         Ok(None)
     }
 
     /// Cancels the turn for this reason, and waits for its end for a short time.
     async fn stop_turn(&mut self, why: WatchEnd) -> anyhow::Result<()> {
         self.asks.forget_all();
-        self.stopping = Some((why, Instant::now() + CANCEL_GRACE));
+        self.deadlines.begin_cancel(why, Instant::now());
         self.cancel_turn().await
     }
 
@@ -310,9 +299,7 @@ impl<'a> TurnWatch<'a> {
         output::print_styled_note(&asked.to_lines(Screen { colour: false, ..self.options.screen }));
         match self.options.ask_policy {
             AskPolicy::Fail => return self.stop_turn(WatchEnd::Unanswered).await,
-            AskPolicy::Others(Some(limit)) => {
-                self.ask_gives_up_at = Some(Instant::now() + limit);
-            }
+            AskPolicy::Others(Some(limit)) => self.deadlines.limit_ask(asked.0.ask_id, limit, Instant::now()),
             AskPolicy::Others(None) | AskPolicy::Person | AskPolicy::Deny | AskPolicy::Allow => {}
         }
         let options: Vec<String> = asked.choices().into_iter().map(|choice| choice.printable_id()).collect();
@@ -331,7 +318,7 @@ impl<'a> TurnWatch<'a> {
     }
 
     fn withdraw_ask(&mut self, id: u64) {
-        self.ask_gives_up_at = None;
+        self.deadlines.forget_ask(id);
         if self.asks.withdraw(id) {
             output::print_note("\n  answered elsewhere, or withdrawn");
             self.show_ask();
@@ -384,7 +371,8 @@ async fn tick(ticks: &mut Option<Interval>) {
     }
 }
 
-async fn wait_for(at: Option<Instant>) {
+/// Waits until this time; for ever if there is none.
+pub(crate) async fn wait_until(at: Option<Instant>) {
     match at {
         Some(at) => sleep_until(at).await,
         None => std::future::pending().await,

@@ -74,7 +74,7 @@ pub(crate) async fn run(global: &GlobalOptions, verb: PromptVerb) -> anyhow::Res
     if let Some(place) = queue_place(&prompted).filter(|_| !format.is_for_program()) {
         output::print_note(&format!("in the queue at place {place}"));
     }
-    let (ask_policy, timeout) = (verb.asks.ask_policy(), verb.asks.timeout());
+    let (ask_policy, timeout) = (verb.asks.ask_policy(output::is_person_present()), verb.asks.timeout());
     let options = WatchOptions { format, screen, ask_policy, timeout, from_start: false };
     let turn = WatchedTurn {
         client: &client,

@@ -147,8 +147,13 @@ async fn watch_and_leave(
 ) -> anyhow::Result<Exit> {
     let screen = global.screen();
     let format = verb.format.choose(screen);
-    let options =
-        WatchOptions { format, screen, ask_policy: verb.asks.ask_policy(), timeout: verb.asks.timeout(), from_start };
+    let options = WatchOptions {
+        format,
+        screen,
+        ask_policy: verb.asks.ask_policy(output::is_person_present()),
+        timeout: verb.asks.timeout(),
+        from_start,
+    };
     let end = TurnWatch::new(turn, options).run(from, signals).await;
     let exit = match &end {
         Ok(end) => TurnReport::read(turn).await.print(turn, end, format, screen).await,
