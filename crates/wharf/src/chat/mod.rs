@@ -69,6 +69,9 @@ impl<'a> Chat<'a> {
     /// Talks until the person leaves or the session is deleted.
     pub(crate) async fn run(mut self, signals: &mut Signals) -> anyhow::Result<Exit> {
         let mut rows = TranscriptStream::open(self.client, &self.session.id, false);
+        if self.session.status == SessionStatus::Starting {
+            self.tell_start();
+        }
         loop {
             let silence_ends_at = self.working_since.map(|_| self.last_output_at + SILENCE_NOTE_AFTER);
             let left = tokio::select! {
@@ -156,12 +159,13 @@ impl<'a> Chat<'a> {
     }
 
     fn take_state(&mut self, state: TranscriptState) {
-        let was_starting = self.state.as_ref().is_some_and(|state| state.session.status == SessionStatus::Starting);
+        let before = self.state.as_ref().map_or(&self.session, |state| &state.session);
+        let was_starting = before.status == SessionStatus::Starting;
         let is_starting = state.session.status == SessionStatus::Starting;
         let is_working = state.session.turn != TurnPhase::Idle;
         self.state = Some(state);
         if is_starting && !was_starting {
-            self.print_note(&format!("starting {} …", self.session.adapter_slug));
+            self.tell_start();
         }
         match (is_working, self.working_since) {
             (true, None) => self.working_since = Some(Instant::now()),
@@ -169,6 +173,10 @@ impl<'a> Chat<'a> {
             (true, Some(_)) => {}
         }
         self.mark_prompt();
+    }
+
+    fn tell_start(&mut self) {
+        self.print_note(&format!("starting {} …", self.session.adapter_slug));
     }
 
     fn is_working(&self) -> bool {
