@@ -20,7 +20,7 @@ async fn terminal_shows_progress_styles_tools_and_numbers_and_marks_the_end_as_s
     let prompt = "think hm; plan; tool; usage 0.25 USD; pause 600; echo some **bold** words";
     let mut shown = TestTerminal::run_wharf(&host, &["run", "scripted", "--keep", prompt])?;
     shown.expect("… starting scripted")?;
-    shown.expect("[thought] \x1b[0m\x1b[2mhm")?;
+    shown.expect("\x1b[2m[thought] hm")?;
     shown.expect("Plan 0/1")?;
     shown.expect("▸ one step")?;
     shown.expect("●")?;
