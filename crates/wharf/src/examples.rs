@@ -116,7 +116,10 @@ const EXAMPLES: &[(&str, &[&str])] = &[
     ),
     ("fork", &["wharf fork docs", "wharf fork docs --label other-way"]),
     ("asks", &["wharf asks", "wharf asks docs"]),
-    ("answer", &["wharf answer docs allow", "wharf answer 8qsbfy/57 deny"]),
+    (
+        "answer",
+        &["wharf answer docs allow", "wharf answer 8qsbfy/57 deny", "wharf answer docs accept db=sqlite count=3"],
+    ),
     (
         "queue",
         &[

@@ -20,8 +20,10 @@ pub(super) fn run_command(actor: &mut ScriptRun, name: &str, rest: &str) -> Opti
         "stringid" => ask_with_id(actor, &json!("question-é-1")),
         "withdraw" => withdraw_permission(actor),
         "elicit" => {
+            let colour = json!({ "type": "object", "properties": { "colour": { "type": "string" } } });
+            let schema = serde_json::from_str(rest).unwrap_or(colour);
             let params = json!({ "mode": "form", "sessionId": actor.turn.session, "message": "Which colour?",
-                "requestedSchema": { "type": "object", "properties": { "colour": { "type": "string" } } } });
+                "requestedSchema": schema });
             ask_and_report(actor, "elicitation/create", params)
         }
         "elicit-url" => {

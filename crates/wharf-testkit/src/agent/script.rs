@@ -29,7 +29,7 @@ pub const COMMANDS_USAGE: &str = "\
   ask2                  two permissions at the same time
   id0, stringid         a permission under id 0, or a string
   withdraw              a permission, withdrawn at once
-  elicit, elicit-url    an elicitation, and its answer
+  elicit [JSON], elicit-url   an elicitation (a form with this schema), and its answer
   fs read PATH, fs write PATH TEXT   the file request, and its answer
   terminal COMMAND      create, wait, output, release, and the output
   show COMMAND          a tool call that shows the terminal in which it runs

@@ -10,7 +10,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 use wharf_api::{AskState, RowBody, SessionInfo, SessionStatus, TranscriptRow, TranscriptState, TurnPhase};
 
-use crate::ask;
+use crate::ask::{self, AnswerableAsk, AskChoice};
 use crate::client::{HostCall, HostClient, url_path};
 use crate::exit::Exit;
 use crate::format::Screen;
@@ -82,7 +82,7 @@ impl<'a> Chat<'a> {
                 pressed = signals.next() => self.handle_signal(pressed).await,
                 line = self.lines.next() => match line {
                     Some(line) => self.handle_line(&line, signals).await,
-                    None => Some(Exit::Ok),
+                    None => self.handle_end_of_input().await,
                 },
                 () = wait_until(silence_ends_at) => {
                     self.tell_silence();
@@ -196,11 +196,10 @@ impl<'a> Chat<'a> {
 
     /// Shows the first ask. What was typed before does not count as its answer.
     fn show_ask(&mut self) {
-        let Some(lines) = self.asks.first_lines(self.screen) else { return };
+        let Some(question) = self.asks.first_question(self.screen) else { return };
         self.end_output();
         self.lines.forget_typed();
-        output::print_styled_note(&lines);
-        output::print_question("  your answer: ");
+        question.print();
     }
 
     async fn handle_signal(&mut self, pressed: TurnSignal) -> Option<Exit> {
@@ -228,15 +227,11 @@ impl<'a> Chat<'a> {
         self.is_marked = false;
         match self.asks.take_answer(line) {
             TypedAnswer::Chosen(asked, choice) => {
-                self.live.hide_answer(asked.0.ask_id);
-                if let Err(error) = ask::send_answer(self.client, &self.session.id, &asked, &choice).await {
-                    self.print_note(&format!("not answered: {error}"));
-                }
-                self.show_ask();
+                self.send_answer(&asked, &choice).await;
                 None
             }
-            TypedAnswer::Unclear => {
-                output::print_question("  a number or a name, please: ");
+            TypedAnswer::Question(question) => {
+                question.print();
                 None
             }
             TypedAnswer::NoAsk if line.trim().is_empty() => {
@@ -248,6 +243,23 @@ impl<'a> Chat<'a> {
     }
 
     fn tell_silence(&mut self) {
+    /// Ctrl-D declines a form that is on the screen, else it leaves the conversation.
+    async fn handle_end_of_input(&mut self) -> Option<Exit> {
+        let TypedAnswer::Chosen(asked, choice) = self.asks.decline_form() else { return Some(Exit::Ok) };
+        self.print_note("");
+        self.send_answer(&asked, &choice).await;
+        None
+    }
+
+    /// Sends an answer and shows the next ask.
+    async fn send_answer(&mut self, asked: &AnswerableAsk, choice: &AskChoice) {
+        self.live.hide_answer(asked.0.ask_id);
+        if let Err(error) = ask::send_answer(self.client, &self.session.id, asked, choice).await {
+            self.print_note(&format!("not answered: {error}"));
+        }
+        self.show_ask();
+    }
+
         let millis = self.working_since.map_or(0, |since| since.elapsed().as_millis());
         let elapsed = format_duration(u64::try_from(millis).unwrap_or(u64::MAX));
         let doing = self.live.activity().map(|doing| format!(": {doing}")).unwrap_or_default();

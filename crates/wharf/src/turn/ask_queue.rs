@@ -2,23 +2,36 @@
 
 use std::collections::VecDeque;
 
-use crate::ask::{AnswerableAsk, AskChoice};
+use crate::ask::{AnswerableAsk, AskChoice, AskQuestion, FormFilling, FormStep};
 use crate::format::Screen;
 
 /// Open asks, of which the first is on the screen.
 #[derive(Debug, Default)]
 pub(crate) struct AskQueue {
-    asks: VecDeque<AnswerableAsk>,
+    asks: VecDeque<QueuedAsk>,
+}
+
+#[derive(Debug)]
+struct QueuedAsk {
+    ask: AnswerableAsk,
+    /// The fields of a form that are filled in so far.
+    filling: Option<FormFilling>,
 }
 
 /// The meaning of a typed line for the ask on the screen.
 #[derive(Debug)]
 pub(crate) enum TypedAnswer {
     Chosen(Box<AnswerableAsk>, AskChoice),
-    /// No answer that is offered.
-    Unclear,
+    /// The ask stays on the screen: this is to be asked next.
+    Question(AskQuestion),
     /// No ask is open.
     NoAsk,
+}
+
+impl QueuedAsk {
+    fn new(ask: AnswerableAsk) -> Self {
+        Self { filling: ask.form().map(FormFilling::new), ask }
+    }
 }
 
 impl AskQueue {
@@ -28,15 +41,17 @@ impl AskQueue {
 
     /// Adds an ask, or replaces the one with its id. Returns true if the ask on the screen has to be shown anew.
     pub(crate) fn put(&mut self, ask: AnswerableAsk) -> bool {
-        match self.asks.iter().position(|known| known.id() == ask.id()) {
+        match self.asks.iter().position(|known| known.ask.id() == ask.id()) {
             Some(place) => {
                 let Some(known) = self.asks.get_mut(place) else { return false };
-                let changed = known.0.subject != ask.0.subject;
-                *known = ask;
+                let changed = known.ask.0.subject != ask.0.subject;
+                if changed {
+                    *known = QueuedAsk::new(ask);
+                }
                 changed && place == 0
             }
             None => {
-                self.asks.push_back(ask);
+                self.asks.push_back(QueuedAsk::new(ask));
                 self.asks.len() == 1
             }
         }
@@ -44,8 +59,8 @@ impl AskQueue {
 
     /// Removes an ask that was answered elsewhere or withdrawn. Returns true if it was on the screen.
     pub(crate) fn withdraw(&mut self, id: u64) -> bool {
-        let is_first = self.asks.front().is_some_and(|ask| ask.0.ask_id == id);
-        self.asks.retain(|ask| ask.0.ask_id != id);
+        let is_first = self.asks.front().is_some_and(|queued| queued.ask.0.ask_id == id);
+        self.asks.retain(|queued| queued.ask.0.ask_id != id);
         is_first
     }
 
@@ -53,20 +68,48 @@ impl AskQueue {
         self.asks.clear();
     }
 
-    /// Takes the typed line as the answer to the ask on the screen.
+    /// Takes the typed line as the answer to the ask on the screen, or to one field of it.
     pub(crate) fn take_answer(&mut self, line: &str) -> TypedAnswer {
-        let Some(ask) = self.asks.front() else { return TypedAnswer::NoAsk };
-        match ask.find_choice(line.trim()) {
-            Ok(choice) => match self.asks.pop_front() {
-                Some(ask) => TypedAnswer::Chosen(Box::new(ask), choice),
-                None => TypedAnswer::NoAsk,
+        let Some(QueuedAsk { ask, filling }) = self.asks.front_mut() else { return TypedAnswer::NoAsk };
+        let choice = match filling.as_mut().map(|filling| filling.take_line(line)) {
+            Some(FormStep::Ask(question)) => return TypedAnswer::Question(question),
+            Some(FormStep::Filled(content)) => AnswerableAsk::acceptance(content),
+            Some(FormStep::Declined) => ask.refusal_choice(),
+            None => match ask.find_choice(line.trim()) {
+                Ok(choice) => choice,
+                Err(_) => {
+                    let prompt = "  a number or a name, please: ".to_owned();
+                    return TypedAnswer::Question(AskQuestion { lines: Vec::new(), prompt });
+                }
             },
-            Err(_) => TypedAnswer::Unclear,
+        };
+        self.answer_first(choice)
+    }
+
+    /// Declines the ask on the screen if it is a form: the person has pressed Ctrl-D.
+    pub(crate) fn decline_form(&mut self) -> TypedAnswer {
+        match self.asks.front() {
+            Some(QueuedAsk { ask, filling: Some(_) }) => {
+                let choice = ask.refusal_choice();
+                self.answer_first(choice)
+            }
+            Some(_) | None => TypedAnswer::NoAsk,
         }
     }
 
-    /// Returns the ask on the screen as lines.
-    pub(crate) fn first_lines(&self, screen: Screen) -> Option<Vec<String>> {
-        self.asks.front().map(|ask| ask.to_lines(screen))
+    fn answer_first(&mut self, choice: AskChoice) -> TypedAnswer {
+        match self.asks.pop_front() {
+            Some(QueuedAsk { ask, .. }) => TypedAnswer::Chosen(Box::new(ask), choice),
+            None => TypedAnswer::NoAsk,
+        }
+    }
+
+    /// Returns the question of the ask on the screen.
+    pub(crate) fn first_question(&self, screen: Screen) -> Option<AskQuestion> {
+        let QueuedAsk { ask, filling } = self.asks.front()?;
+        Some(match filling {
+            Some(filling) => ask.form_question(filling, screen),
+            None => ask.choice_question(screen),
+        })
     }
 }

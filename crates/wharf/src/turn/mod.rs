@@ -151,7 +151,10 @@ impl<'a> TurnWatch<'a> {
             let ended = tokio::select! {
                 event = source.next() => self.handle_event(event?).await?,
                 pressed = signals.next() => self.handle_signal(pressed).await?,
-                line = read_answer(&mut self.lines, &self.asks) => self.handle_line(line).await?,
+                line = read_answer(&mut self.lines, &self.asks) => {
+                    self.handle_line(line).await;
+                    None
+                }
                 () = tick(&mut ticks) => {
                     if self.asks.is_empty() {
                         self.printer.draw_status();
@@ -302,19 +305,17 @@ impl<'a> TurnWatch<'a> {
             AskPolicy::Others(Some(limit)) => self.deadlines.limit_ask(asked.0.ask_id, limit, Instant::now()),
             AskPolicy::Others(None) | AskPolicy::Person | AskPolicy::Deny | AskPolicy::Allow => {}
         }
-        let options: Vec<String> = asked.choices().into_iter().map(|choice| choice.printable_id()).collect();
         let (session, ask) = (short_id(self.turn.session), asked.id());
-        output::print_note(&format!("  answer with: wharf answer {session}/{ask} {}", options.join("|")));
+        output::print_note(&format!("  answer with: wharf answer {session}/{ask} {}", asked.describe_answers()));
         Ok(())
     }
 
     /// Puts the first ask on the screen. What was typed before does not count as its answer.
     fn show_ask(&mut self) {
-        let Some(lines) = self.asks.first_lines(self.options.screen) else { return };
+        let Some(question) = self.asks.first_question(self.options.screen) else { return };
         self.printer.end_line();
         self.lines.get_or_insert_with(TypedLines::read_stdin).forget_typed();
-        output::print_styled_note(&lines);
-        output::print_question("  your answer: ");
+        question.print();
     }
 
     fn withdraw_ask(&mut self, id: u64) {
@@ -325,21 +326,23 @@ impl<'a> TurnWatch<'a> {
         }
     }
 
-    async fn handle_line(&mut self, line: Option<String>) -> anyhow::Result<Option<WatchEnd>> {
-        let Some(line) = line else {
-            // Stdin is closed: no answer will come from here.
-            self.asks.forget_all();
-            return Ok(None);
+    async fn handle_line(&mut self, line: Option<String>) {
+        let answer = match line {
+            Some(line) => self.asks.take_answer(&line),
+            None => {
+                output::print_note("");
+                self.asks.decline_form()
+            }
         };
-        match self.asks.take_answer(&line) {
+        match answer {
             TypedAnswer::Chosen(asked, choice) => {
                 self.send_answer(&asked, &choice).await;
                 self.show_ask();
             }
-            TypedAnswer::Unclear => output::print_question("  a number or a name, please: "),
-            TypedAnswer::NoAsk => {}
+            TypedAnswer::Question(question) => question.print(),
+            // Ctrl-D, or stdin is closed: the asks are left to other clients.
+            TypedAnswer::NoAsk => self.asks.forget_all(),
         }
-        Ok(None)
     }
 
     async fn send_answer(&mut self, asked: &AnswerableAsk, choice: &ask::AskChoice) {

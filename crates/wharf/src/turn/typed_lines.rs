@@ -3,7 +3,7 @@
 use std::io::BufRead;
 
 use rustix::termios::{QueueSelector, tcflush};
-use tokio::sync::mpsc::{Receiver, channel};
+use tokio::sync::mpsc::{Receiver, Sender, channel};
 
 /// The typed lines that wait: a person types one at a time, a paste has several.
 const WAITING_LINES: usize = 16;
@@ -11,30 +11,68 @@ const WAITING_LINES: usize = 16;
 /// Reads stdin on a thread of its own, since reading a terminal blocks. The thread ends with the program.
 #[derive(Debug)]
 pub(crate) struct TypedLines {
-    lines: Receiver<String>,
+    /// `None` stands for the end of the input: on a terminal, Ctrl-D.
+    lines: Receiver<Option<String>>,
 }
 
 impl TypedLines {
     pub(crate) fn read_stdin() -> Self {
         let (sender, lines) = channel(WAITING_LINES);
-        std::thread::spawn(move || {
-            for line in std::io::stdin().lock().lines().map_while(Result::ok) {
-                if sender.blocking_send(line).is_err() {
-                    break;
-                }
-            }
-        });
+        std::thread::spawn(move || read_lines(&mut std::io::stdin().lock(), &sender));
         Self { lines }
     }
 
-    /// Returns the next line, or `None` if stdin has ended. Dropping the future loses no line.
+    /// Returns the next line, or `None` if stdin has ended. Dropping the future loses no line. On a terminal more lines may
+    /// follow after a `None`: Ctrl-D ends the input only once.
     pub(crate) async fn next(&mut self) -> Option<String> {
-        self.lines.recv().await
+        self.lines.recv().await.flatten()
     }
 
     /// Drops what was typed so far, so that it cannot answer a question that the person had not seen.
     pub(crate) fn forget_typed(&mut self) {
         let _ = tcflush(rustix::stdio::stdin(), QueueSelector::IFlush);
         while self.lines.try_recv().is_ok() {}
+    }
+}
+
+/// Reads lines until the input ends twice in a row, as it does if there is no terminal any more.
+fn read_lines(source: &mut impl BufRead, sender: &Sender<Option<String>>) {
+    let mut has_ended = false;
+    loop {
+        let mut line = String::new();
+        let read = source.read_line(&mut line).unwrap_or_default();
+        let was_ended = std::mem::replace(&mut has_ended, read == 0);
+        let line = (read > 0).then(|| line.trim_end_matches(['\n', '\r']).to_owned());
+        if sender.blocking_send(line).is_err() || (was_ended && has_ended) {
+            return;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn lines_after_an_end_of_the_input_are_read() {
+        /// Input that ends once in the middle, as a terminal's does at Ctrl-D.
+        struct EndsInBetween(Vec<&'static [u8]>);
+        impl std::io::Read for EndsInBetween {
+            fn read(&mut self, into: &mut [u8]) -> std::io::Result<usize> {
+                let Some(piece) = self.0.pop() else { return Ok(0) };
+                into[..piece.len()].copy_from_slice(piece);
+                Ok(piece.len())
+            }
+        }
+        let (sender, lines) = channel(WAITING_LINES);
+        let reading = std::thread::spawn(move || {
+            let pieces = EndsInBetween(vec![b"two\n", b"", b"one\n"]);
+            read_lines(&mut std::io::BufReader::new(pieces), &sender);
+        });
+        let mut typed = TypedLines { lines };
+        for expected in [Some("one"), None, Some("two"), None, None, None] {
+            assert_eq!(typed.next().await.as_deref(), expected);
+        }
+        reading.join().unwrap();
     }
 }

@@ -7,7 +7,7 @@ use clap::Args;
 use serde_json::Value;
 
 use super::asks::{AskOfSession, list_all_asks, list_asks_of};
-use crate::ask::{self, AnswerableAsk, AskChoice};
+use crate::ask::{self, AnswerableAsk, AskChoice, Form, FormFilling, FormStep};
 use crate::client::HostClient;
 use crate::exit::{Exit, Failure};
 use crate::format::Screen;
@@ -22,8 +22,11 @@ pub(crate) struct AnswerVerb {
     /// The answer: allow (y), always or deny (n), or its number, id or name; cancel gives none [default: show the ask, and
     /// read the answer from the terminal].
     option: Option<String>,
+    /// The values of a form, each as NAME=VALUE (with `accept`) [default: they are asked for on the terminal].
+    #[arg(value_name = "NAME=VALUE")]
+    values: Vec<String>,
     /// The content of a form, as a JSON object (with `accept`).
-    #[arg(long, value_name = "JSON")]
+    #[arg(long, value_name = "JSON", conflicts_with = "values")]
     content: Option<String>,
 }
 
@@ -32,31 +35,83 @@ pub(crate) async fn run(global: &GlobalOptions, verb: AnswerVerb) -> anyhow::Res
     let content = content.context("reading --content, which is to be JSON")?;
     let client = global.connect_client().await?;
     let AskOfSession { session, ask: asked, .. } = find_ask(&client, &verb.id).await?;
-    let mut choice = match &verb.option {
-        Some(option) => asked.find_choice(option)?,
-        None => read_choice(&asked, global.screen())?,
+    let screen = global.screen();
+    let choice = match (&verb.option, content) {
+        (Some(option), Some(content)) => asked.find_choice(option)?.with_content(content),
+        (Some(option), None) => add_values(&asked, asked.find_choice(option)?, &verb.values, screen)?,
+        (None, Some(content)) => read_choice(&asked, screen)?.with_content(content),
+        (None, None) => ask_person(&asked, screen)?,
     };
-    if let Some(content) = content {
-        choice = choice.with_content(content);
-    }
     ask::send_answer(&client, &session, &asked, &choice).await?;
     output::print_line(&to_printable(&format!("{session} {} {}", asked.id(), choice.printable_id())));
     Ok(Exit::Ok)
 }
 
+/// Adds the values of a form to its acceptance: those that were given, or those that the person at the terminal types.
+fn add_values(
+    asked: &AnswerableAsk,
+    choice: AskChoice,
+    values: &[String],
+    screen: Screen,
+) -> Result<AskChoice, Failure> {
+    let Some(form) = asked.form().filter(|_| choice.is_acceptance()) else {
+        if values.is_empty() {
+            return Ok(choice);
+        }
+        let words = format!("{:?} takes no values: they are for accepting a form with fields", choice.printable_id());
+        return Err(Failure::new(Exit::Usage, words));
+    };
+    if values.is_empty() && output::is_person_present() {
+        return Ok(fill_in_form(asked, form, screen));
+    }
+    form.fill_from_pairs(values).map(AnswerableAsk::acceptance).map_err(|why| Failure::new(Exit::Usage, why))
+}
+
+/// Asks the person at the terminal: for each field of a form, else for one of the choices.
+fn ask_person(asked: &AnswerableAsk, screen: Screen) -> Result<AskChoice, Failure> {
+    match asked.form() {
+        Some(form) if output::is_person_present() => Ok(fill_in_form(asked, form, screen)),
+        Some(_) | None => read_choice(asked, screen),
+    }
+}
+
+/// Asks the person at the terminal for the value of each field.
+fn fill_in_form(asked: &AnswerableAsk, form: Form, screen: Screen) -> AskChoice {
+    let mut filling = FormFilling::new(form);
+    let mut question = asked.form_question(&filling, screen);
+    loop {
+        question.print();
+        let Some(line) = read_line() else {
+            output::print_note("");
+            return asked.refusal_choice();
+        };
+        match filling.take_line(&line) {
+            FormStep::Ask(next) => question = next,
+            FormStep::Filled(content) => return AnswerableAsk::acceptance(content),
+            FormStep::Declined => return asked.refusal_choice(),
+        }
+    }
+}
+
 /// Shows the ask and reads the answer from the terminal.
 fn read_choice(asked: &AnswerableAsk, screen: Screen) -> Result<AskChoice, Failure> {
-    output::print_styled_note(&asked.to_lines(screen));
+    let question = asked.choice_question(screen);
     if !output::is_person_present() {
+        output::print_styled_note(&question.lines);
         return Err(Failure::new(Exit::Usage, "no answer was given; name one of these"));
     }
-    output::print_question("  your answer: ");
+    question.print();
+    match read_line().as_deref().map(str::trim) {
+        Some("") | None => Err(Failure::new(Exit::Usage, "no answer was given; the ask stays open")),
+        Some(line) => asked.find_choice(line),
+    }
+}
+
+/// Reads a line from the terminal. Returns `None` at Ctrl-D.
+fn read_line() -> Option<String> {
     let mut line = String::new();
     let read = std::io::stdin().lock().read_line(&mut line).unwrap_or_default();
-    if read == 0 || line.trim().is_empty() {
-        return Err(Failure::new(Exit::Usage, "no answer was given; the ask stays open"));
-    }
-    asked.find_choice(line.trim())
+    (read > 0).then_some(line)
 }
 
 /// Returns the ask that `meant` names, with its session.

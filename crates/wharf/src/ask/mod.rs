@@ -1,5 +1,7 @@
 //! Open asks as the host lists them, and the answers that a person can give.
 
+mod form;
+
 use serde_json::Value;
 use wharf_api::{AnswerAction, AnswerArgs, Answered, AskList, AskOption, AskSubject, AskType, OpenAsk};
 
@@ -7,7 +9,10 @@ use crate::client::{HostCall, HostClient, url_path};
 use crate::exit::{Exit, Failure};
 use crate::format::Screen;
 use crate::format::text::to_printable;
+use crate::output;
 use crate::transcript::{ask_choices, ask_subject};
+
+pub(crate) use form::{Form, FormFilling, FormStep};
 
 /// An open ask, with the answers that can be given.
 #[derive(Clone, Debug)]
@@ -21,6 +26,21 @@ pub(crate) struct AskChoice {
     /// `allow_once`, `reject_always` …; empty for an elicitation.
     pub(crate) kind: String,
     body: AnswerArgs,
+}
+
+/// A question for a person at the terminal.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct AskQuestion {
+    pub(crate) lines: Vec<String>,
+    /// The answer is typed on the same line.
+    pub(crate) prompt: String,
+}
+
+impl AskQuestion {
+    pub(crate) fn print(&self) {
+        output::print_styled_note(&self.lines);
+        output::print_question(&self.prompt);
+    }
 }
 
 /// Lists the open asks of a session.
@@ -58,13 +78,41 @@ impl AnswerableAsk {
         self.0.subject.clone().unwrap_or_else(title)
     }
 
-    /// Returns the ask as lines: its subject, then the answers with their numbers.
+    /// Returns the ask as lines: its subject, the fields of a form, then the answers with their numbers.
     pub(crate) fn to_lines(&self, screen: Screen) -> Vec<String> {
         let choices = self.choices();
         let named = choices.iter().map(|choice| (choice.name.as_str(), choice.kind.as_str()));
         let mut lines = ask_subject(&self.whole_subject(), screen);
+        lines.extend(self.form().iter().flat_map(Form::to_lines));
         lines.extend(ask_choices(named));
         lines
+    }
+
+    /// Returns the question that a person at the terminal answers with a choice.
+    pub(crate) fn choice_question(&self, screen: Screen) -> AskQuestion {
+        AskQuestion { lines: self.to_lines(screen), prompt: "  your answer: ".to_owned() }
+    }
+
+    /// Returns the question for the present field of a form, with the subject of the form before it.
+    pub(crate) fn form_question(&self, filling: &FormFilling, screen: Screen) -> AskQuestion {
+        let AskQuestion { lines, prompt } = filling.question();
+        let mut all_lines = ask_subject(&self.whole_subject(), screen);
+        all_lines.push(FormFilling::instruction());
+        all_lines.extend(lines);
+        AskQuestion { lines: all_lines, prompt }
+    }
+
+    /// Returns the fields that the ask wants a person to fill in, if it is a form.
+    pub(crate) fn form(&self) -> Option<Form> {
+        if self.is_permission() { None } else { Form::read(&self.0.params["requestedSchema"]) }
+    }
+
+    /// Returns the answers as `wharf answer` takes them, for a note about an ask that stays open.
+    pub(crate) fn describe_answers(&self) -> String {
+        match self.form() {
+            Some(form) => format!("accept {} (or decline, cancel)", form.describe_pairs()),
+            None => self.choices().iter().map(AskChoice::printable_id).collect::<Vec<_>>().join("|"),
+        }
     }
 
     /// Returns the possible answers, without the cancellation of a permission.
@@ -139,6 +187,11 @@ impl AnswerableAsk {
         self.find_kind("allow_once")
     }
 
+    /// Returns the answer that accepts a form with this content.
+    pub(crate) fn acceptance(content: Value) -> AskChoice {
+        action_choice(AnswerAction::Accept).with_content(content)
+    }
+
     fn find_kind(&self, kind: &str) -> Option<AskChoice> {
         self.choices().into_iter().find(|choice| choice.kind == kind)
     }
@@ -148,6 +201,11 @@ impl AskChoice {
     /// Returns the id without control characters: the agent chose it.
     pub(crate) fn printable_id(&self) -> String {
         to_printable(&self.id)
+    }
+
+    /// Returns true if the choice accepts a form.
+    pub(crate) fn is_acceptance(&self) -> bool {
+        self.body.action == Some(AnswerAction::Accept)
     }
 
     /// Sets the content of a form.
