@@ -69,22 +69,34 @@ pub(crate) async fn run(global: &GlobalOptions, verb: PromptVerb) -> anyhow::Res
         print_accepted(global, &session.id, &prompted);
         return Ok(Exit::Ok);
     };
-    let screen = global.screen();
-    let format = verb.format.choose(screen);
-    if let Some(place) = queue_place(&prompted).filter(|_| !format.is_for_program()) {
-        output::print_note(&format!("in the queue at place {place}"));
-    }
-    let (ask_policy, timeout) = (verb.asks.ask_policy(output::is_person_present()), verb.asks.timeout());
-    let options = WatchOptions { format, screen, ask_policy, timeout, from_start: false };
     let turn = WatchedTurn {
         client: &client,
         session: &session.id,
         prompt: &prompted.prompt_id,
         agent: &session.adapter_slug,
     };
+    watch_turn(global, &verb, turn, queue_place(&prompted), from, signals).await
+}
+
+/// Watches the prompt's turn, which may have to wait at this place in the queue, and reports its end.
+async fn watch_turn(
+    global: &GlobalOptions,
+    verb: &PromptVerb,
+    turn: WatchedTurn<'_>,
+    place: Option<usize>,
+    from: StreamStart,
+    signals: &mut Signals,
+) -> anyhow::Result<Exit> {
+    let screen = global.screen();
+    let format = verb.format.choose(screen);
+    if let Some(place) = place.filter(|_| !format.is_for_program()) {
+        output::print_note(&format!("in the queue at place {place}"));
+    }
+    let (ask_policy, timeout) = (verb.asks.ask_policy(output::is_person_present()), verb.asks.timeout());
+    let options = WatchOptions { format, screen, ask_policy, timeout, from_start: false };
     let end = TurnWatch::new(turn, options).run(from, signals).await?;
     if end == WatchEnd::Left && !format.is_for_program() {
-        let short = session_ref::short_id(&session.id);
+        let short = session_ref::short_id(turn.session);
         output::print_note(&format!("left; the turn goes on: wharf output -f {short}"));
     }
     Ok(TurnReport::read(turn).await.print(turn, &end, format, screen).await)

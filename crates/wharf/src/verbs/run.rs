@@ -100,7 +100,7 @@ async fn keep_started(
         }
         StartEnd::Failed => Ok(report_session_end(client, session).await),
         StartEnd::Left => {
-            leave_session(client, session, false, true, "kill").await;
+            end_session(client, session, EndRoute::Kill, true).await;
             Ok(Exit::Interrupted)
         }
     }
@@ -159,17 +159,26 @@ async fn watch_and_leave(
         Ok(end) => TurnReport::read(turn).await.print(turn, end, format, screen).await,
         Err(_) => Exit::Error,
     };
-    let quiet = format.is_for_program();
-    match &end {
-        // The session has ended or ends by itself, and its history shall show the true reason.
-        Ok(WatchEnd::Session) => {}
-        Ok(WatchEnd::Turn(reason)) if matches!(reason.as_str(), "agent_exited" | "start_failed") => {}
-        Ok(WatchEnd::Turn(_)) => leave_session(turn.client, turn.session, verb.keep, quiet, "finish").await,
-        Ok(WatchEnd::Left | WatchEnd::Unread | WatchEnd::Unanswered | WatchEnd::TimedOut) | Err(_) => {
-            leave_session(turn.client, turn.session, verb.keep, quiet, "kill").await;
-        }
-    }
+    leave_session(turn, end.as_ref().ok(), verb.keep, format.is_for_program()).await;
     end.map(|_| exit)
+}
+
+/// Ends the session as its turn ended, unless it is kept. With `quiet` there is no note about it.
+async fn leave_session(turn: WatchedTurn<'_>, end: Option<&WatchEnd>, keep: bool, quiet: bool) {
+    let route = match end {
+        // The session has ended or ends by itself, and its history shall show the true reason.
+        Some(WatchEnd::Session) => return,
+        Some(WatchEnd::Turn(reason)) if matches!(reason.as_str(), "agent_exited" | "start_failed") => return,
+        Some(WatchEnd::Turn(_)) => EndRoute::Finish,
+        Some(WatchEnd::Left | WatchEnd::Unread | WatchEnd::Unanswered | WatchEnd::TimedOut) | None => EndRoute::Kill,
+    };
+    if !keep {
+        return end_session(turn.client, turn.session, route, quiet).await;
+    }
+    if !quiet {
+        let short = session_ref::short_id(turn.session);
+        output::print_note(&format!("kept as {}; go on with: wharf prompt {short} TEXT", turn.session));
+    }
 }
 
 async fn build_spawn_args(
@@ -228,18 +237,22 @@ async fn collect_environment(client: &HostClient, adapter: &str) -> BTreeMap<Str
     client.forwarded_environment(&wanted.unwrap_or_default())
 }
 
-/// Ends the session by this route unless it is kept. With `quiet` there is no note about it.
-async fn leave_session(client: &HostClient, session: &str, keep: bool, quiet: bool, route: &str) {
-    let short = session_ref::short_id(session);
-    if keep {
-        if !quiet {
-            output::print_note(&format!("kept as {session}; go on with: wharf prompt {short} TEXT"));
-        }
-        return;
-    }
+/// The way in which a session is ended.
+#[derive(Clone, Copy, Debug)]
+enum EndRoute {
+    /// Its work is done.
+    Finish,
+    Kill,
+}
+
+async fn end_session(client: &HostClient, session: &str, route: EndRoute, quiet: bool) {
+    let route = match route {
+        EndRoute::Finish => "finish",
+        EndRoute::Kill => "kill",
+    };
     match client.send_call(&HostCall::post_empty(url_path(&["sessions", session, route]))).await {
         Ok(_) if output::is_person_present() && !quiet => {
-            output::print_note(&format!("history: wharf output {short}"));
+            output::print_note(&format!("history: wharf output {}", session_ref::short_id(session)));
         }
         Ok(_) => {}
         Err(error) => output::print_note(&format!("{session} could not be ended: {error}")),
