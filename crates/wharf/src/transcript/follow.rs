@@ -66,9 +66,19 @@ impl TranscriptStream {
     }
 }
 
-/// The reader of the updates is gone.
+/// Why the stream is not read any further.
 #[derive(Debug)]
-struct ReaderGone;
+enum ReadEnd {
+    /// The updates are not taken any more.
+    Unwanted,
+    Failed(anyhow::Error),
+}
+
+impl From<anyhow::Error> for ReadEnd {
+    fn from(error: anyhow::Error) -> Self {
+        Self::Failed(error)
+    }
+}
 
 #[derive(Debug)]
 struct RowReader {
@@ -82,44 +92,41 @@ struct RowReader {
 
 impl RowReader {
     async fn run(mut self, mut follower: StreamFollower) {
+        if let Err(ReadEnd::Failed(error)) = self.read_events(&mut follower).await {
+            let _ = self.sender.send(Err(error)).await;
+        }
+    }
+
+    /// Reads events until the host ends the stream.
+    async fn read_events(&mut self, follower: &mut StreamFollower) -> Result<(), ReadEnd> {
         loop {
             let event = tokio::select! {
                 event = tokio::time::timeout(SILENCE_LIMIT, follower.next()) => event,
-                () = self.sender.closed() => return,
+                () = self.sender.closed() => return Err(ReadEnd::Unwanted),
             };
-            let taken = match event {
-                Err(_) => {
-                    follower.reconnect();
-                    continue;
-                }
-                Ok(Ok(None)) => return,
-                Ok(Ok(Some(event))) => self.take_event(event).await,
-                Ok(Err(error)) => Err(error),
-            };
-            match taken {
-                Ok(Ok(())) => {}
-                Ok(Err(ReaderGone)) => return,
-                Err(error) => {
-                    let _ = self.sender.send(Err(error)).await;
-                    return;
-                }
+            match event {
+                Ok(event) => match event? {
+                    Some(event) => self.take_event(event).await?,
+                    None => return Ok(()),
+                },
+                Err(_) => follower.reconnect(),
             }
         }
     }
 
-    async fn take_event(&mut self, event: SseEvent) -> anyhow::Result<Result<(), ReaderGone>> {
+    async fn take_event(&mut self, event: SseEvent) -> Result<(), ReadEnd> {
         let parsed = event.parse_row_event()?;
-        if self.events && self.send(TranscriptUpdate::Event(event)).await.is_err() {
-            return Ok(Err(ReaderGone));
+        if self.events {
+            self.send(TranscriptUpdate::Event(event)).await?;
         }
         if matches!(parsed, RowStreamEvent::Gone) {
-            return Ok(self.send(TranscriptUpdate::Gone).await);
+            return self.send(TranscriptUpdate::Gone).await;
         }
         let page = if let RowStreamEvent::Page(page) = &parsed { Some(page.mid_turn) } else { None };
         let changed = match self.rows.apply(parsed) {
             RowEffect::None | RowEffect::Gone => Vec::new(),
             RowEffect::Changed(rows) => rows,
-            RowEffect::State => return Ok(self.send_state().await),
+            RowEffect::State => return self.send_state().await,
             RowEffect::Stale(id) => {
                 let call = HostCall::get(url_path(&["sessions", &self.session, "rows", &id]));
                 let row = fetch_when_back(&self.client, &call).await?;
@@ -146,41 +153,35 @@ impl RowReader {
         Ok(self.rows.load(pages.into_iter().rev().flatten().collect()))
     }
 
-    async fn send_rows(
-        &mut self,
-        mut rows: Vec<TranscriptRow>,
-        page: Option<bool>,
-    ) -> anyhow::Result<Result<(), ReaderGone>> {
+    /// Sends the rows; `page` tells of a page of rows whether it begins in the middle of a turn.
+    async fn send_rows(&mut self, mut rows: Vec<TranscriptRow>, page: Option<bool>) -> Result<(), ReadEnd> {
         for row in &mut rows {
             if matches!(row.body, RowBody::Message(_)) {
                 complete_texts(&self.client, &self.session, row).await?;
             }
         }
-        let is_first = page.is_some() && !std::mem::replace(&mut self.is_loaded, true);
-        if is_first {
-            let mid_turn = page.unwrap_or_default();
-            if self.send(TranscriptUpdate::FirstPage { rows, mid_turn }).await.is_err() {
-                return Ok(Err(ReaderGone));
+        match page {
+            Some(mid_turn) if !std::mem::replace(&mut self.is_loaded, true) => {
+                self.send(TranscriptUpdate::FirstPage { rows, mid_turn }).await?;
             }
-        } else {
-            for row in rows {
-                if self.send(TranscriptUpdate::Row(Box::new(row))).await.is_err() {
-                    return Ok(Err(ReaderGone));
+            Some(_) | None => {
+                for row in rows {
+                    self.send(TranscriptUpdate::Row(Box::new(row))).await?;
                 }
             }
         }
-        Ok(if page.is_some() { self.send_state().await } else { Ok(()) })
+        if page.is_some() { self.send_state().await } else { Ok(()) }
     }
 
-    async fn send_state(&self) -> Result<(), ReaderGone> {
+    async fn send_state(&self) -> Result<(), ReadEnd> {
         match self.rows.state() {
             Some(state) => self.send(TranscriptUpdate::State(Box::new(state.clone()))).await,
             None => Ok(()),
         }
     }
 
-    async fn send(&self, update: TranscriptUpdate) -> Result<(), ReaderGone> {
-        self.sender.send(Ok(update)).await.map_err(|_| ReaderGone)
+    async fn send(&self, update: TranscriptUpdate) -> Result<(), ReadEnd> {
+        self.sender.send(Ok(update)).await.map_err(|_| ReadEnd::Unwanted)
     }
 }
 

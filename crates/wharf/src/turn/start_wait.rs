@@ -1,11 +1,12 @@
 //! Waits until the agent of a new session has started.
 
+use wharf_api::SessionStatus;
+
 use super::printer::TurnPrinter;
 use super::{Signals, TurnFormat, status_ticks, tick};
 use crate::client::HostClient;
 use crate::format::Screen;
 use crate::transcript::{TranscriptStream, TranscriptUpdate};
-use wharf_api::SessionStatus;
 
 /// The outcome of a start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,16 +30,27 @@ pub(crate) async fn wait_until_started(
     let mut ticks = printer.has_status().then(status_ticks);
     let end = loop {
         tokio::select! {
-            update = rows.next() => match update? {
-                Some(TranscriptUpdate::State(state)) if state.session.status == SessionStatus::Running => break StartEnd::Started,
-                Some(TranscriptUpdate::State(state)) if !state.session.status.is_alive() => break StartEnd::Failed,
-                Some(TranscriptUpdate::Gone) | None => break StartEnd::Failed,
-                Some(TranscriptUpdate::FirstPage { .. } | TranscriptUpdate::Row(_) | TranscriptUpdate::State(_) | TranscriptUpdate::Event(_)) => {}
-            },
+            update = rows.next() => {
+                if let Some(end) = find_start_end(update?.as_ref()) {
+                    break end;
+                }
+            }
             _ = signals.next() => break StartEnd::Left,
             () = tick(&mut ticks) => printer.draw_status(),
         }
     };
     printer.clear_status();
     Ok(end)
+}
+
+/// Returns the outcome of the start that an update tells of. The stream ends with the session.
+fn find_start_end(update: Option<&TranscriptUpdate>) -> Option<StartEnd> {
+    match update {
+        Some(TranscriptUpdate::State(state)) if state.session.status == SessionStatus::Running => {
+            Some(StartEnd::Started)
+        }
+        Some(TranscriptUpdate::State(state)) => (!state.session.status.is_alive()).then_some(StartEnd::Failed),
+        Some(TranscriptUpdate::Gone) | None => Some(StartEnd::Failed),
+        Some(TranscriptUpdate::FirstPage { .. } | TranscriptUpdate::Row(_) | TranscriptUpdate::Event(_)) => None,
+    }
 }
