@@ -208,6 +208,7 @@ impl<'a> Chat<'a> {
             return Some(Exit::Interrupted);
         }
         self.interrupted_at = Some(Instant::now());
+        // The terminal shows `^C` behind the mark or the typed text.
         self.is_marked = true;
         if !self.is_working() {
             self.print_note("Ctrl-C again leaves; the session stays");
@@ -242,7 +243,6 @@ impl<'a> Chat<'a> {
         }
     }
 
-    fn tell_silence(&mut self) {
     /// Ctrl-D declines a form that is on the screen, else it leaves the conversation.
     async fn handle_end_of_input(&mut self) -> Option<Exit> {
         let TypedAnswer::Chosen(asked, choice) = self.asks.decline_form() else { return Some(Exit::Ok) };
@@ -260,6 +260,7 @@ impl<'a> Chat<'a> {
         self.show_ask();
     }
 
+    fn tell_silence(&mut self) {
         let millis = self.working_since.map_or(0, |since| since.elapsed().as_millis());
         let elapsed = format_duration(u64::try_from(millis).unwrap_or(u64::MAX));
         let doing = self.live.activity().map(|doing| format!(": {doing}")).unwrap_or_default();
