@@ -10,7 +10,7 @@ use super::storage::UnreadableLog;
 use super::{CreateError, Host, Inner, OpenError, StartInputs, StartPriority};
 use crate::agent::initialize::{StartFailure, launch_and_initialize};
 use crate::registry::KnownSession;
-use crate::session::AgentDelete;
+use crate::session::{AgentDelete, DeleteCondition};
 use crate::workspaces::DirectoryScope;
 
 /// The start parameters that a client sends anew when it brings a session back.
@@ -28,11 +28,24 @@ impl Host {
     /// Ends the session if it runs, has its agent delete its own copy, and deletes the log and what is beside it. `None` if
     /// there was no such session.
     pub async fn forget(&self, id: &SessionId) -> Result<Option<AgentDelete>, OpenError> {
+        self.forget_when(id, DeleteCondition::Always).await
+    }
+
+    /// Does the same for a session that nobody uses. Returns `None` also if the session is in use: its task decides that, so
+    /// that a session which comes into use at this moment is kept (rule 2.12).
+    pub(super) async fn forget_unused(&self, id: &SessionId) -> Result<Option<AgentDelete>, OpenError> {
+        self.forget_when(id, DeleteCondition::Unused).await
+    }
+
+    async fn forget_when(&self, id: &SessionId, condition: DeleteCondition) -> Result<Option<AgentDelete>, OpenError> {
         // An unreadable session can be forgotten all the same, but the agent's copy of it is not known.
         let mut agent = AgentDelete::Failed;
         let log_id = loop {
             match self.open(id).await {
-                Ok(handle) => agent = handle.delete().await,
+                Ok(handle) => match handle.delete(condition).await {
+                    Some(outcome) => agent = outcome,
+                    None => return Ok(None),
+                },
                 Err(OpenError::Unknown(_)) => return Ok(None),
                 Err(OpenError::Unreadable { .. }) => {}
             }

@@ -66,32 +66,46 @@ fn sweep_interval(config: &Config) -> Duration {
     share.clamp(MIN_SWEEP_INTERVAL, MAX_SWEEP_INTERVAL)
 }
 
-/// Forgets one session after the other. `reported` holds those that a dry run has told of.
+/// Forgets one session after the other. Each choice is made anew, since sessions and settings change while others are
+/// forgotten. `reported` holds those that a dry run has told of.
 async fn sweep_once(host: &Weak<Inner>, reported: &mut HashSet<SessionId>) {
     let Some(inner) = host.upgrade() else { return };
-    let (retention, now) = (&inner.config.retention, Now::millis());
-    let doomed = choose_forgotten(&list_swept(&inner), retention, inner.config.session.unused_ttl.to_millis(), now);
-    reported.retain(|id| doomed.iter().any(|(known, _)| known == id));
-    for (id, why) in doomed {
-        let reason = why.as_str();
-        if retention.dry_run && why != ForgetReason::NeverPrompted {
-            if reported.insert(id.clone()) {
-                tracing::info!(session = %id, reason, "retention.dry_run: this session would be forgotten");
-            }
-            continue;
-        }
-        let host = Host::from_inner(Arc::clone(&inner));
-        if why == ForgetReason::NeverPrompted && !host.end_unused(&id).await {
-            continue;
-        }
-        match host.forget(&id).await {
-            Ok(_) => tracing::info!(session = %id, reason, "a session was forgotten"),
-            Err(error) => tracing::warn!(session = %id, reason, %error, "a session could not be forgotten"),
-        }
+    let host = Host::from_inner(inner);
+    let mut tried = HashSet::new();
+    while let Some((id, why)) = host.choose_now(reported).into_iter().find(|(id, _)| tried.insert(id.clone())) {
+        host.forget_chosen(&id, why).await;
     }
 }
 
 impl Host {
+    /// Returns the sessions to forget as things are now. Those that a dry run keeps are logged instead, each once.
+    fn choose_now(&self, reported: &mut HashSet<SessionId>) -> Vec<(SessionId, ForgetReason)> {
+        let (retention, session) = (&self.config().retention, &self.config().session);
+        let unused_ttl = session.unused_ttl.to_millis();
+        let mut chosen = choose_forgotten(&list_swept(&self.inner), retention, unused_ttl, Now::millis());
+        reported.retain(|id| chosen.iter().any(|(known, _)| known == id));
+        chosen.retain(|(id, why)| {
+            let is_kept = retention.dry_run && *why != ForgetReason::NeverPrompted;
+            if is_kept && reported.insert(id.clone()) {
+                tracing::info!(session = %id, reason = why.as_str(), "retention.dry_run: this session would be forgotten");
+            }
+            !is_kept
+        });
+        chosen
+    }
+
+    async fn forget_chosen(&self, id: &SessionId, why: ForgetReason) {
+        let reason = why.as_str();
+        if why == ForgetReason::NeverPrompted && !self.end_unused(id).await {
+            return;
+        }
+        match self.forget_unused(id).await {
+            Ok(Some(_)) => tracing::info!(session = %id, reason, "a session was forgotten"),
+            Ok(None) => tracing::debug!(session = %id, reason, "a session is not forgotten: it is in use, or gone"),
+            Err(error) => tracing::warn!(session = %id, reason, %error, "a session could not be forgotten"),
+        }
+    }
+
     /// Ends the agent of a session that was never prompted. Returns false if the session has got something to do.
     async fn end_unused(&self, id: &SessionId) -> bool {
         let Some(KnownSession::Live(handle)) = self.inner.registry.get(id) else { return true };

@@ -104,9 +104,10 @@ pub(crate) enum Command {
         exit: AgentExit,
         stderr: String,
     },
-    /// Ends the session for good and has its agent delete its own copy.
+    /// Ends the session for good and has its agent delete its own copy. Answered with `None` if the condition does not hold.
     Delete {
-        done: oneshot::Sender<AgentDelete>,
+        condition: DeleteCondition,
+        done: oneshot::Sender<Option<AgentDelete>>,
     },
     /// Has this session's agent delete another session of its adapter; dropped if there is no agent.
     DeleteOther {
@@ -116,6 +117,15 @@ pub(crate) enum Command {
     ShutDown {
         done: oneshot::Sender<()>,
     },
+}
+
+/// When a session may be deleted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum DeleteCondition {
+    /// A user wants it.
+    Always,
+    /// Only if the session has ended, has no client, no ask and no waiting prompt, and is not archived.
+    Unused,
 }
 
 /// Wharf's own answer to a request of the agent of `start`.

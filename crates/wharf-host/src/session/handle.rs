@@ -13,7 +13,7 @@ use wharf_core::{
 use super::agent_connection::AgentDelete;
 use super::attached::Transport;
 use super::close_signal::CloseSignal;
-use super::command::Command;
+use super::command::{Command, DeleteCondition};
 use super::cursor::{Cursor, ReadError};
 use super::shared::Shared;
 use crate::agent::initialize::StartFailure;
@@ -490,15 +490,15 @@ impl SessionHandle {
     }
 
     /// Ends the session for good; returns when its agent's tree is gone, with what became of the agent's own copy.
-    pub(crate) async fn delete(&self) -> AgentDelete {
+    pub(crate) async fn delete(&self, condition: DeleteCondition) -> Option<AgentDelete> {
         let (done, wait) = oneshot::channel();
         // A task that is gone, its log lost, has no agent either: nobody can say what the agent still has.
-        let outcome = match self.send(Command::Delete { done }).await {
-            Ok(()) => wait.await.unwrap_or(AgentDelete::Failed),
+        let outcome = match self.send(Command::Delete { condition, done }).await {
+            Ok(()) => wait.await.unwrap_or(Some(AgentDelete::Failed))?,
             Err(_) => AgentDelete::Failed,
         };
         self.commands.closed().await;
-        outcome
+        Some(outcome)
     }
 
     /// Waits until the session's task is gone: the session was deleted, or its log failed.

@@ -25,7 +25,7 @@ mod task;
 mod terminal_transcript;
 
 pub use agent_connection::AgentDelete;
-pub(crate) use command::Started;
+pub(crate) use command::{DeleteCondition, Started};
 pub(crate) use context::FirstStart;
 pub(crate) use restore::{RestoreError, restore};
 pub(crate) use shared::{Rest, Shared};

@@ -14,7 +14,7 @@ use super::admission::Admission;
 use super::agent_connection::AgentConnection;
 use super::agent_connection::AgentDelete;
 use super::clients::Clients;
-use super::command::{Command, ReplyTo};
+use super::command::{Command, DeleteCondition, ReplyTo};
 use super::context::{FirstStart, TaskContext};
 use super::handle::{Abilities, AgentReport, Attendance, CallError};
 use super::journal::{Due, Journal};
@@ -125,7 +125,10 @@ impl SessionTask {
                             self.shut_down(done).await;
                             return true;
                         }
-                        Some(Command::Delete { done }) => {
+                        Some(Command::Delete { condition: DeleteCondition::Unused, done }) if self.is_in_use() => {
+                            let _ = done.send(None);
+                        }
+                        Some(Command::Delete { done, .. }) => {
                             self.delete(done).await;
                             return true;
                         }
@@ -336,11 +339,11 @@ impl SessionTask {
     }
 
     /// Ends the session for good.
-    async fn delete(&mut self, done: oneshot::Sender<AgentDelete>) {
+    async fn delete(&mut self, done: oneshot::Sender<Option<AgentDelete>>) {
         self.agent.delete_at_end();
         self.kill_and_sync(EndReason::User).await;
         let outcome = self.agent.end_for_deletion(&self.journal, &mut self.clients).await;
-        let _ = done.send(outcome);
+        let _ = done.send(Some(outcome));
     }
 
     async fn kill_and_sync(&mut self, reason: EndReason) {
@@ -362,6 +365,16 @@ impl SessionTask {
         self.agent.fail_start(StartFailure::new(error.to_string()));
         self.clients.disconnect();
         self.agent.abandon();
+    }
+
+    /// Returns true if retention must keep the session (rule 2.12).
+    fn is_in_use(&self) -> bool {
+        let state = self.journal.state();
+        state.status.is_alive()
+            || !state.queue.is_empty()
+            || !state.asks.is_empty()
+            || state.archived
+            || self.journal.session().members().next().is_some()
     }
 
     /// Returns true if nothing runs, no client is attached and nothing is owed.

@@ -1,10 +1,18 @@
-//! The choice of the sessions that are forgotten.
+//! The choice of the sessions that are forgotten, and sweeps of a host whose sessions and settings change meanwhile.
+
+use std::sync::Arc;
 
 use serde_json::{Value, json};
+use wharf_core::{Attachment, Role, Sender};
+use wharf_testkit::cold_sessions::ColdSessions;
 
 use super::*;
+use crate::config::ConfigSources;
 use crate::config::Duration as SettingDuration;
 use crate::format_timestamp;
+use crate::session::attached::Transport;
+use crate::session::close_signal::CloseSignal;
+use crate::session::handle::{Abilities, Attendance, Serves};
 
 const NOW: Millis = Millis(1_763_405_000_000);
 const HOUR: u64 = 3_600_000;
@@ -110,4 +118,75 @@ fn sessions_that_were_never_prompted_are_forgotten_after_a_day_without_a_client(
         [],
         "session.unused_ttl = \"never\""
     );
+}
+
+/// A host with ended sessions, and `config.toml` in its directory. Its own sweeps come too late to matter.
+struct SweptHost {
+    host: Host,
+    ids: Vec<SessionId>,
+    dir: tempfile::TempDir,
+}
+
+impl SweptHost {
+    fn start(count: usize) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let state_dir = dir.path().join("state");
+        let cold = ColdSessions { count, agent: "absent", cwd: dir.path(), events: 0, waiting: None };
+        let ids = cold.write_to(&state_dir).unwrap().into_iter().map(SessionId::new).collect();
+        let file = dir.path().join("config.toml");
+        std::fs::write(&file, "[retention]\nkeep_for = \"1h\"\n").unwrap();
+        let mut config = ConfigSources::new(Some(file), false, &[]).unwrap().load().unwrap();
+        config.state_dir = state_dir;
+        Self { host: Host::start(config).unwrap(), ids, dir }
+    }
+
+    fn reload(&self, settings: &str) {
+        std::fs::write(self.dir.path().join("config.toml"), settings).unwrap();
+        self.host.reload_config().unwrap();
+    }
+
+    fn count(&self) -> usize {
+        self.host.descriptors().len()
+    }
+}
+
+#[tokio::test]
+async fn sweep_stops_when_retention_is_changed_during_it() {
+    for settings in ["[retention]\nkeep_for = \"1h\"\ndry_run = true\n", "[retention]\nkeep_for = \"never\"\n"] {
+        let swept = SweptHost::start(3);
+        let mut changes = swept.host.changes();
+        let change_after_first = async {
+            while swept.count() == 3 {
+                changes.changed().await.unwrap();
+            }
+            swept.reload(settings);
+        };
+        let weak = Arc::downgrade(swept.host.shared_inner());
+        let mut reported = HashSet::new();
+        tokio::join!(sweep_once(&weak, &mut reported), change_after_first);
+        assert_eq!(swept.count(), 2, "{settings}");
+    }
+}
+
+#[tokio::test]
+async fn session_that_is_in_use_refuses_to_be_forgotten_by_a_sweep() {
+    let swept = SweptHost::start(2);
+    let [used, unused] = swept.ids.as_slice() else { panic!("{:?}", swept.ids) };
+    let handle = swept.host.open(used).await.unwrap();
+    let sender: Sender = serde_json::from_value(json!({ "client": "client" })).unwrap();
+    let attachment = Attachment { sender, role: Role::Observer, elicits: false, wake: false, needs_agent: false };
+    let (lane, _messages) = tokio::sync::mpsc::channel(8);
+    let attendance = Attendance {
+        lane,
+        close: Arc::new(CloseSignal::default()),
+        serves: Serves::No,
+        abilities: Abilities::default(),
+        transport: Transport::WebSocket,
+    };
+    handle.attach(attachment, attendance).await.unwrap();
+    assert_eq!(swept.host.forget_unused(used).await.unwrap(), None, "it has a client");
+    assert!(swept.host.descriptor(used).is_some() && !handle.is_closed());
+    assert!(swept.host.forget_unused(unused).await.unwrap().is_some());
+    assert!(swept.host.descriptor(unused).is_none());
+    assert!(swept.host.forget(used).await.unwrap().is_some(), "a user may forget a session that is in use");
 }
