@@ -2,8 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use super::keys::{CONFIG_KEYS, ConfigKey, find_nearest};
+use super::keys::{CONFIG_KEYS, ConfigKey, find_nearest, holds_secrets};
 use super::layers::{Setting, SettingOrigin, flatten};
+use super::mistakes::hide_value;
 use super::{Config, values};
 
 /// Variables that begin with `WHARF_` and set no key.
@@ -54,7 +55,8 @@ fn read_variable(key: &ConfigKey, name: &str, text: &str) -> Result<Vec<Setting>
     let settings = if key.is_in_named_table() {
         let value = values::parse_toml(text)?;
         let toml::Value::Table(named) = value else {
-            return Err(format!("{text:?} is not a table; write it like {{ name = … }}"));
+            // Without the text, which may hold secrets.
+            return Err("its value is not a table; write it like { name = … }".to_owned());
         };
         let mut table = toml::Table::new();
         super::layers::insert_at(&mut table, key.variable_path(), toml::Value::Table(named));
@@ -71,7 +73,10 @@ fn read_variable(key: &ConfigKey, name: &str, text: &str) -> Result<Vec<Setting>
     for setting in &settings {
         super::layers::insert_at(&mut table, &setting.path, setting.value.clone());
     }
-    table.try_into::<Config>().map_err(|error| error.message().to_owned())?;
+    table.try_into::<Config>().map_err(|error| match holds_secrets(key.variable_path()) {
+        true => hide_value(error.message()),
+        false => error.message().to_owned(),
+    })?;
     Ok(settings)
 }
 

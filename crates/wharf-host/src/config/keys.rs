@@ -201,6 +201,11 @@ pub fn unknown_key(path: &str) -> String {
     format!("unknown key {path:?}{hint}")
 }
 
+/// Tells whether the value of this key, or a value below it, may be a secret.
+pub(super) fn holds_secrets(path: &str) -> bool {
+    CONFIG_KEYS.iter().filter(|key| key.secret).any(|key| leads_to(key.path, path))
+}
+
 /// Tells whether `path` is a known key or the beginning of one.
 fn leads_to(known: &str, path: &str) -> bool {
     let mut known = known.split('.');

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use super::keys::{ConfigKey, SettingValueKind};
+use super::mistakes::describe_mistake;
 use super::{Config, ConfigError, environment, keys};
 
 /// Where a setting comes from.
@@ -215,11 +216,12 @@ pub(super) fn resolve_path(key: &ConfigKey, value: &mut toml::Value, dir: Option
 }
 
 impl Config {
-    /// Reads the text of a file, and checks its keys and values, with the line in each complaint.
+    /// Reads the text of a file, and checks its keys and values, with the position in each complaint about a value.
     pub(super) fn read_table(text: &str) -> Result<toml::Table, String> {
-        let table: toml::Table = text.parse().map_err(|error: toml::de::Error| error.to_string())?;
+        let describe = |error: toml::de::Error| describe_mistake(text, &error);
+        let table: toml::Table = text.parse().map_err(describe)?;
         keys::check_keys(&table)?;
-        toml::from_str::<Self>(text).map_err(|error| error.to_string())?;
+        toml::from_str::<Self>(text).map_err(describe)?;
         Ok(table)
     }
 }

@@ -7,6 +7,7 @@ mod keys;
 mod layers;
 mod live;
 mod log_format;
+mod mistakes;
 mod notify;
 mod reload;
 mod report;
@@ -418,7 +419,8 @@ impl Config {
     /// Makes the configuration of these settings, and checks those that depend on each other.
     fn from_settings(settings: LayeredSettings) -> Result<Self, String> {
         let table = settings.table().clone();
-        let mut config: Self = table.clone().try_into().map_err(|error: toml::de::Error| error.message().to_owned())?;
+        let mut config: Self =
+            table.clone().try_into().map_err(|error: toml::de::Error| mistakes::hide_value(error.message()))?;
         config.settings = settings;
         config.warnings.extend(tools::warn_of_old_value(&table));
         let mut sandboxes = std::iter::once(&config.sandbox).chain(config.agents.values().map(|agent| &agent.sandbox));

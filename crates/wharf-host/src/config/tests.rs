@@ -212,3 +212,41 @@ fn relative_paths_begin_at_the_file_or_in_the_current_directory() {
     assert_eq!(config.tls.cert.as_deref(), Some(Path::new("/c.pem")));
     assert_eq!(config.tls.key, std::path::absolute("k.pem").ok());
 }
+
+#[test]
+fn mistake_in_the_file_is_told_by_its_position_without_the_line() {
+    for (text, position, words) in [
+        ("[agents.mine]\ncommand = [\"a\"]\nenv = { API_KEY = \"hush-1234\" ", "line 3, column 30", ""),
+        ("[agents.mine.env]\nAPI_KEY = \"hush-1234\nB = \"c\"\n", "line 2, column", ""),
+        ("[agents.mine.env]\n  API_KEY = hush-1234\n", "line 2, column 13", ""),
+        ("[agents.mine]\ncommand = [\"a\"]\nenv = \"hush-1234\"\n", "line 3, column 7", "agents.mine.env"),
+        ("[agents]\nmine = \"hush-1234, expected a b\"\n", "line 2, column 8", "agents.mine"),
+        ("[agents.mine.env]\nPORT = 123498\n", "line 2, column 8", "expected a string"),
+        ("[notify]\nwebhook = 123498\n", "line 2, column 11", "notify.webhook"),
+        ("[notify]\nwebhook = \"hush-1234\"\n", "line 2, column 11", "https://"),
+        ("[limits]\nqueue = \"zwölf\" # é\n", "line 2, column 9", "zwölf"),
+    ] {
+        let (_folder, sources) = write_sources(text, &[]).unwrap();
+        let message = sources.load().unwrap_err().to_string();
+        assert!(message.contains(position) && message.contains(words), "{text:?} gives {message}");
+        assert!(!message.contains("hush") && !message.contains("1234"), "{text:?} gives {message}");
+        assert!(!message.contains('\n'), "{text:?} gives {message}");
+    }
+}
+
+#[test]
+fn mistake_in_a_variable_is_told_without_its_secrets() {
+    for value in [
+        "hush-1234",
+        "\"hush-1234\"",
+        "{ mine = { env = { API_KEY = \"hush-1234\" }",
+        "{ mine = { command = [\"a\"], env = \"hush-1234\" } }",
+        "{ mine = { command = [\"a\"], env = { API_KEY = 123498 } } }",
+    ] {
+        let message = load_with("", &[("WHARF_AGENTS", value)]).unwrap_err().to_string();
+        assert!(message.contains("WHARF_AGENTS"), "{message}");
+        assert!(!message.contains("hush") && !message.contains("1234"), "{value:?} gives {message}");
+    }
+    let message = load_with("", &[("WHARF_NOTIFY_WEBHOOK", "hush-1234")]).unwrap_err().to_string();
+    assert!(!message.contains("hush"), "{message}");
+}
