@@ -22,6 +22,7 @@ use super::process_records::ProcessRecords;
 use super::process_table::TAG_VARIABLE;
 use super::stderr::StderrTail;
 use super::{open_files_limit, outbox::Outbox};
+use crate::config::{CONFIG_KEYS, WEBHOOK_SECRET_VARIABLE};
 use crate::frame::FrameReader;
 use crate::sandbox::{CARRIED_PREFIX, SandboxProfile};
 
@@ -150,7 +151,7 @@ impl Launch {
         command.envs(open_files_limit::original_limit().map(|before| (open_files_limit::LIMIT_VARIABLE, before)));
         // Last, so that nobody else says who it is: neither a caller nor an adapter, nor an agent that our host is run by.
         command.env_remove(agent_token::SESSION_VARIABLE).env_remove(agent_token::TOKEN_VARIABLE);
-        command.env_remove(crate::config::WEBHOOK_SECRET_VARIABLE);
+        remove_secret_settings(&mut command);
         if let (Some(issuer), Some(token)) = (&self.token_issuer, token) {
             command.env(agent_token::SESSION_VARIABLE, issuer.session.as_str()).env(agent_token::TOKEN_VARIABLE, token);
         }
@@ -168,6 +169,14 @@ impl Launch {
     }
 }
 
+/// Removes the variables of the host's own environment that may hold secrets of its settings.
+fn remove_secret_settings(command: &mut Command) {
+    command.env_remove(WEBHOOK_SECRET_VARIABLE);
+    for key in CONFIG_KEYS.iter().filter(|key| key.secret) {
+        command.env_remove(key.variable());
+    }
+}
+
 fn to_async_stream(stream: StdUnixStream) -> io::Result<UnixStream> {
     stream.set_nonblocking(true)?;
     UnixStream::from_std(stream)
@@ -182,3 +191,25 @@ pub fn split_command(line: &str) -> Result<Vec<String>, SplitError> {
 #[derive(Debug, thiserror::Error)]
 #[error("a quote is not closed")]
 pub struct SplitError;
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    #[expect(clippy::disallowed_methods, reason = "this command is never run")]
+    fn variables_of_secret_settings_are_removed() {
+        let mut command = Command::new("true");
+        remove_secret_settings(&mut command);
+        let removed: BTreeSet<&str> = command
+            .as_std()
+            .get_envs()
+            .filter(|(_, value)| value.is_none())
+            .filter_map(|(name, _)| name.to_str())
+            .collect();
+        let expected = ["WHARF_AGENTS", "WHARF_NOTIFY_WEBHOOK", "WHARF_NOTIFY_WEBHOOK_SECRET"];
+        assert_eq!(removed, BTreeSet::from(expected));
+    }
+}
