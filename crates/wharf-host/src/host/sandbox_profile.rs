@@ -71,10 +71,11 @@ impl Config {
     }
 
     /// Returns the files of the host alone: its state with the tokens, settings that may hold secrets of other agents, its
-    /// key.
+    /// key, the secret that signs notifications.
     fn kept(&self) -> Vec<PathBuf> {
         let state = std::iter::once(self.state_dir.clone());
-        state.chain(self.config_file.clone()).chain(self.tls.key.clone()).collect()
+        let secrets = self.tls.key.clone().into_iter().chain(self.notify.webhook_secret_file.clone());
+        state.chain(self.config_file.clone()).chain(secrets).collect()
     }
 
     /// Returns the files that decide which programs run without a sandbox: settings, manifests, and this program.
@@ -129,5 +130,20 @@ pub(super) fn reals(cwd: &Path, more: &[PathBuf]) -> BTreeMap<PathBuf, PathBuf> 
 impl From<SandboxError> for StartFailure {
     fn from(error: SandboxError) -> Self {
         Self::impossible(error.to_string())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn secrets_of_the_host_are_kept_from_confined_agents() {
+        let text = "[tls]\ncert = \"/c.pem\"\nkey = \"/k.pem\"\n[notify]\nwebhook_secret_file = \"/hook.secret\"\n";
+        let mut config = Config::parse(text).unwrap();
+        config.state_dir = PathBuf::from("/state");
+        config.config_file = Some(PathBuf::from("/config.toml"));
+        let expected = ["/state", "/config.toml", "/k.pem", "/hook.secret"].map(PathBuf::from);
+        assert_eq!(config.kept(), expected);
     }
 }
