@@ -45,6 +45,10 @@ pub struct RowTool {
     /// Present if the input is too large for the row; `input` is absent then.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub input_cut: Option<RowCut>,
+    /// The path that the input names, also if the input is too large for the row. It is relative to the session's directory if it
+    /// lies in it, and may differ from the locations.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub input_path: Option<String>,
     /// The command line of a tool call that runs one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub command: Option<String>,

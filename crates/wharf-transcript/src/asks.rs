@@ -12,12 +12,11 @@ use crate::limits::{
     MAX_PATH_BYTES, MAX_TITLE_BYTES, MAX_TOOL_TEXT_BYTES,
 };
 use crate::messages::end_run;
-use crate::paths::{is_outside, show_path};
+use crate::paths::is_outside;
 use crate::plain_text::join_lines;
 use crate::prompts::to_actor;
 use crate::row_size::json_bytes;
 use crate::text_rules::{TextRules, clean_word};
-use crate::tool_content::PATH_MEMBERS;
 use crate::tool_summary::name_tool;
 use crate::{RowNumber, RowStore, tools};
 
@@ -43,7 +42,7 @@ pub(crate) fn open_ask(step: &mut FoldStep<'_, impl RowStore>, ask: &Ask) {
     let tool_row = tool.and_then(|number| step.rows.row_mut(number)).cloned();
     let subject = match (&tool_row, params) {
         (Some(row), _) => match &row.body {
-            RowBody::Tool(tool) => subject_of(tool, &step.fold.texts),
+            RowBody::Tool(tool) => subject_of(tool),
             RowBody::Prompt(_)
             | RowBody::Message(_)
             | RowBody::Thought(_)
@@ -97,12 +96,13 @@ fn name_ask(step: &mut FoldStep<'_, impl RowStore>, tool: Option<RowNumber>, ask
 }
 
 /// Returns the subject of a permission about a tool call.
-fn subject_of(tool: &RowTool, texts: &TextRules) -> AskSubject {
+fn subject_of(tool: &RowTool) -> AskSubject {
     let mut paths: Vec<String> = tool.locations.iter().map(|location| location.path.clone()).collect();
     for diff in tool.diffs.iter().filter(|diff| !tool.locations.iter().any(|location| location.path == diff.path)) {
         paths.push(diff.path.clone());
     }
-    paths.extend(input_path(tool, texts).filter(|path| !paths.contains(path)));
+    // It may differ from the locations that the agent tells.
+    paths.extend(tool.input_path.clone().filter(|path| !paths.contains(path)));
     let outside = paths.iter().filter(|path| is_outside(path)).cloned().collect();
     let shown = tool.parts.iter().filter_map(|part| match part {
         RowPart::Text(text) => Some(text.text.as_str()),
@@ -125,13 +125,6 @@ fn subject_of(tool: &RowTool, texts: &TextRules) -> AskSubject {
         outside,
         detailed,
     }
-}
-
-/// Returns the path in a tool call's input. It may differ from the locations that the agent tells.
-fn input_path(tool: &RowTool, texts: &TextRules) -> Option<String> {
-    let input = tool.input.as_ref()?.as_object()?;
-    let path = PATH_MEMBERS.into_iter().find_map(|name| input.get(name)?.as_str())?;
-    Some(show_path(texts, path)).filter(|path| path != ".")
 }
 
 /// Returns a tool call's input as lines for a person: all that is known of a call without a command, a diff or text.
@@ -229,7 +222,7 @@ pub(crate) fn follow_tool(step: &mut FoldStep<'_, impl RowStore>, tool: RowNumbe
     }
     let texts = &step.fold.texts;
     let (subject, name) = match step.rows.row_mut(tool).map(|row| &row.body) {
-        Some(body @ RowBody::Tool(tool)) => (subject_of(tool, texts), name_subject(body, texts)),
+        Some(body @ RowBody::Tool(tool)) => (subject_of(tool), name_subject(body, texts)),
         Some(_) | None => return,
     };
     let summary = summarise_ask(&subject, name, texts);

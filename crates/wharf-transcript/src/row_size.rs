@@ -166,8 +166,9 @@ fn diffs_bytes(diffs: &[FileDiff]) -> usize {
 }
 
 fn tool_bytes(tool: &RowTool) -> usize {
-    let words = [&tool.name, &tool.tool_kind, &tool.command, &tool.cwd, &tool.error, &tool.child_session];
-    let words = words.into_iter().map(|word| text_bytes(word.as_ref())).sum::<usize>();
+    let texts = [&tool.tool_kind, &tool.input_path, &tool.command, &tool.cwd, &tool.error, &tool.child_session];
+    let words = texts.into_iter().chain([&tool.name]);
+    let words = words.map(|word| text_bytes(word.as_ref())).sum::<usize>();
     let state = 2 * (tool.tool_call_id.len() + tool.title.len() + tool.state.as_str().len());
     let locations = tool.locations.iter().map(|location| 64 + 2 * location.path.len()).sum::<usize>();
     let output = tool.output.as_ref().map_or(0, |output| 2 * output.text.len() + text_bytes(output.signal.as_ref()));

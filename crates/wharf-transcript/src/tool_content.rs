@@ -17,7 +17,7 @@ use crate::text_stream::TextStream;
 use crate::tool_streams::WholeText;
 
 /// The members of a tool's input that name its file.
-pub(crate) const PATH_MEMBERS: [&str; 4] = ["path", "file_path", "filePath", "filepath"];
+const PATH_MEMBERS: [&str; 4] = ["path", "file_path", "filePath", "filepath"];
 
 /// The content of one update.
 #[derive(Default)]
@@ -271,14 +271,15 @@ pub(crate) fn put_input(
     row_id: &str,
     texts: &TextRules,
 ) -> Result<Option<String>, ReadError> {
-    let is_file_tool = tool.tool_kind.as_deref() != Some("execute") && text_member(input, &PATH_MEMBERS)?.is_some();
+    let named = text_member(input, &PATH_MEMBERS)?;
+    let is_file_tool = tool.tool_kind.as_deref() != Some("execute") && named.is_some();
     // A file tool's member of this name is its verb.
     if let Some(command) = read_command(input)?.filter(|_| !is_file_tool) {
         tool.command = Some(clean_command(&command, texts));
     }
-    if let Some(path) = text_member(input, &PATH_MEMBERS)?.filter(|_| tool.locations.is_empty()) {
-        let path = show_path(texts, &path);
-        tool.locations.extend((path != ".").then_some(ToolLocation { path, line: None }));
+    tool.input_path = named.map(|path| show_path(texts, &path)).filter(|path| path != ".");
+    if let Some(path) = tool.input_path.clone().filter(|_| tool.locations.is_empty()) {
+        tool.locations.push(ToolLocation { path, line: None });
     }
     if let Some(cwd) = text_member(input, &["cwd", "workdir", "working_directory"])? {
         tool.cwd = Some(texts.clean_line(&cwd, MAX_PATH_BYTES));

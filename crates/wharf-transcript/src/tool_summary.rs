@@ -3,10 +3,8 @@
 use wharf_api::{RowTool, ToolState};
 
 use crate::limits::MAX_TITLE_BYTES;
-use crate::paths::show_path;
 use crate::plain_text::join_lines;
 use crate::text_rules::TextRules;
-use crate::tool_content::PATH_MEMBERS;
 
 /// The bytes of a failure's reason in a summary.
 const MAX_REASON_BYTES: usize = 100;
@@ -40,7 +38,7 @@ pub(crate) fn name_tool(tool: &RowTool, texts: &TextRules) -> String {
     if let Some(command) = &tool.command {
         return name_command(tool, &title, &join_lines(command, MAX_TITLE_BYTES));
     }
-    let path = first_path(tool, texts).filter(|_| tells_path(tool));
+    let path = first_path(tool).filter(|_| tells_path(tool));
     let Some(path) = path else {
         let others = [tool.name.clone(), verb_of(tool)].into_iter().flatten();
         return [title]
@@ -97,14 +95,9 @@ fn tells_path(tool: &RowTool) -> bool {
 }
 
 /// Returns the first path that the tool call is about, as rows show it.
-fn first_path(tool: &RowTool, texts: &TextRules) -> Option<String> {
+fn first_path(tool: &RowTool) -> Option<String> {
     let told = tool.diffs.first().map(|diff| &diff.path).or(tool.locations.first().map(|location| &location.path));
-    let input = || {
-        let input = tool.input.as_ref()?.as_object()?;
-        let path = PATH_MEMBERS.into_iter().find_map(|name| input.get(name)?.as_str());
-        path.map(|path| show_path(texts, path))
-    };
-    told.cloned().or_else(input).filter(|path| path != ".")
+    told.or(tool.input_path.as_ref()).filter(|path| *path != ".").cloned()
 }
 
 /// Returns true if the title is the path, or the end or another spelling of it.

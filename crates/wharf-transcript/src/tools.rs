@@ -62,6 +62,7 @@ fn create_tool(step: &mut FoldStep<'_, impl RowStore>, id: &str) -> RowNumber {
         state: ToolState::Pending,
         input: None,
         input_cut: None,
+        input_path: None,
         command: None,
         cwd: None,
         locations: Vec::new(),

@@ -193,6 +193,24 @@ fn an_ask_tells_a_path_outside_that_only_the_input_names() {
 }
 
 #[test]
+fn ask_tells_the_path_of_a_large_input_also_if_the_agent_names_other_locations() {
+    let inside = json!([{ "path": "/w/blog/src/a.txt" }]);
+    let large = |bytes: usize| json!({ "file_path": "/etc/cron.d/x", "content": "x".repeat(bytes) });
+    for bytes in [10, 5 << 10] {
+        let mut log = Transcript::started();
+        log.ask(&json!({ "toolCallId": "c1", "title": "Write", "rawInput": large(bytes), "locations": inside }));
+        assert_eq!(log.json(1)["subject"]["outside"], json!(["/etc/cron.d/x"]), "in one message, {bytes} bytes");
+        log.ask(&json!({ "toolCallId": "c2", "title": "Write", "locations": inside }));
+        let update = json!({ "sessionUpdate": "tool_call_update", "toolCallId": "c2", "rawInput": large(bytes) });
+        log.update(update);
+        assert_eq!(log.json(3)["subject"]["outside"], json!(["/etc/cron.d/x"]), "in two messages, {bytes} bytes");
+        let harmless = json!({ "file_path": "/w/blog/b" });
+        log.update(json!({ "sessionUpdate": "tool_call_update", "toolCallId": "c2", "rawInput": harmless }));
+        assert_eq!(log.json(3)["subject"]["outside"], json!([]), "another input counts instead");
+    }
+}
+
+#[test]
 fn tool_call_ids_are_used_again_after_a_restart() {
     let mut log = Transcript::started();
     let call = |title: &str| json!({ "sessionUpdate": "tool_call", "toolCallId": "call-1", "title": title, "status": "completed" });
