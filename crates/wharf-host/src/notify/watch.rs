@@ -29,18 +29,22 @@ impl Host {
 
 async fn look_at_changes(host: Weak<Inner>, mut decider: NotifyDecider, sender: Sender<Notification>) {
     let began = Instant::now();
-    let Some(mut changes) = host.upgrade().map(|host| host.registry.watch_changes()) else { return };
+    let watched = host.upgrade().map(|host| (host.registry.watch_changes(), host.config.watch_changes()));
+    let Some((mut changes, mut settings)) = watched else { return };
     loop {
         changes.borrow_and_update();
+        settings.borrow_and_update();
         let Some(inner) = host.upgrade() else { return };
         let next_at = look_at_sessions(&inner, &mut decider, &sender, began.elapsed());
         drop(inner);
         tokio::select! {
             changed = changes.changed() => if changed.is_err() { return },
+            // At once: an event before the look that first sees a receiver is not told.
+            _ = settings.changed() => continue,
             () = wait_until(next_at.map(|at| began + at)) => {}
             () = sender.closed() => return,
         }
-        tokio::time::sleep(LOOK_DELAY).await;
+        let _ = tokio::time::timeout(LOOK_DELAY, settings.changed()).await;
     }
 }
 
@@ -68,4 +72,53 @@ fn look_at_sessions(
         }
     }
     decision.next_at
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+    use wharf_store::LogId;
+
+    use super::*;
+    use crate::config::ConfigSources;
+    use crate::descriptor::Descriptor;
+    use crate::registry::KnownSession;
+
+    /// Far more than a look takes.
+    const WAIT_LIMIT: Duration = Duration::from_secs(30);
+
+    /// Makes a session known that asks something in the present run of the host.
+    fn add_asking_session(host: &Host, id: &str) {
+        let row = format!("{}-5", host.inner().storage.epoch().0);
+        let ask = json!({ "row": row, "since": "", "kind": "permission", "text": "ls" });
+        let summary = json!({
+            "id": id, "adapterSlug": "claude", "workspaceSlug": "blog", "cwd": "/", "status": "running",
+            "startedAt": "", "turn": "idle", "queued": 0, "clients": 1, "lastSeq": 9, "resumable": true,
+            "attention": { "asks": 1, "ask": ask, "quietSince": "" },
+        });
+        let descriptor = Arc::new(Descriptor::from_summary(summary.to_string().as_bytes()).unwrap());
+        let log_id = LogId::new("blog", id).unwrap();
+        let known = KnownSession::Cold { log_id, descriptor, snapshot: None, bytes: 0 };
+        host.inner().registry.put(SessionId::new(id), known);
+    }
+
+    #[tokio::test]
+    async fn first_ask_after_a_receiver_is_set_is_told() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("config.toml");
+        std::fs::write(&file, "").unwrap();
+        let mut config = ConfigSources::new(Some(file.clone()), false, &[]).unwrap().load().unwrap();
+        config.state_dir = dir.path().join("state");
+        let host = Host::start(config).unwrap();
+        let mut notifications = host.watch_attention();
+        add_asking_session(&host, "sess_before");
+        tokio::task::yield_now().await;
+        std::fs::write(&file, "[notify]\ncommand = [\"true\"]\n").unwrap();
+        host.reload_config().unwrap();
+        // The task that looks takes note of the settings.
+        tokio::task::yield_now().await;
+        add_asking_session(&host, "sess_after");
+        let told = tokio::time::timeout(WAIT_LIMIT, notifications.recv()).await.unwrap().unwrap();
+        assert_eq!(told.session_id.as_deref(), Some("sess_after"));
+    }
 }
