@@ -76,8 +76,10 @@ impl NotifyDecider {
                     match told.wait_until(cause.kind, now) {
                         Some(at) => decision.next_at = Some(decision.next_at.map_or(at, |next| next.min(at))),
                         None => {
+                            let told_before = told.ask;
                             told.note_told(&cause, now);
-                            decision.tell.push(Notification::new(session, &cause, settings.content));
+                            let notification = Notification::new(session, &cause, settings.content);
+                            decision.tell.push(Notification { told_before, ..notification });
                         }
                     }
                 }

@@ -14,7 +14,7 @@ pub use command::CommandFailure;
 use crate::config::{NotifyContent, NotifyKind, NotifySettings};
 use crate::descriptor::Descriptor;
 use crate::host::Host;
-use crate::people::OWNER;
+use crate::people::{OWNER, SessionMarks};
 
 /// The most characters of a question, a failure or a title.
 const MAX_TEXT_CHARS: usize = 140;
@@ -80,6 +80,9 @@ pub struct Notification {
     /// The event that opened the ask or ended the turn.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub row: Option<EventId>,
+    /// The newest ask that was told before this one. Open asks between the two are told by this notification alone.
+    #[serde(skip)]
+    pub(crate) told_before: Option<EventId>,
 }
 
 /// `serialize_with` gets a reference to the field.
@@ -115,6 +118,7 @@ impl Notification {
             count: None,
             since: None,
             row: None,
+            told_before: None,
         }
     }
 
@@ -142,6 +146,7 @@ impl Notification {
             count: (cause.kind == NotifyKind::NeedsAnswer).then_some(session.attention.asks),
             since: Some(cause.since.to_owned()),
             row: cause.row,
+            told_before: None,
         }
     }
 
@@ -186,15 +191,37 @@ const fn describe_state(kind: NotifyKind) -> &'static str {
 }
 
 impl Host {
-    /// Tells whether the reason of a notification holds still: the ask is open, or the end is neither seen nor past, and
-    /// the session is not muted.
-    pub fn still_holds(&self, notification: &Notification) -> bool {
-        let Some(id) = notification.session_id.as_deref().map(SessionId::new) else { return true };
-        let Some(session) = self.descriptor(&id) else { return false };
-        let marks = self.marks(OWNER, &id);
-        let causes = decide::list_causes(&session, &marks);
-        !marks.muted && causes.iter().any(|cause| holds_still(&session, cause, notification))
+    /// Returns the notification if its reason holds still: the ask is open, or the end is neither seen nor past, and the
+    /// session is not muted. If the ask has gone, but an older one that it stands for is open, that one is told instead.
+    pub fn refresh_notification(&self, notification: Notification) -> Option<Notification> {
+        let Some(id) = notification.session_id.as_deref().map(SessionId::new) else { return Some(notification) };
+        let session = self.descriptor(&id)?;
+        refresh(&session, &self.marks(OWNER, &id), notification, self.config().notify.content)
     }
+}
+
+fn refresh(
+    session: &Descriptor,
+    marks: &SessionMarks,
+    notification: Notification,
+    content: NotifyContent,
+) -> Option<Notification> {
+    if marks.muted {
+        return None;
+    }
+    let causes = decide::list_causes(session, marks);
+    if causes.iter().any(|cause| holds_still(session, cause, &notification)) {
+        return Some(notification);
+    }
+    let older = causes.iter().find(|cause| stands_for(&notification, cause))?;
+    Some(Notification { told_before: notification.told_before, ..Notification::new(session, older, content) })
+}
+
+/// Tells whether this ask came in the same look as the newer one of the notification, and so was told by it alone.
+fn stands_for(notification: &Notification, cause: &Cause<'_>) -> bool {
+    let is_ask = |kind: Option<NotifyKind>| kind == Some(NotifyKind::NeedsAnswer);
+    let is_between = cause.row > notification.told_before && cause.row < notification.row;
+    is_ask(notification.kind) && is_ask(Some(cause.kind)) && is_between
 }
 
 fn holds_still(session: &Descriptor, cause: &Cause<'_>, notification: &Notification) -> bool {

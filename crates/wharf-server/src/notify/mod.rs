@@ -123,9 +123,7 @@ async fn wait_until(at: Option<Instant>) {
 
 /// Tries once, unless the reason has gone. Returns the delivery if it is to be tried again.
 async fn try_delivery(host: Host, receiver: NotifyReceiver, mut delivery: Delivery) -> Option<Delivery> {
-    if !host.still_holds(&delivery.notification) {
-        return None;
-    }
+    delivery.notification = host.refresh_notification(delivery.notification)?;
     let Err(failure) = deliver_once(&host, receiver, &delivery.notification).await else {
         host.metrics().notifications.count_sent(receiver);
         return None;

@@ -2,6 +2,7 @@
 
 use wharf_core::{AskKind, Status};
 
+use super::super::refresh;
 use super::*;
 use crate::attention::{Attention, AttentionAsk, AttentionRaised};
 use crate::config::{Duration as SettingDuration, NotifyContent};
@@ -114,6 +115,7 @@ fn notification_names_the_session_and_the_reason() {
         count: Some(1),
         since: Some("2026-11-17T10:00:00.000Z".to_owned()),
         row: Some(event("3-5")),
+        told_before: None,
     };
     assert_eq!(told, expected);
 }
@@ -209,4 +211,24 @@ fn pause_without_an_event_is_told_once_each_time() {
     assert_eq!(stage.told(&paused, 100), [""; 0]);
     assert_eq!(stage.told(&quiet(), 101), [""; 0]);
     assert_eq!(stage.told(&paused, 102).len(), 1);
+}
+
+#[test]
+fn older_ask_is_told_instead_of_a_newer_one_that_was_answered_first() {
+    let mut stage = Stage::new();
+    stage.look(&asking(&[("3-3", "ls")]), 0);
+    let [first, second, third] = [("3-3", "ls"), ("3-5", "rm -rf build"), ("3-8", "git push")];
+    let told = stage.look(&asking(&[first, second, third]), 1).tell.remove(0);
+    let refresh = |session: &Descriptor, told: &Notification| {
+        refresh(session, &SessionMarks::default(), told.clone(), NotifyContent::Full)
+    };
+    assert_eq!(refresh(&asking(&[first, second, third]), &told).as_ref(), Some(&told));
+    let older = refresh(&asking(&[first, second]), &told).unwrap();
+    assert_eq!(older.message, "blog · Fix the parser — asks: rm -rf build");
+    assert_eq!((older.row, older.count), (Some(event("3-5")), Some(2)));
+    assert_ne!(older.id, told.id, "a receiver that has seen the other one takes it");
+    assert_eq!(refresh(&asking(&[second]), &older).as_ref(), Some(&older));
+    assert_eq!(refresh(&asking(&[first]), &told), None, "it was told before");
+    assert_eq!(refresh(&asking(&[first]), &older), None, "it was told before");
+    assert_eq!(refresh(&quiet(), &told), None);
 }
