@@ -15,6 +15,9 @@ const MIN_INTERVAL: Duration = Duration::from_secs(60);
 /// So many asks of one session are told in [`MIN_INTERVAL`]; further ones wait, and are then told as one.
 const MAX_ASKS_PER_INTERVAL: usize = 6;
 
+/// A session shows its newest end, or a pause that hides it: older ones do not come back.
+const MAX_REMEMBERED_ENDS: usize = 8;
+
 /// Decides, and remembers the notifications of each session. Times count from the host's start.
 #[derive(Debug)]
 pub(super) struct NotifyDecider {
@@ -29,8 +32,11 @@ pub(super) struct NotifyDecider {
 struct ToldSession {
     /// The newest ask that was told, or that needed no telling.
     ask: Option<EventId>,
-    /// The same for an end of a turn. The inner `None` is a pause that has no event.
-    raised: Option<Option<EventId>>,
+    /// The newest ends and failures of which the same holds. One that was hidden for a while, because the session was killed
+    /// or paused, is not new when it is shown again.
+    raised: VecDeque<EventId>,
+    /// The same for a pause that has no event, for as long as it lasts.
+    is_pause_told: bool,
     raised_at: Option<Duration>,
     asks_at: VecDeque<Duration>,
 }
@@ -64,9 +70,8 @@ impl NotifyDecider {
         for (session, marks) in sessions {
             let mut told = before.remove(&session.id).unwrap_or_default();
             let causes = list_causes(session, &marks);
-            if !causes.iter().any(|cause| cause.kind != NotifyKind::NeedsAnswer) {
-                told.raised = None;
-            }
+            told.is_pause_told &=
+                causes.iter().any(|cause| cause.kind != NotifyKind::NeedsAnswer && cause.row.is_none());
             for cause in causes {
                 let is_silent = !was_on || marks.muted || !settings.on.contains(&cause.kind);
                 let is_past = cause.row.is_some_and(|row| row.epoch != self.epoch);
@@ -128,7 +133,10 @@ impl ToldSession {
     fn is_new(&self, cause: &Cause<'_>) -> bool {
         match cause.kind {
             NotifyKind::NeedsAnswer => cause.row > self.ask,
-            NotifyKind::Failed | NotifyKind::Finished => self.raised != Some(cause.row),
+            NotifyKind::Failed | NotifyKind::Finished => match cause.row {
+                Some(row) => !self.raised.contains(&row),
+                None => !self.is_pause_told,
+            },
         }
     }
 
@@ -147,7 +155,14 @@ impl ToldSession {
     fn note_past(&mut self, cause: &Cause<'_>) {
         match cause.kind {
             NotifyKind::NeedsAnswer => self.ask = self.ask.max(cause.row),
-            NotifyKind::Failed | NotifyKind::Finished => self.raised = Some(cause.row),
+            NotifyKind::Failed | NotifyKind::Finished => match cause.row {
+                Some(row) if !self.raised.contains(&row) => {
+                    self.raised.push_back(row);
+                    self.raised.drain(..self.raised.len().saturating_sub(MAX_REMEMBERED_ENDS));
+                }
+                Some(_) => {}
+                None => self.is_pause_told = true,
+            },
         }
     }
 

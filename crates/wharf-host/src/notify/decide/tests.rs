@@ -232,3 +232,16 @@ fn older_ask_is_told_instead_of_a_newer_one_that_was_answered_first() {
     assert_eq!(refresh(&asking(&[first]), &older), None, "it was told before");
     assert_eq!(refresh(&quiet(), &told), None);
 }
+
+#[test]
+fn end_that_was_told_is_not_told_again_when_the_session_comes_back() {
+    let mut stage = Stage::new();
+    let failed = ended(Some("3-5"), true, 1);
+    assert_eq!(stage.told(&failed, 0).len(), 1);
+    assert_eq!(stage.told(&quiet(), 100), [""; 0], "a person killed it");
+    assert_eq!(stage.told(&failed, 200), [""; 0], "and resumed it");
+    assert_eq!(stage.told(&ended(None, true, 0), 300).len(), 1, "a pause without an event");
+    assert_eq!(stage.told(&ended(Some("3-9"), true, 0), 400).len(), 1, "a pause with an event");
+    assert_eq!(stage.told(&failed, 500), [""; 0], "the pause is over");
+    assert_eq!(stage.told(&ended(Some("3-12"), true, 1), 600).len(), 1);
+}
