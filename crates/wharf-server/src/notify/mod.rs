@@ -41,7 +41,7 @@ impl DeliveryFailure {
 
 impl From<CommandFailure> for DeliveryFailure {
     fn from(failure: CommandFailure) -> Self {
-        let can_retry = matches!(failure, CommandFailure::TimedOut { .. } | CommandFailure::Failed { .. });
+        let can_retry = !matches!(failure, CommandFailure::NotSet);
         let why = failure.to_string();
         let output = if let CommandFailure::Failed { output, .. } = failure { Some(output) } else { None };
         Self { why, output, can_retry }
@@ -161,5 +161,22 @@ pub(crate) async fn deliver_once(
     match receiver {
         NotifyReceiver::Command => host.run_notify_command(notification).await.map_err(DeliveryFailure::from),
         NotifyReceiver::Webhook => send_webhook(&host.config().notify, notification).await,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_failure_of_a_command_that_is_set_is_tried_again() {
+        let limit = Duration::from_secs(1);
+        let not_started = CommandFailure::NotStarted("too many open files".to_owned());
+        let failed = CommandFailure::Failed { how: String::new(), output: String::new() };
+        for failure in [not_started, CommandFailure::TimedOut { limit }, failed] {
+            let failure = DeliveryFailure::from(failure);
+            assert!(failure.can_retry, "{}", failure.why);
+        }
+        assert!(!DeliveryFailure::from(CommandFailure::NotSet).can_retry);
     }
 }

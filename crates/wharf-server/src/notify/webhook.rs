@@ -38,7 +38,8 @@ pub(super) async fn send_webhook(
     let Some(url) = &settings.webhook else {
         return Err(DeliveryFailure::permanent("no webhook is set; set notify.webhook"));
     };
-    let secret = read_secret(settings).map_err(DeliveryFailure::permanent)?;
+    // A person may mend the files while the notification is tried again.
+    let secret = read_secret(settings).map_err(DeliveryFailure::temporary)?;
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
     let request = build_request(url, notification, secret.as_deref(), now).map_err(DeliveryFailure::permanent)?;
     let limit = settings.timeout.to_std().unwrap_or_default();
@@ -105,7 +106,7 @@ async fn exchange(
         |error: std::io::Error| DeliveryFailure::temporary(format!("cannot connect to {}: {error}", url.origin()));
     let stream = TcpStream::connect((url.host.as_str(), url.port)).await.map_err(failed)?;
     if url.is_https {
-        let config = tls_client_config(settings.webhook_ca.as_deref()).map_err(DeliveryFailure::permanent)?;
+        let config = tls_client_config(settings.webhook_ca.as_deref()).map_err(DeliveryFailure::temporary)?;
         let name = ServerName::try_from(url.host.clone()).map_err(|_| {
             DeliveryFailure::permanent("notify.webhook: the host is no name that a certificate can have")
         })?;
@@ -175,6 +176,31 @@ mod tests {
             let failure = check(status).unwrap_err();
             assert_eq!(failure.can_retry, can_retry, "{status}");
             assert!(!failure.why.contains("secret"), "{}", failure.why);
+        }
+    }
+
+    /// Settings of a webhook at a server that takes connections and says nothing.
+    async fn local_webhook(scheme: &str) -> (tokio::net::TcpListener, NotifySettings) {
+        let server = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("{scheme}://{}/hook", server.local_addr().unwrap());
+        (server, NotifySettings { webhook: Some(url.parse().unwrap()), ..NotifySettings::default() })
+    }
+
+    #[tokio::test]
+    async fn files_that_cannot_be_used_now_are_tried_again() {
+        let dir = tempfile::tempdir().unwrap();
+        let (_server, settings) = local_webhook("https").await;
+        let missing = Some(dir.path().join("missing"));
+        let empty = dir.path().join("empty");
+        std::fs::write(&empty, "").unwrap();
+        for settings in [
+            NotifySettings { webhook_secret_file: missing.clone(), ..settings.clone() },
+            NotifySettings { webhook_secret_file: Some(empty), ..settings.clone() },
+            NotifySettings { webhook_ca: missing, ..settings },
+        ] {
+            let failure = send_webhook(&settings, &Notification::new_test()).await.unwrap_err();
+            assert!(failure.can_retry, "{}", failure.why);
+            assert!(failure.why.contains(&*dir.path().to_string_lossy()), "{}", failure.why);
         }
     }
 
