@@ -8,7 +8,7 @@ use std::time::{Duration, SystemTime};
 
 use tokio::sync::watch;
 
-use super::reload::{ReloadReport, ReloadState};
+use super::reload::{ReloadReport, ReloadState, Reloaded};
 use super::{Config, ConfigError};
 use crate::host::Inner;
 
@@ -59,12 +59,28 @@ impl LiveConfig {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Loads the sources again. A setting that cannot change while the host runs keeps its value. If anything is wrong,
-    /// nothing changes.
+    /// Loads the sources again because someone asks for it. A setting that cannot change while the host runs keeps its value.
+    /// If anything is wrong, nothing changes. A file that is gone counts as empty.
     pub(crate) fn reload(&self) -> Result<ReloadReport, ConfigError> {
+        self.reload_from(|live| live.load_again())
+    }
+
+    /// Does the same because the file has changed by itself. A file that is gone is a mistake then: a slip of an editor or of a
+    /// script must not turn protections off.
+    pub(crate) fn reload_changed_file(&self) -> Result<ReloadReport, ConfigError> {
+        self.reload_from(|live| match &live.config_file {
+            Some(path) if !path.exists() => Err(ConfigError::FileGone(path.clone())),
+            Some(_) | None => live.load_again(),
+        })
+    }
+
+    fn reload_from(
+        &self,
+        load: impl FnOnce(&Self) -> Result<Reloaded, ConfigError>,
+    ) -> Result<ReloadReport, ConfigError> {
         // One at a time.
         let mut state = self.lock_state();
-        let reloaded = self.load_again().and_then(|reloaded| {
+        let reloaded = load(self).and_then(|reloaded| {
             if !reloaded.report.changed.is_empty() {
                 self.publish(reloaded.config)?;
             }
@@ -151,7 +167,7 @@ pub(crate) fn watch_file(inner: &Arc<Inner>) {
 async fn reload_in_background(host: &Weak<Inner>) -> bool {
     let Some(inner) = host.upgrade() else { return false };
     // The outcome is in the log and in the host's description.
-    let _ = tokio::task::spawn_blocking(move || inner.config.reload().is_ok()).await;
+    let _ = tokio::task::spawn_blocking(move || inner.config.reload_changed_file().is_ok()).await;
     true
 }
 
@@ -213,7 +229,31 @@ mod tests {
     }
 
     #[test]
-    fn removed_file_gives_the_defaults_back() {
+    fn file_that_vanishes_by_itself_changes_nothing_and_is_named_until_it_is_back() {
+        let (folder, live) = live_config("ask_timeout = \"1s\"\n");
+        let file = folder.path().join("config.toml");
+        std::fs::remove_file(&file).unwrap();
+        live.reload_changed_file().unwrap_err();
+        assert_eq!(live.ask_timeout, crate::Duration::from_millis(1_000));
+        let fault = live.lock_state().fault.clone().unwrap();
+        assert!(fault.contains(&*file.to_string_lossy()) && fault.contains("wharf reload"), "{fault}");
+        write(&folder, "ask_timeout = \"2s\"\n");
+        assert_eq!(live.reload_changed_file().unwrap().changed, ["ask_timeout"]);
+        assert_eq!(live.lock_state().fault, None);
+    }
+
+    #[test]
+    fn host_that_started_without_a_file_goes_on_without_one() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = Some(folder.path().join("config.toml"));
+        let live = LiveConfig::new(ConfigSources::new(file, false, &[]).unwrap().load().unwrap());
+        assert_eq!(live.reload_changed_file().unwrap(), ReloadReport::default());
+        write(&folder, "ask_timeout = \"2s\"\n");
+        assert_eq!(live.reload_changed_file().unwrap().changed, ["ask_timeout"]);
+    }
+
+    #[test]
+    fn removed_file_gives_the_defaults_back_to_a_person_who_reloads() {
         let (folder, live) = live_config("ask_timeout = \"1s\"\n");
         std::fs::remove_file(folder.path().join("config.toml")).unwrap();
         assert_eq!(live.reload().unwrap().changed, ["ask_timeout"]);

@@ -394,6 +394,11 @@ pub enum ConfigError {
     Unreadable { path: PathBuf, source: std::io::Error },
     #[error("{path}: {message}", path = path.display())]
     Invalid { path: PathBuf, message: String },
+    #[error(
+        "{path} is gone; the settings that were read from it stay in force: put it back, or run `wharf reload` to go on without it",
+        path = .0.display()
+    )]
+    FileGone(PathBuf),
     /// Names the variable.
     #[error("{0}")]
     Environment(String),
