@@ -8,7 +8,12 @@ use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 use rustls::{ClientConfig, RootCertStore};
 
-/// Returns a configuration that trusts the authorities of this PEM file, else those of the system.
+use crate::small_file::read_small_file;
+
+/// Bounds a file of certificates: those of all authorities together have a quarter of it.
+const MAX_ROOTS_BYTES: usize = 1 << 20;
+
+/// Returns a configuration that trusts the authorities of this PEM file, else those of the system. It waits for the disk.
 pub fn tls_client_config(ca: Option<&Path>) -> Result<ClientConfig, String> {
     let config = ClientConfig::builder_with_provider(Arc::new(default_provider()));
     let config = config.with_safe_default_protocol_versions().map_err(|error| error.to_string())?;
@@ -20,7 +25,8 @@ fn load_roots(ca: Option<&Path>) -> Result<RootCertStore, String> {
     match ca {
         Some(path) => {
             let shown = path.display();
-            let text = std::fs::read(path).map_err(|error| format!("cannot read the certificates {shown}: {error}"))?;
+            let text = read_small_file(path, MAX_ROOTS_BYTES)
+                .map_err(|error| format!("cannot read the certificates {shown}: {error}"))?;
             let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&text).collect();
             let found = found.map_err(|error| format!("{shown} is not a PEM file that can be read: {error}"))?;
             for certificate in found {

@@ -23,6 +23,7 @@ mod request_values;
 mod rest;
 mod revocation;
 mod server_info;
+mod small_file;
 mod transcript;
 mod unfinished_message;
 mod use_cases;

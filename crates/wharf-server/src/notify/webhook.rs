@@ -1,5 +1,6 @@
 //! One request to the webhook: signed, bounded in time and size, never redirected.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -10,6 +11,7 @@ use hyper::header::{CONTENT_TYPE, HOST, USER_AGENT};
 use hyper::{Request, Response, StatusCode};
 use hyper_util::rt::TokioIo;
 use ring::hmac;
+use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
@@ -18,6 +20,7 @@ use wharf_host::{Notification, NotifySettings, WEBHOOK_SECRET_VARIABLE, WebhookU
 
 use super::DeliveryFailure;
 use crate::client_tls::tls_client_config;
+use crate::small_file::read_small_file;
 
 /// The time at which the request was made, in seconds since 1970. It is signed with the body.
 const TIMESTAMP_HEADER: &str = "wharf-timestamp";
@@ -38,13 +41,9 @@ pub(super) async fn send_webhook(
     let Some(url) = &settings.webhook else {
         return Err(DeliveryFailure::permanent("no webhook is set; set notify.webhook"));
     };
-    // A person may mend the files while the notification is tried again.
-    let secret = read_secret(settings).map_err(DeliveryFailure::temporary)?;
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
-    let request = build_request(url, notification, secret.as_deref(), now).map_err(DeliveryFailure::permanent)?;
     let limit = settings.timeout.to_std().unwrap_or_default();
-    let answered = tokio::time::timeout(limit, exchange(settings, url, request)).await;
-    let status = answered.map_err(|_| no_answer(url, limit))??;
+    let status = tokio::time::timeout(limit, exchange(settings, url, notification)).await;
+    let status = status.map_err(|_| no_answer(url, limit))??;
     check_status(url, status)
 }
 
@@ -52,22 +51,40 @@ fn no_answer(url: &WebhookUrl, limit: Duration) -> DeliveryFailure {
     DeliveryFailure::temporary(format!("{} did not answer within {} s", url.origin(), limit.as_secs_f32()))
 }
 
+/// The parts of a request that come from files.
+struct RequestFiles {
+    secret: Option<Vec<u8>>,
+    /// Present for `https://`.
+    tls: Option<ClientConfig>,
+}
+
+/// Reads the files on a thread that may wait for the disk.
+async fn read_files(settings: &NotifySettings, url: &WebhookUrl) -> Result<RequestFiles, DeliveryFailure> {
+    let (secret_file, ca, is_https) = (settings.webhook_secret_file.clone(), settings.webhook_ca.clone(), url.is_https);
+    let read = move || {
+        let secret = read_secret(secret_file.as_deref())?;
+        Ok(RequestFiles { secret, tls: is_https.then(|| tls_client_config(ca.as_deref())).transpose()? })
+    };
+    let read = tokio::task::spawn_blocking(read).await;
+    // A person may mend the files while the notification is tried again.
+    read.unwrap_or_else(|error| Err(error.to_string())).map_err(DeliveryFailure::temporary)
+}
+
 /// Returns the secret of the file, else of the variable; `None` if neither is set. A file that is set but cannot be used is
 /// an error: an unsigned request would be taken for a forged one, or worse, be believed.
-fn read_secret(settings: &NotifySettings) -> Result<Option<Vec<u8>>, String> {
-    let Some(path) = &settings.webhook_secret_file else {
+fn read_secret(file: Option<&Path>) -> Result<Option<Vec<u8>>, String> {
+    let Some(path) = file else {
         let secret = std::env::var_os(WEBHOOK_SECRET_VARIABLE).map(|secret| secret.into_encoded_bytes());
         return Ok(secret.filter(|secret| !secret.is_empty()));
     };
     let shown = path.display();
-    let secret =
-        std::fs::read(path).map_err(|error| format!("notify.webhook_secret_file: cannot read {shown}: {error}"))?;
+    let secret = read_small_file(path, MAX_SECRET_BYTES)
+        .map_err(|error| format!("notify.webhook_secret_file: cannot read {shown}: {error}"))?;
     let secret = secret.trim_ascii().to_vec();
-    match secret.len() {
-        0 => Err(format!("notify.webhook_secret_file: {shown} is empty")),
-        1..=MAX_SECRET_BYTES => Ok(Some(secret)),
-        _ => Err(format!("notify.webhook_secret_file: {shown} has more than {MAX_SECRET_BYTES} bytes")),
+    if secret.is_empty() {
+        return Err(format!("notify.webhook_secret_file: {shown} is empty"));
     }
+    Ok(Some(secret))
 }
 
 fn build_request(
@@ -100,13 +117,15 @@ fn sign(secret: &[u8], now: u64, body: &str) -> String {
 async fn exchange(
     settings: &NotifySettings,
     url: &WebhookUrl,
-    request: Request<Body>,
+    notification: &Notification,
 ) -> Result<StatusCode, DeliveryFailure> {
+    let files = read_files(settings, url).await?;
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+    let request = build_request(url, notification, files.secret.as_deref(), now).map_err(DeliveryFailure::permanent)?;
     let failed =
         |error: std::io::Error| DeliveryFailure::temporary(format!("cannot connect to {}: {error}", url.origin()));
     let stream = TcpStream::connect((url.host.as_str(), url.port)).await.map_err(failed)?;
-    if url.is_https {
-        let config = tls_client_config(settings.webhook_ca.as_deref()).map_err(DeliveryFailure::temporary)?;
+    if let Some(config) = files.tls {
         let name = ServerName::try_from(url.host.clone()).map_err(|_| {
             DeliveryFailure::permanent("notify.webhook: the host is no name that a certificate can have")
         })?;
@@ -205,16 +224,37 @@ mod tests {
     }
 
     #[test]
+    fn file_that_blocks_its_reader_does_not_hang_the_runtime() {
+        let dir = tempfile::tempdir().unwrap();
+        let fifo = dir.path().join("fifo");
+        rustix::fs::mknodat(rustix::fs::CWD, &fifo, rustix::fs::FileType::Fifo, 0o600.into(), 0).unwrap();
+        for is_secret in [true, false] {
+            let file = Some(fifo.clone());
+            let (ended, outcome) = std::sync::mpsc::channel();
+            std::thread::spawn(move || {
+                let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+                let failure = runtime.block_on(async {
+                    let (_server, mut settings) = local_webhook("https").await;
+                    *(if is_secret { &mut settings.webhook_secret_file } else { &mut settings.webhook_ca }) = file;
+                    send_webhook(&settings, &Notification::new_test()).await.unwrap_err()
+                });
+                ended.send(failure).unwrap();
+            });
+            let failure = outcome.recv_timeout(Duration::from_secs(20)).unwrap();
+            assert!(failure.can_retry && failure.why.contains("is not a regular file"), "{}", failure.why);
+        }
+    }
+
+    #[test]
     fn secret_file_that_cannot_be_used_is_an_error() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("secret");
-        let settings = NotifySettings { webhook_secret_file: Some(path.clone()), ..NotifySettings::default() };
-        read_secret(&settings).unwrap_err();
+        read_secret(Some(&path)).unwrap_err();
         for (content, secret) in [("\n", None), ("s3cret\n", Some("s3cret"))] {
             std::fs::write(&path, content).unwrap();
-            assert_eq!(read_secret(&settings).ok().flatten().as_deref(), secret.map(str::as_bytes), "{content:?}");
+            assert_eq!(read_secret(Some(&path)).ok().flatten().as_deref(), secret.map(str::as_bytes), "{content:?}");
         }
         std::fs::write(&path, vec![b'x'; MAX_SECRET_BYTES + 1]).unwrap();
-        read_secret(&settings).unwrap_err();
+        read_secret(Some(&path)).unwrap_err();
     }
 }
