@@ -11,8 +11,9 @@ use rustix::fs::FileType;
 use tokio::io::AsyncReadExt;
 use tokio::net::unix::pipe;
 use tokio::sync::{mpsc, watch};
+use wharf_transcript::Secrets;
 
-use super::output::TerminalBuffer;
+use super::output::{ShownEnd, TerminalBuffer};
 use super::{Roots, ServiceError};
 use crate::agent::{AgentExit, AgentProcess, Launch};
 use crate::limits::{CountLimit, CountPermit};
@@ -64,6 +65,7 @@ struct Terminal {
     end: mpsc::Sender<()>,
     exit: watch::Receiver<Option<AgentExit>>,
     output: Arc<Mutex<TerminalBuffer>>,
+    shown_end: Arc<ShownEnd>,
     /// Held here and by the task that follows the command: it is free when the terminal neither runs nor is kept.
     _permit: Arc<CountPermit>,
 }
@@ -90,8 +92,14 @@ impl Terminals {
         let (end, ends) = mpsc::channel(1);
         let (report, exit) = watch::channel(None);
         let output = Arc::new(Mutex::new(TerminalBuffer::new(limit.min(MAX_OUTPUT_BYTES))));
-        let terminal =
-            Terminal { shim: process.shim_pid(), end, exit, output: Arc::clone(&output), _permit: Arc::clone(&permit) };
+        let terminal = Terminal {
+            shim: process.shim_pid(),
+            end,
+            exit,
+            output: Arc::clone(&output),
+            shown_end: Arc::default(),
+            _permit: Arc::clone(&permit),
+        };
         tokio::spawn(async move {
             let exit = follow_command(process, pipe, &output, ends).await;
             report.send_replace(Some(exit));
@@ -117,6 +125,19 @@ impl Terminals {
     /// Returns the output alone, for clients that cannot show a terminal.
     pub(crate) fn output_text(&self, id: &str) -> Option<String> {
         self.output(id).ok().map(|shown| shown.output)
+    }
+
+    /// Returns the end of the output as `show` makes it of the last `max_bytes` bytes: once for all readers, until more comes.
+    pub(crate) fn show_end(
+        &self,
+        id: &str,
+        max_bytes: usize,
+        secrets: Secrets,
+        show: impl FnOnce(&str) -> String,
+    ) -> Option<Arc<str>> {
+        let parts = |terminal: &Terminal| (Arc::clone(&terminal.shown_end), Arc::clone(&terminal.output));
+        let (shown_end, output) = self.with_terminal(id, parts).ok()?;
+        Some(shown_end.show(&output, max_bytes, secrets, show))
     }
 
     /// Returns how many bytes a running command has written; `None` if it has ended or there is no such terminal.

@@ -1,7 +1,7 @@
 //! The output of commands that still run in Wharf's own terminals, for readers of rows. The log gets it when a command ends (rule
 //! 3.8); until then it is told beside the rows, which are made of the log alone (rule 13.5).
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use wharf_transcript::{Secrets, show_unfinished_end};
 
@@ -9,6 +9,8 @@ use super::handle::SessionHandle;
 
 /// The end of the output that is shown: the last screens of it.
 const MAX_LIVE_BYTES: usize = 16 << 10;
+/// The output before that end which is read too: a secret that begins there, such as a private key, is seen whole.
+const CONTEXT_BYTES: usize = 48 << 10;
 /// The terminals that are shown at once, the newest of them: more than a person follows.
 const MAX_LIVE_TERMINALS: usize = 8;
 
@@ -59,9 +61,9 @@ impl SessionHandle {
     }
 
     /// Returns the end of a running command's output as it can be shown; `None` if the terminal is gone.
-    pub(crate) fn live_text(&self, terminal: &str, secrets: Secrets) -> Option<String> {
+    pub(crate) fn live_text(&self, terminal: &str, secrets: Secrets) -> Option<Arc<str>> {
         let tools = self.shared.tools.lock().unwrap_or_else(PoisonError::into_inner).clone()?;
-        let text = tools.terminals.output_text(terminal)?;
-        Some(show_unfinished_end(&text, MAX_LIVE_BYTES, secrets))
+        let show = |end: &str| show_unfinished_end(end, MAX_LIVE_BYTES, secrets);
+        tools.terminals.show_end(terminal, MAX_LIVE_BYTES + CONTEXT_BYTES, secrets, show)
     }
 }

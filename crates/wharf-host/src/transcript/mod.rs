@@ -230,7 +230,7 @@ impl SessionTranscript {
     }
 
     /// Returns the last lines that a running command has written, redacted as rows are; `None` if the terminal is gone.
-    pub fn live_text(&self, terminal: &str) -> Option<String> {
+    pub fn live_text(&self, terminal: &str) -> Option<Arc<str>> {
         self.handle.live_text(terminal, self.secrets)
     }
 

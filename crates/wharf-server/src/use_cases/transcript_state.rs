@@ -100,7 +100,7 @@ pub(crate) async fn read_state(
 
 fn to_live_output(transcript: &SessionTranscript, running: &RunningTerminal) -> Option<LiveOutput> {
     let RunningTerminal { tool_call, terminal, bytes } = running;
-    let text = transcript.live_text(terminal)?;
+    let text = transcript.live_text(terminal)?.to_string();
     Some(LiveOutput { tool_call_id: tool_call.clone(), terminal: terminal.clone(), text, bytes: *bytes })
 }
 
