@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use super::file_stamp::FileStamp;
 use super::keys::{ConfigKey, SettingValueKind};
 use super::mistakes::describe_mistake;
 use super::{Config, ConfigError, environment, keys};
@@ -66,6 +67,8 @@ impl ConfigSources {
 
     /// Reads the file and puts variables and flags on top of it.
     pub fn load(&self) -> Result<Config, ConfigError> {
+        // Before the file is read: a change that comes in between is noticed later.
+        let file_stamp = self.file.as_deref().and_then(FileStamp::of);
         let text = match &self.file {
             Some(path) => self.read_file(path)?,
             None => None,
@@ -75,6 +78,7 @@ impl ConfigSources {
         config.config_dir = self.file.as_ref().and_then(|path| path.parent()).map(Path::to_owned);
         config.config_file =
             self.file.as_ref().filter(|_| text.is_some()).and_then(|path| std::path::absolute(path).ok());
+        config.file_stamp = file_stamp;
         config.warnings.extend(self.warnings.iter().cloned());
         config.sources = self.clone();
         Ok(config)

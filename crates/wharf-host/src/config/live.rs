@@ -1,13 +1,13 @@
 //! The configuration of a running host, which can change while others read it.
 
 use std::ops::Deref;
-use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use tokio::sync::watch;
 
+use super::file_stamp::FileStamp;
 use super::reload::{ReloadReport, ReloadState, Reloaded};
 use super::{Config, ConfigError};
 use crate::host::Inner;
@@ -120,28 +120,12 @@ fn log_report(report: &ReloadReport) {
     }
 }
 
-/// The traits of a file that tell whether it was changed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct FileStamp {
-    modified: Option<SystemTime>,
-    length: u64,
-    inode: u64,
-}
-
-impl FileStamp {
-    /// Returns `None` if there is no file.
-    fn of(path: &Path) -> Option<Self> {
-        use std::os::unix::fs::MetadataExt;
-        let known = std::fs::metadata(path).ok()?;
-        Some(Self { modified: known.modified().ok(), length: known.len(), inode: known.ino() })
-    }
-}
-
 /// Reloads the configuration of this host when its file has changed, as long as the host runs.
 pub(crate) fn watch_file(inner: &Arc<Inner>) {
     let Some(path) = inner.config.sources.file.clone() else { return };
     let host = Arc::downgrade(inner);
-    let mut loaded = FileStamp::of(&path);
+    // As of the load: the file may have changed since, while the host was starting.
+    let mut loaded = inner.config.file_stamp;
     tokio::spawn(async move {
         let mut seen = loaded;
         loop {
@@ -250,6 +234,20 @@ mod tests {
         assert_eq!(live.reload_changed_file().unwrap(), ReloadReport::default());
         write(&folder, "ask_timeout = \"2s\"\n");
         assert_eq!(live.reload_changed_file().unwrap().changed, ["ask_timeout"]);
+    }
+
+    #[tokio::test]
+    async fn edit_of_the_file_while_the_host_starts_is_noticed() {
+        let folder = tempfile::tempdir().unwrap();
+        write(&folder, "ask_timeout = \"1s\"\n");
+        let file = folder.path().join("config.toml");
+        let mut config = ConfigSources::new(Some(file), false, &[]).unwrap().load().unwrap();
+        config.state_dir = folder.path().join("state");
+        write(&folder, "ask_timeout = \"120s\"\n");
+        let host = crate::Host::start(config).unwrap();
+        let mut changes = host.config_changes();
+        tokio::time::timeout(Duration::from_secs(30), changes.changed()).await.unwrap().unwrap();
+        assert_eq!(host.config().ask_timeout, crate::Duration::from_millis(120_000));
     }
 
     #[test]

@@ -3,6 +3,7 @@
 mod amux;
 mod delegation;
 mod environment;
+mod file_stamp;
 mod keys;
 mod layers;
 mod live;
@@ -28,6 +29,7 @@ use wharf_core::{FormAnswerers, OnRestart, Settings};
 pub use amux::{AmuxSettings, ReplayTurns};
 pub use delegation::{AllowedAdapters, Children, Delegation};
 pub use environment::own_variables;
+pub use file_stamp::FileStamp;
 pub(crate) use keys::find_nearest;
 pub use keys::{CONFIG_KEYS, ChangeEffect, ConfigKey, NO_DEFAULT, SettingValueKind, unknown_key};
 pub use layers::{ConfigSources, LayeredSettings, Setting, SettingOrigin};
@@ -59,6 +61,9 @@ pub struct Config {
     /// The file itself, if it is there.
     #[serde(skip)]
     pub config_file: Option<PathBuf>,
+    /// The stamp of the file when it was read.
+    #[serde(skip)]
+    pub file_stamp: Option<FileStamp>,
     /// A server will say where this host is reached; agents are told.
     #[serde(skip)]
     pub serves: bool,
@@ -342,6 +347,7 @@ impl Default for Config {
             program: PathBuf::new(),
             config_dir: None,
             config_file: None,
+            file_stamp: None,
             serves: false,
             log_file: None,
             process: HostProcess::default(),

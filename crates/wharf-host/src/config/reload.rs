@@ -64,6 +64,7 @@ impl Config {
             program: self.program.clone(),
             config_dir: fresh.config_dir,
             config_file: fresh.config_file,
+            file_stamp: fresh.file_stamp,
             serves: self.serves,
             process: self.process.clone(),
             log_file: self.log_file.clone(),
