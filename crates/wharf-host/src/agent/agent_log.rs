@@ -25,6 +25,10 @@ const MAX_ENDED_LOGS: usize = 64;
 /// The characters of a ring's id, which no other ring of the same session has.
 const LOG_ID_CHARS: usize = 12;
 
+/// Stands for the ring in the position before its first line. A ring without lines is not kept for its readers, so the position
+/// must be good for the next one.
+const START_LOG_ID: &str = "000000000000";
+
 /// The stream that a line was written to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AgentStream {
@@ -140,7 +144,7 @@ impl AgentLog {
     /// before all lines of this one.
     pub fn read_after(&self, after: &LogPosition, limit: usize) -> LoggedLines {
         let ring = self.lock_ring();
-        let is_known = after.log == self.id && after.line <= ring.total;
+        let is_known = self.has_position(after) && after.line <= ring.total;
         let from = if is_known { after.line } else { 0 };
         let dropped = ring.total - ring.lines.len() as u64;
         let skipped = usize::try_from(from.saturating_sub(dropped)).unwrap_or(usize::MAX);
@@ -152,7 +156,7 @@ impl AgentLog {
     /// Waits until there is a line after the position, or the log is closed.
     pub async fn wait_after(&self, after: &LogPosition) {
         let mut written = self.written.subscribe();
-        if after.log == self.id {
+        if self.has_position(after) {
             let _ = written.wait_for(|total| *total > after.line).await;
         } else if *written.borrow_and_update() == 0 {
             let _ = written.changed().await;
@@ -160,7 +164,13 @@ impl AgentLog {
     }
 
     fn position(&self, line: u64) -> LogPosition {
-        LogPosition { log: self.id.clone(), line }
+        let log = if line == 0 { START_LOG_ID } else { &self.id };
+        LogPosition { log: log.to_owned(), line }
+    }
+
+    /// Tells whether a position is in this ring, or before the first line of any ring.
+    fn has_position(&self, position: &LogPosition) -> bool {
+        position.log == self.id || (position.log == START_LOG_ID && position.line == 0)
     }
 
     /// Drops all lines and wakes all waiting readers: the session is deleted.
@@ -291,8 +301,8 @@ impl AgentLogs {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the log of a session, a new one if there is none. Logs that are neither written nor read are dropped, the
-    /// longest unused first, if there are too many.
+    /// Returns the log of a session, a new one if there is none. Of the logs that are neither written nor read those without
+    /// lines are dropped, and if there are too many others, the longest unused.
     pub(crate) fn get_or_create(&self, session: &SessionId) -> Arc<AgentLog> {
         let mut known = self.lock();
         let log =
@@ -315,9 +325,11 @@ impl AgentLogs {
 
 impl LogsBySession {
     fn drop_unused(&mut self) {
+        self.logs.retain(|_, log| Arc::strong_count(log) > 1 || log.lock_ring().total > 0);
         let is_unused = |logs: &HashMap<SessionId, Arc<AgentLog>>, session: &SessionId| {
             logs.get(session).is_none_or(|log| Arc::strong_count(log) == 1)
         };
+        self.order.retain(|session| self.logs.contains_key(session));
         let mut unused = self.order.iter().filter(|session| is_unused(&self.logs, session)).count();
         let Self { logs, order } = self;
         order.retain(|session| {

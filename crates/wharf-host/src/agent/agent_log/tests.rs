@@ -113,9 +113,37 @@ fn logs_of_ended_agents_are_kept_until_there_are_too_many() {
         AgentLogWriter::new(logs.get_or_create(&id(number))).push_stderr(b"last words\n");
     });
     assert_eq!(texts(&logs.get_or_create(&id(1)).read_last(9)), ["last words"]);
-    (100..=100 + MAX_ENDED_LOGS).for_each(|number| drop(logs.get_or_create(&id(number))));
+    (100..=100 + MAX_ENDED_LOGS).for_each(|number| {
+        AgentLogWriter::new(logs.get_or_create(&id(number))).push_stderr(b"last words\n");
+    });
     assert_eq!(logs.get_or_create(&id(1)).read_last(9).lines, []);
     let kept = logs.lock().logs.len();
     assert!(kept <= MAX_ENDED_LOGS + 2, "{kept} logs");
     assert!(Arc::ptr_eq(&running.log, &logs.get_or_create(&id(0))), "the log of a running agent stays");
+}
+
+#[test]
+fn reading_logs_without_lines_drops_no_log_that_has_some() {
+    let logs = AgentLogs::new(true);
+    let id = |number: usize| SessionId::new(format!("sess_{number}"));
+    AgentLogWriter::new(logs.get_or_create(&id(0))).push_stderr(b"last words\n");
+    let read = |number: usize| logs.get_or_create(&id(number)).read_last(9);
+    (1..=MAX_ENDED_LOGS * 2).for_each(|number| assert_eq!(read(number).lines, []));
+    assert_eq!(texts(&read(0)), ["last words"]);
+    let kept = logs.lock().logs.len();
+    assert!(kept <= 2, "{kept} logs");
+}
+
+#[tokio::test]
+async fn reader_of_a_log_without_lines_gets_the_first_ones_without_a_gap() {
+    let logs = AgentLogs::new(true);
+    let (session, other) = (SessionId::new("sess_1"), SessionId::new("sess_2"));
+    let start = logs.get_or_create(&session).read_last(9).next;
+    let start: LogPosition = start.to_string().parse().unwrap();
+    drop(logs.get_or_create(&other));
+    AgentLogWriter::new(logs.get_or_create(&session)).push_stderr(b"first\n");
+    let log = logs.get_or_create(&session);
+    log.wait_after(&start).await;
+    let page = log.read_after(&start, 9);
+    assert_eq!((texts(&page), page.has_gap), (vec!["first"], false));
 }
