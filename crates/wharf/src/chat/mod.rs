@@ -46,6 +46,7 @@ pub(crate) struct Chat<'a> {
     working_since: Option<Instant>,
     /// A turn was shown whose end was not: the state may tell of the end before the row does.
     is_turn_open: bool,
+    is_host_away: bool,
 }
 
 impl<'a> Chat<'a> {
@@ -63,6 +64,7 @@ impl<'a> Chat<'a> {
             last_output_at: Instant::now(),
             working_since: None,
             is_turn_open: false,
+            is_host_away: false,
         }
     }
 
@@ -73,7 +75,8 @@ impl<'a> Chat<'a> {
             self.tell_start();
         }
         loop {
-            let silence_ends_at = self.working_since.map(|_| self.last_output_at + SILENCE_NOTE_AFTER);
+            let is_told = self.working_since.is_some() && !self.is_host_away;
+            let silence_ends_at = is_told.then(|| self.last_output_at + SILENCE_NOTE_AFTER);
             let left = tokio::select! {
                 update = rows.next() => match update? {
                     Some(update) => self.handle_update(update).await?,
@@ -102,6 +105,11 @@ impl<'a> Chat<'a> {
             TranscriptUpdate::Row(row) => self.show_row(&row).await?,
             TranscriptUpdate::State(state) => self.take_state(*state),
             TranscriptUpdate::Event(_) => {}
+            TranscriptUpdate::HostAway => {
+                self.is_host_away = true;
+                self.print_note("the host is away; waiting for it to come back");
+            }
+            TranscriptUpdate::HostBack => self.is_host_away = false,
             TranscriptUpdate::Gone => {
                 self.print_note("the session was deleted");
                 return Ok(Some(Exit::NotFound));

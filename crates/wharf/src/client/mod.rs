@@ -26,7 +26,7 @@ use crate::exit::{Exit, Failure};
 use crate::output;
 
 pub(crate) use answer::HostAnswer;
-pub(crate) use follow::{StreamFollower, StreamStart};
+pub(crate) use follow::{FollowLimits, FollowStep, StreamFollower, StreamStart};
 pub(crate) use sse::SseEvent;
 
 /// The most bytes of an answer, enough for a list of very many sessions or the output of a long one.

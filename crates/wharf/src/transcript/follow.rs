@@ -8,15 +8,16 @@ use tokio::time::Instant;
 use wharf_api::{RowBody, RowPage, RowPart, RowStreamEvent, RowTextPage, TranscriptRow, TranscriptState};
 
 use super::row_set::{RowEffect, RowSet};
-use crate::client::{HostCall, HostClient, SseEvent, StreamFollower, StreamStart, url_path};
+use crate::client::{FollowLimits, FollowStep, HostCall, HostClient, SseEvent, StreamFollower, StreamStart, url_path};
 use crate::connect::percent_encode;
 use crate::exit::Failure;
 
-/// The host sends a beat every 10 s; without one for so long the connection is dead (rule 13.5).
+/// The host sends a beat every 10 s; without one for so long the open connection is dead (rule 13.5).
 const SILENCE_LIMIT: Duration = Duration::from_secs(25);
 /// How long a request waits for a host that restarts, and the delay between two attempts.
 const RETURN_TIMEOUT: Duration = Duration::from_secs(30);
 const RETRY_DELAY: Duration = Duration::from_millis(250);
+const FOLLOW_LIMITS: FollowLimits = FollowLimits { away: RETURN_TIMEOUT, silence: Some(SILENCE_LIMIT) };
 /// The updates that wait for their reader. A reader that is slow holds the stream up, not the memory.
 const WAITING_UPDATES: usize = 64;
 
@@ -24,7 +25,10 @@ const WAITING_UPDATES: usize = 64;
 #[derive(Debug)]
 pub(crate) enum TranscriptUpdate {
     /// The newest rows, once at the beginning.
-    FirstPage { rows: Vec<TranscriptRow>, mid_turn: bool },
+    FirstPage {
+        rows: Vec<TranscriptRow>,
+        mid_turn: bool,
+    },
     /// A row that is new or has changed, whole: also the text of a long message.
     Row(Box<TranscriptRow>),
     /// The session beside its rows.
@@ -33,6 +37,9 @@ pub(crate) enum TranscriptUpdate {
     Event(SseEvent),
     /// The session was deleted.
     Gone,
+    /// The host does not answer; it is waited for.
+    HostAway,
+    HostBack,
 }
 
 /// The changes of one session's rows, from the newest page on. The stream is read by a task of its own, which ends when this
@@ -45,9 +52,13 @@ pub(crate) struct TranscriptStream {
 impl TranscriptStream {
     /// Follows the session. With `events`, each event is passed on as it came, before its changes.
     pub(crate) fn open(client: &HostClient, session: &str, events: bool) -> Self {
+        Self::open_with_limits(client, session, events, FOLLOW_LIMITS)
+    }
+
+    fn open_with_limits(client: &HostClient, session: &str, events: bool, limits: FollowLimits) -> Self {
         let (sender, updates) = channel(WAITING_UPDATES);
         let path = url_path(&["sessions", session, "rows", "stream"]);
-        let follower = StreamFollower::new(client, path, StreamStart::Beginning);
+        let follower = StreamFollower::new(client, path, StreamStart::Beginning).with_limits(limits);
         let reader = RowReader {
             client: client.clone(),
             session: session.to_owned(),
@@ -100,16 +111,15 @@ impl RowReader {
     /// Reads events until the host ends the stream.
     async fn read_events(&mut self, follower: &mut StreamFollower) -> Result<(), ReadEnd> {
         loop {
-            let event = tokio::select! {
-                event = tokio::time::timeout(SILENCE_LIMIT, follower.next()) => event,
+            let step = tokio::select! {
+                step = follower.next_step() => step?,
                 () = self.sender.closed() => return Err(ReadEnd::Unwanted),
             };
-            match event {
-                Ok(event) => match event? {
-                    Some(event) => self.take_event(event).await?,
-                    None => return Ok(()),
-                },
-                Err(_) => follower.reconnect(),
+            match step {
+                Some(FollowStep::Event(event)) => self.take_event(event).await?,
+                Some(FollowStep::HostAway) => self.send(TranscriptUpdate::HostAway).await?,
+                Some(FollowStep::HostBack) => self.send(TranscriptUpdate::HostBack).await?,
+                None => return Ok(()),
             }
         }
     }
@@ -217,4 +227,77 @@ pub(crate) async fn complete_texts(client: &HostClient, session: &str, row: &mut
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::{UnixListener, UnixStream};
+
+    use super::*;
+    use crate::connect::HostAddress;
+    use crate::exit::Exit;
+
+    /// Long enough for a slow machine, and reached only if the reader never gives up.
+    const TEST_LIMIT: Duration = Duration::from_secs(20);
+    const STREAM_HEAD: &[u8] =
+        b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n";
+
+    /// Waits for a host that is away for longer than a stream may be silent.
+    const LIMITS: FollowLimits =
+        FollowLimits { away: Duration::from_millis(400), silence: Some(Duration::from_millis(100)) };
+
+    /// Reads updates until the stream fails, and returns the error.
+    async fn read_to_failure(rows: &mut TranscriptStream) -> anyhow::Error {
+        let read = async {
+            loop {
+                match rows.next().await {
+                    Ok(Some(_)) => {}
+                    Ok(None) => panic!("the stream ended without an error"),
+                    Err(error) => return error,
+                }
+            }
+        };
+        tokio::time::timeout(TEST_LIMIT, read).await.expect("the reader waits for ever")
+    }
+
+    async fn read_request(stream: &mut UnixStream) -> String {
+        let mut request = Vec::new();
+        while !request.ends_with(b"\r\n\r\n") {
+            request.push(stream.read_u8().await.unwrap());
+        }
+        String::from_utf8(request).unwrap()
+    }
+
+    /// Takes one request and begins the answer of a stream that stays open.
+    async fn accept_stream(host: &UnixListener) -> UnixStream {
+        let (mut stream, _) = host.accept().await.unwrap();
+        read_request(&mut stream).await;
+        stream.write_all(STREAM_HEAD).await.unwrap();
+        stream
+    }
+
+    #[tokio::test]
+    async fn follower_gives_up_when_the_host_stays_away() {
+        let folder = tempfile::tempdir().unwrap();
+        let socket = folder.path().join("wharf.sock");
+        let host = UnixListener::bind(&socket).unwrap();
+        let client = HostClient::unconnected(HostAddress::Socket(socket.clone()));
+        let mut rows = TranscriptStream::open_with_limits(&client, "sess_1", false, LIMITS);
+        drop(accept_stream(&host).await);
+        drop(host);
+        std::fs::remove_file(&socket).unwrap();
+        assert_eq!(Failure::exit_of(&read_to_failure(&mut rows).await), Exit::NoHost);
+    }
+
+    #[tokio::test]
+    async fn silent_stream_is_opened_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let socket = folder.path().join("wharf.sock");
+        let host = UnixListener::bind(&socket).unwrap();
+        let client = HostClient::unconnected(HostAddress::Socket(socket));
+        let _rows = TranscriptStream::open_with_limits(&client, "sess_1", false, LIMITS);
+        let _silent = accept_stream(&host).await;
+        tokio::time::timeout(TEST_LIMIT, accept_stream(&host)).await.expect("the silent stream is kept");
+    }
 }

@@ -96,6 +96,7 @@ impl TurnSource {
             TranscriptUpdate::State(state) => self.ready.push_back(TurnEvent::State(state)),
             TranscriptUpdate::Event(event) => self.ready.push_back(TurnEvent::Raw(event)),
             TranscriptUpdate::Gone => self.ready.push_back(TurnEvent::SessionOver),
+            TranscriptUpdate::HostAway | TranscriptUpdate::HostBack => {}
         }
     }
 

@@ -51,6 +51,12 @@ fn find_start_end(update: Option<&TranscriptUpdate>) -> Option<StartEnd> {
         }
         Some(TranscriptUpdate::State(state)) => (!state.session.status.is_alive()).then_some(StartEnd::Failed),
         Some(TranscriptUpdate::Gone) | None => Some(StartEnd::Failed),
-        Some(TranscriptUpdate::FirstPage { .. } | TranscriptUpdate::Row(_) | TranscriptUpdate::Event(_)) => None,
+        Some(
+            TranscriptUpdate::FirstPage { .. }
+            | TranscriptUpdate::Row(_)
+            | TranscriptUpdate::Event(_)
+            | TranscriptUpdate::HostAway
+            | TranscriptUpdate::HostBack,
+        ) => None,
     }
 }

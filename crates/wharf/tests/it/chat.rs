@@ -107,7 +107,8 @@ async fn conversation_survives_a_restart_of_the_host_without_loss_or_repetition(
     chat.expect("\r\nword-before")?;
     chat.expect("── done")?;
     host.kill()?;
-    // The host is gone: the prompt waits for it.
+    chat.expect("the host is away")?;
+    // The prompt waits for it.
     chat.press("echo word-after\r")?;
     host.restart()?;
     chat.expect("\r\nword-after")?;
@@ -118,6 +119,7 @@ async fn conversation_survives_a_restart_of_the_host_without_loss_or_repetition(
         let times = chat.shown().matches(&format!("\r\n{word}\r\n")).count();
         assert_eq!(times, 1, "{word}: {:?}", chat.shown());
     }
+    assert_eq!(chat.shown().matches("the host is away").count(), 1, "{:?}", chat.shown());
     Ok(())
 }
 

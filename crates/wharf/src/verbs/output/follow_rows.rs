@@ -36,7 +36,7 @@ pub(super) async fn follow_rows(
             TranscriptUpdate::FirstPage { rows, .. } => follower.print_first_page(rows, lines).await?,
             TranscriptUpdate::Row(row) => follower.print_row(&row),
             TranscriptUpdate::State(state) => is_going_on(&state.session) || follower.print_missing().await?,
-            TranscriptUpdate::Event(_) => true,
+            TranscriptUpdate::Event(_) | TranscriptUpdate::HostAway | TranscriptUpdate::HostBack => true,
             TranscriptUpdate::Gone => false,
         };
         if !goes_on {
