@@ -19,9 +19,9 @@ pub(crate) struct GlobalOptions {
     /// The state directory of the host; also WHARF_STATE_DIR [default: the XDG state directory].
     #[arg(long, value_name = "DIR", global = true, conflicts_with_all = ["url", "context"])]
     pub(crate) state_dir: Option<PathBuf>,
-    /// The configuration file of a host that is started [default: config.toml in the XDG config directory].
-    #[arg(long, env = "WHARF_CONFIG", value_name = "FILE", global = true)]
-    pub(crate) config: Option<PathBuf>,
+    /// The configuration file of a host that is started; also WHARF_CONFIG [default: config.toml in the XDG config directory].
+    #[arg(long, value_name = "FILE", global = true)]
+    config: Option<PathBuf>,
     /// The host at this URL instead of the one of this machine; also WHARF_URL.
     #[arg(long, value_name = "URL", global = true, conflicts_with = "context")]
     pub(crate) url: Option<String>,
@@ -62,10 +62,16 @@ impl GlobalOptions {
         paths::state_dir(self.state_dir.as_deref().or(variable.as_deref()))
     }
 
+    /// Returns the configuration file that is named by the flag or, unless it is empty, the variable.
+    pub(crate) fn config_file(&self) -> Option<PathBuf> {
+        let variable = || std::env::var_os("WHARF_CONFIG").filter(|file| !file.is_empty()).map(PathBuf::from);
+        self.config.clone().or_else(variable)
+    }
+
     /// Returns where the configuration file is or would be.
     pub(crate) fn config_path(&self) -> anyhow::Result<PathBuf> {
-        match &self.config {
-            Some(file) => Ok(file.clone()),
+        match self.config_file() {
+            Some(file) => Ok(file),
             None => Ok(paths::config_dir()?.join("config.toml")),
         }
     }
@@ -128,7 +134,7 @@ impl GlobalOptions {
     }
 
     fn locate_local_host(&self, may_start: bool, program: &'static str) -> anyhow::Result<HostLocator> {
-        let config = self.config.as_ref().map(std::path::absolute).transpose();
+        let config = self.config_file().map(std::path::absolute).transpose();
         let config = config.context("finding the configuration file")?;
         Ok(HostLocator::new(self.state_dir()?, config, may_start, program))
     }
@@ -168,8 +174,8 @@ impl GlobalOptions {
         let text = |path: &Path| path.to_str().map(ToOwned::to_owned).context("a path is not UTF-8");
         let mut command = vec![text(&std::env::current_exe().context("finding this program")?)?];
         command.extend(["--state-dir".to_owned(), text(&self.state_dir()?)?]);
-        if let Some(config) = &self.config {
-            command.extend(["--config".to_owned(), text(config)?]);
+        if let Some(config) = self.config_file() {
+            command.extend(["--config".to_owned(), text(&config)?]);
         }
         if self.no_start {
             command.push("--no-start".to_owned());

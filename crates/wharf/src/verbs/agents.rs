@@ -115,7 +115,7 @@ fn next_step(adapter: &AdapterDescription) -> Option<String> {
 /// Imports a registry file as manifests. It works on files, so no host is needed; a running host sees them at the next
 /// start of an agent.
 fn import_registry(global: &GlobalOptions, file: &Path, into: Option<PathBuf>) -> anyhow::Result<Exit> {
-    let into = match (into, &global.config) {
+    let into = match (into, global.config_file()) {
         (Some(into), _) => into,
         (None, Some(config)) => config.with_file_name("adapters"),
         (None, None) => paths::config_dir()?.join("adapters"),

@@ -2,7 +2,6 @@
 
 use std::io::BufRead;
 
-use anyhow::Context;
 use clap::Args;
 use serde_json::Value;
 
@@ -32,7 +31,7 @@ pub(crate) struct AnswerVerb {
 
 pub(crate) async fn run(global: &GlobalOptions, verb: AnswerVerb) -> anyhow::Result<Exit> {
     let content = verb.content.as_deref().map(|text| wharf_json::read_own::<Value>(text.as_bytes())).transpose();
-    let content = content.context("reading --content, which is to be JSON")?;
+    let content = content.map_err(|error| Failure::new(Exit::Usage, format!("--content is not JSON: {error}")))?;
     let client = global.connect_client().await?;
     let AskOfSession { session, ask: asked, .. } = find_ask(&client, &verb.id).await?;
     let screen = global.screen();

@@ -18,6 +18,9 @@ use crate::{output, session_ref};
 /// The longest prompt that is read from stdin, which is the most that a host accepts.
 const MAX_STDIN_BYTES: u64 = 32 << 20;
 
+/// The options of this verb for a session that is busy.
+const BUSY_ADVICE: &str = "add --queue to wait for its turn, or --interrupt to cancel the one that runs";
+
 #[derive(Debug, Args)]
 pub(crate) struct PromptVerb {
     /// Which session; `.` is the newest of the current directory.
@@ -54,7 +57,7 @@ pub(crate) async fn run(global: &GlobalOptions, verb: PromptVerb) -> anyhow::Res
     let (queue, interrupt) = (verb.queue.then_some(true), verb.interrupt.then_some(true));
     let body = PromptArgs { prompt: Content::from_text(&text), queue, interrupt };
     let call = HostCall::post(url_path(&["sessions", &session.id, "prompt"]), &body).with_idempotency_key();
-    let answer = client.send_call(&call).await.map_err(|error| explain_refusal(error, &session.id))?;
+    let answer = client.send_call(&call).await.map_err(|error| explain_refusal(error, &session.id, BUSY_ADVICE))?;
     let prompted: Prompted = answer.json()?;
     if let Some(from) = from.clone().filter(|_| asleep && !verb.wait)
         && !wait_until_running(&client, &session.id, &prompted.prompt_id, from).await?
@@ -125,13 +128,11 @@ async fn wait_until_running(
     Ok(false)
 }
 
-/// Replaces the message of a refusal by one with the options of this verb.
-pub(super) fn explain_refusal(error: anyhow::Error, session: &str) -> anyhow::Error {
+/// Replaces the message of a refusal by one that says what can be done. `busy_advice` is for a session whose turn runs.
+pub(super) fn explain_refusal(error: anyhow::Error, session: &str, busy_advice: &str) -> anyhow::Error {
     let short = session_ref::short_id(session);
     let words = match Failure::code_of(&error) {
-        Some(ErrorCode::TURN_IN_PROGRESS) => {
-            format!("{session} is busy; add --queue to wait for its turn, or --interrupt to cancel the one that runs")
-        }
+        Some(ErrorCode::TURN_IN_PROGRESS) => format!("{session} is busy; {busy_advice}"),
         Some(ErrorCode::KILLED) => format!("{session} was killed; bring it back first: wharf resume {short}"),
         _ => return error,
     };

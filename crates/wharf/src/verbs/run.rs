@@ -118,8 +118,14 @@ async fn continue_session(global: &GlobalOptions, mut verb: RunVerb) -> anyhow::
     let from = find_stream_end(&client, &session.id).await?;
     let body = PromptArgs { prompt: Content::from_text(&text), queue: None, interrupt: None };
     let call = HostCall::post(url_path(&["sessions", &session.id, "prompt"]), &body).with_idempotency_key();
-    let prompted: Prompted =
-        client.fetch_json(&call).await.map_err(|error| super::prompt::explain_refusal(error, &session.id))?;
+    let prompted = client.fetch_json(&call).await.map_err(|error| {
+        let short = session_ref::short_id(&session.id);
+        let advice = format!(
+            "wait for its turn: wharf prompt --queue --wait {short} TEXT, or cancel the running one: wharf interrupt {short}"
+        );
+        super::prompt::explain_refusal(error, &session.id, &advice)
+    });
+    let prompted: Prompted = prompted?;
     verb.keep |= session.status.is_alive();
     let turn = WatchedTurn {
         client: &client,

@@ -162,7 +162,7 @@ async fn follow_log_level(host: Host, set_log_filter: SetLogFilter) {
 
 /// Returns the sources of the configuration, without flags of `wharf serve`.
 pub(crate) fn config_sources(global: &GlobalOptions) -> anyhow::Result<ConfigSources> {
-    Ok(ConfigSources::new(Some(global.config_path()?), global.config.is_some(), &own_variables())?)
+    Ok(ConfigSources::new(Some(global.config_path()?), global.config_file().is_some(), &own_variables())?)
 }
 
 /// Returns the configuration of a host that is started without flags of its own.

@@ -97,6 +97,8 @@ fn wrong_arguments_and_unknown_tokens_have_their_exit_codes() -> Result<()> {
     let said = run_failing_wharf(&host, &["workspace", "add", "x", "/nope"], 2)?;
     assert!(said.contains("/nope is no directory that exists"), "{said}");
     run_failing_wharf(&host, &["token", "revoke", "zz"], 4)?;
+    let said = run_failing_wharf(&host, &["answer", "x", "y", "--content", "{bad"], 2)?;
+    assert!(said.contains("--content"), "{said}");
     Ok(())
 }
 

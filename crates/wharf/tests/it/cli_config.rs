@@ -130,6 +130,29 @@ fn running_host_uses_a_new_setting_at_once_and_the_others_after_a_restart() -> R
     Ok(())
 }
 
+#[test]
+fn missing_file_empty_variable_and_unknown_key_are_told_and_mended() -> Result<()> {
+    let home = Home::new()?;
+    let (exit, said) = failure_of(home.command(&["config", "check", "/nope.toml"]))?;
+    assert_eq!(exit, Some(2), "{said}");
+    assert!(said.contains("/nope.toml"), "{said}");
+    stdout_of(home.command(&["config", "check"]).env("WHARF_CONFIG", "").output()?)?;
+    let path = stdout_of(home.command(&["config", "path"]).env("WHARF_CONFIG", "").output()?)?;
+    assert_eq!(path, home.run(&["config", "path"])?);
+
+    let file = home.config_file();
+    fs::create_dir_all(file.parent().context("no folder")?)?;
+    fs::write(&file, "listn = \"x\"\nask_timeout = \"1h\"\n")?;
+    let (exit, said) = failure_of(home.command(&["config", "set", "ask_timeout", "2h"]))?;
+    assert_eq!(exit, Some(2), "{said}");
+    assert!(said.contains("listn") && said.contains("wharf config edit"), "{said}");
+    assert!(home.run(&["config", "unset", "listn"])?.contains("listn is not set any more"));
+    assert_eq!(fs::read_to_string(&file)?, "ask_timeout = \"1h\"\n");
+    let (exit, said) = failure_of(home.command(&["config", "unset", "listn"]))?;
+    assert_eq!(exit, Some(2), "a key that is neither known nor in the file: {said}");
+    Ok(())
+}
+
 /// Returns the state of the host's settings that satisfies the condition.
 async fn wait_for_settings(state: &Path, wanted: impl Fn(&Value) -> bool) -> Result<Value> {
     let look = || {

@@ -80,6 +80,20 @@ async fn missing_agent_is_named() -> Result<()> {
     Ok(())
 }
 
+#[tokio::test]
+async fn continuing_a_busy_session_advises_what_can_be_typed() -> Result<()> {
+    let host = scripted_host(&[])?.start_host()?;
+    let http = RestClient::new(&host);
+    let id = start_kept_session(&host, &[])?;
+    run_wharf(&host, &["prompt", &id, "echo begun; hang"])?;
+    wait_for_session(&http, &id, "its turn", |session| session["turn"] == "running").await?;
+    let said = run_failing_wharf(&host, &["run", "-c", "echo more"], 5)?;
+    let short = &id[id.len() - 6..];
+    assert!(said.contains(&format!("wharf prompt --queue --wait {short}")), "{said}");
+    assert!(said.contains(&format!("wharf interrupt {short}")), "{said}");
+    Ok(())
+}
+
 #[test]
 fn failed_turn_is_told_with_its_reason_and_the_last_words_of_the_agent() -> Result<()> {
     let command = ["sh", "-c", "echo 'no key: set FOO' >&2; exit 3"].map(str::to_owned);

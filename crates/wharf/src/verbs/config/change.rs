@@ -31,8 +31,12 @@ pub(super) async fn set(global: &GlobalOptions, path: &str, value: &str) -> anyh
     let value = read_value(key, &value)?;
     let file = file_path(global)?;
     let mut editor = ConfigFileEditor::open(&file)?;
+    let base = serve::base_config(global)?;
+    let was_valid = editor.check(&base).is_ok();
     editor.set(path, &value)?;
-    editor.check(&serve::base_config(global)?)?;
+    if let Err(error) = editor.check(&base) {
+        return Err(if was_valid { error } else { Failure::new(Exit::Usage, advise_edit(&error)).into() });
+    }
     editor.save()?;
     drop(editor);
     let shown = if key.secret { "(set)".to_owned() } else { value.to_string() };
@@ -41,18 +45,36 @@ pub(super) async fn set(global: &GlobalOptions, path: &str, value: &str) -> anyh
 }
 
 pub(super) async fn unset(global: &GlobalOptions, path: &str) -> anyhow::Result<Exit> {
-    find_key(path)?;
     let file = file_path(global)?;
     let mut editor = ConfigFileEditor::open(&file)?;
-    if !editor.unset(path)? {
+    let is_removed = editor.unset(path)?;
+    // A key that is unknown, but in the file, is a mistake that this mends.
+    let known_key = find_key(path);
+    if !is_removed {
+        known_key?;
         output::print_note(&format!("{path} is not set in {}", file.display()));
         return Ok(Exit::Ok);
     }
-    editor.check(&serve::base_config(global)?)?;
-    editor.save()?;
+    let checked = editor.check(&serve::base_config(global)?);
+    let checked = checked.map_err(|error| Failure::new(Exit::Usage, advise_edit(&error)));
+    if known_key.is_ok() {
+        checked?;
+        editor.save()?;
+    } else {
+        // The file may have further mistakes; without this one it is no worse.
+        editor.save()?;
+        output::print_line(&format!("{path} is not set any more"));
+        checked?;
+        return reload_running_host(global, &file).await;
+    }
     drop(editor);
     output::print_line(&format!("{path} is not set any more"));
     report_effect(global, path, &file).await
+}
+
+/// Says how a file is mended that was invalid already.
+fn advise_edit(error: &anyhow::Error) -> String {
+    format!("{error:#}\nmend the file: wharf config edit, or remove a key: wharf config unset KEY")
 }
 
 fn read_stdin() -> anyhow::Result<String> {
@@ -130,15 +152,19 @@ pub(super) async fn edit(global: &GlobalOptions) -> anyhow::Result<Exit> {
     reload_running_host(global, &file).await
 }
 
-pub(super) fn check(global: &GlobalOptions, file: Option<&Path>) -> anyhow::Result<Exit> {
-    let file = match file {
+pub(super) fn check(global: &GlobalOptions, named: Option<&Path>) -> anyhow::Result<Exit> {
+    let file = match named {
         Some(file) => file.to_owned(),
         None => file_path(global)?,
     };
+    let is_named = named.is_some() || global.config_file().is_some();
     let base = serve::base_config(global)?;
     match std::fs::read_to_string(&file) {
         Ok(text) => check_text(&text, &file, &base)?,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound && global.config.is_none() => {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound && is_named => {
+            return Err(Failure::new(Exit::Usage, format!("there is no file {}", file.display())).into());
+        }
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
             output::print_line(&format!("there is no {}: every setting has its default", file.display()));
             return Ok(Exit::Ok);
         }

@@ -27,7 +27,7 @@ pub(super) struct ServiceSpec {
 impl ServiceSpec {
     pub(super) fn of_this_program(global: &GlobalOptions, name: &str) -> anyhow::Result<Self> {
         let program = std::env::current_exe().context("finding this program")?;
-        let config = global.config.as_ref().map(std::path::absolute).transpose();
+        let config = global.config_file().map(std::path::absolute).transpose();
         let mut notes = Vec::new();
         if program.components().any(|part| part.as_os_str() == "target") {
             notes.push(format!(
