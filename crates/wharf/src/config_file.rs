@@ -11,6 +11,7 @@ use toml_edit::{DocumentMut, Item, Table, TableLike};
 use wharf_host::{Config, ConfigKey};
 
 use crate::exit::{Exit, Failure};
+use crate::toml_mistake::describe_toml_mistake;
 
 /// The mode of a new file: variables of agents in it may be secrets.
 const NEW_FILE_MODE: u32 = 0o600;
@@ -71,7 +72,8 @@ impl ConfigFileEditor {
 
     fn parse(&self) -> anyhow::Result<DocumentMut> {
         self.text.parse().map_err(|error: toml_edit::TomlError| {
-            let words = format!("{} is not TOML; mend it first: wharf config edit\n{error}", self.path.display());
+            let why = describe_toml_mistake(&self.text, error.span(), error.message());
+            let words = format!("{} is not TOML ({why}); mend it first: wharf config edit", self.path.display());
             Failure::new(Exit::Error, words).into()
         })
     }
@@ -122,7 +124,7 @@ pub(crate) fn check_text(text: &str, path: &Path, base: &Config) -> anyhow::Resu
 pub(crate) fn read_value(key: &ConfigKey, text: &str) -> Result<toml_edit::Value, Failure> {
     let usage = |why: String| Failure::new(Exit::Usage, why);
     let value = wharf_host::parse_value(key, text).map_err(usage)?;
-    value.to_string().parse().map_err(|error: toml_edit::TomlError| usage(error.to_string()))
+    value.to_string().parse().map_err(|error: toml_edit::TomlError| usage(error.message().to_owned()))
 }
 
 fn set_value(table: &mut dyn TableLike, parts: &[&str], value: &toml_edit::Value) {
@@ -201,6 +203,16 @@ mod tests {
         });
         let expected = "# Mine.\nask_timeout = \"2h\" # lunch\nhosts = [\"a.example\"]\n\n[limits] # little\nqueue = 7\nasks = 8\n\n# Agents\n[agents.mine]\ncommand = [\"a\"]\nenv = { A = \"1\" , B = \"2\" }\n\n[agents.other]\ncommand = [\"b\"]\n\n[turn]\ndeadline = \"1h\"\n";
         assert_eq!(text, expected);
+    }
+
+    #[test]
+    fn message_about_a_broken_file_names_the_place_and_shows_no_secret() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("config.toml");
+        fs::write(&path, "[agents.mine]\ncommand = [\"a\"]\nenv = { KEY = \"secret-1 }\n").unwrap();
+        let mut editor = ConfigFileEditor::open(&path).unwrap();
+        let said = editor.unset("limits.queue").unwrap_err().to_string();
+        assert!(said.contains("line 3, column") && !said.contains("secret-1"), "{said}");
     }
 
     #[test]

@@ -10,6 +10,7 @@ use anyhow::Context;
 use serde::{Deserialize, Serialize};
 
 use crate::exit::{Exit, Failure};
+use crate::toml_mistake::describe_toml_mistake;
 
 /// The name of the host of this machine, which needs no entry.
 pub(crate) const LOCAL_CONTEXT: &str = "local";
@@ -62,7 +63,10 @@ impl Contexts {
             let words = format!("{path} can be read by others, and it may hold tokens; first: chmod 600 {path}");
             return Err(Failure::new(Exit::Refused, words).into());
         }
-        toml_edit::de::from_str(&text).with_context(|| format!("reading {}; mend or remove it", path.display()))
+        toml_edit::de::from_str(&text).map_err(|error| {
+            let why = describe_toml_mistake(&text, error.span(), error.message());
+            anyhow::anyhow!("{} cannot be read; mend or remove it: {why}", path.display())
+        })
     }
 
     /// Writes the file, complete before it takes the place of the old one.
@@ -131,6 +135,19 @@ mod tests {
         assert_eq!(Contexts::load(&path).unwrap(), contexts);
         fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).unwrap();
         assert!(Contexts::load(&path).unwrap_err().to_string().contains("chmod 600"));
+    }
+
+    #[test]
+    fn message_about_a_broken_file_names_the_place_and_shows_no_token() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("contexts.toml");
+        fs::write(&path, "[contexts.box]\nurl = \"https://box\"\ntoken = \"secret-1\n").unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
+        let said = format!("{:#}", Contexts::load(&path).unwrap_err());
+        assert!(said.contains("line 3, column") && !said.contains("secret-1"), "{said}");
+        fs::write(&path, "[contexts.box]\nurl = 5\ntoken = \"secret-1\"\n").unwrap();
+        let said = format!("{:#}", Contexts::load(&path).unwrap_err());
+        assert!(said.contains("line 2, column") && !said.contains("secret-1"), "{said}");
     }
 
     #[test]

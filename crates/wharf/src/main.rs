@@ -27,6 +27,7 @@ mod reference;
 mod session_ref;
 mod session_state;
 mod stdio_pump;
+mod toml_mistake;
 mod transcript;
 mod turn;
 mod turn_ref;

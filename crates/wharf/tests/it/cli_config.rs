@@ -131,6 +131,17 @@ fn running_host_uses_a_new_setting_at_once_and_the_others_after_a_restart() -> R
 }
 
 #[test]
+fn rejected_value_of_a_secret_key_is_not_shown() -> Result<()> {
+    let home = Home::new()?;
+    for value in ["ftp://me:hush-1@box.example/hook", "https://me:hush-1@box.example/hook", "https://box/ hush-1"] {
+        let (exit, said) = failure_of(home.command(&["config", "set", "notify.webhook", value]))?;
+        assert_eq!(exit, Some(2), "{said}");
+        assert!(said.contains("webhook") && !said.contains("hush-1"), "{said}");
+    }
+    Ok(())
+}
+
+#[test]
 fn missing_file_empty_variable_and_unknown_key_are_told_and_mended() -> Result<()> {
     let home = Home::new()?;
     let (exit, said) = failure_of(home.command(&["config", "check", "/nope.toml"]))?;

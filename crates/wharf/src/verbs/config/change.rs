@@ -28,7 +28,14 @@ fn find_key(path: &str) -> Result<&'static ConfigKey, Failure> {
 pub(super) async fn set(global: &GlobalOptions, path: &str, value: &str) -> anyhow::Result<Exit> {
     let key = find_key(path)?;
     let value = if value == "-" { read_stdin()? } else { value.to_owned() };
-    let value = read_value(key, &value)?;
+    change_value(global, key, path, &value)
+        .map_err(|error| if key.secret { hide_value(&error, &value) } else { error })?;
+    report_effect(global, path, &file_path(global)?).await
+}
+
+/// Sets the key in the file, if a host could use the result.
+fn change_value(global: &GlobalOptions, key: &ConfigKey, path: &str, value: &str) -> anyhow::Result<()> {
+    let value = read_value(key, value)?;
     let file = file_path(global)?;
     let mut editor = ConfigFileEditor::open(&file)?;
     let base = serve::base_config(global)?;
@@ -41,7 +48,13 @@ pub(super) async fn set(global: &GlobalOptions, path: &str, value: &str) -> anyh
     drop(editor);
     let shown = if key.secret { "(set)".to_owned() } else { value.to_string() };
     output::print_line(&format!("{path} = {}", shown.trim()));
-    report_effect(global, path, &file).await
+    Ok(())
+}
+
+/// Returns the error without the value, which is a secret, whatever part of the program quotes it.
+fn hide_value(error: &anyhow::Error, value: &str) -> anyhow::Error {
+    let words = format!("{error:#}").replace(value, "(hidden)");
+    Failure::new(Failure::exit_of(error), words).into()
 }
 
 pub(super) async fn unset(global: &GlobalOptions, path: &str) -> anyhow::Result<Exit> {
