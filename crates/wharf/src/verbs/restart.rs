@@ -3,7 +3,7 @@
 use clap::Args;
 use wharf_api::{HostInfo, HostProcess, StartKind};
 
-use super::{service, status, stop};
+use super::{serve, service, status, stop};
 use crate::client::HostClient;
 use crate::connect::HostLocator;
 use crate::exit::{Exit, Failure};
@@ -26,13 +26,16 @@ pub(crate) async fn run(global: &GlobalOptions, _: RestartVerb) -> anyhow::Resul
     let old_pid = client.pid;
     let process = status::describe_host(&client).await.and_then(|host| host.process);
     let started = match process {
-        Some(HostProcess { started_as: StartKind::Service, service: Some(name), .. }) => {
+        Some(HostProcess { started_as: StartKind::Service, service: Some(name), arguments }) => {
+            // The service manager gives the host no variables of this shell.
+            check_settings(&arguments, &[], &client)?;
             if !service::restart_installed(&name)? {
                 return Err(not_restartable("its service is not one that wharf installed", &client));
             }
             HostClient::open_again(HostLocator::new(global.state_dir()?, None, false, "wharf"), global.verbose).await?
         }
         Some(HostProcess { started_as: StartKind::Background, arguments, .. }) => {
+            check_settings(&arguments, &wharf_host::own_variables(), &client)?;
             stop::stop_and_wait(&client).await?;
             let locator = HostLocator::with_arguments(global.state_dir()?, arguments, "wharf restart");
             HostClient::open_any(locator, global.verbose).await?
@@ -43,6 +46,17 @@ pub(crate) async fn run(global: &GlobalOptions, _: RestartVerb) -> anyhow::Resul
         Some(_) | None => return Err(not_restartable("it does not tell how it was started", &client)),
     };
     Ok(report(old_pid, &started))
+}
+
+/// Refuses settings with which the host could not start again, before it is ended.
+fn check_settings(arguments: &[String], variables: &[(String, String)], client: &HostClient) -> Result<(), Failure> {
+    serve::check_start(arguments, variables).map_err(|why| {
+        let pid = client.pid.map(|pid| format!(" (pid {pid})")).unwrap_or_default();
+        Failure::new(
+            Exit::Usage,
+            format!("{why}\nthe host{pid} goes on as it is; check the file with: wharf config check"),
+        )
+    })
 }
 
 fn not_restartable(why: &str, client: &HostClient) -> anyhow::Error {

@@ -6,13 +6,14 @@ mod signals;
 use std::path::PathBuf;
 
 use anyhow::{Context, bail};
-use clap::Args;
+use clap::{Args, Parser};
 use tokio::sync::mpsc::Receiver;
 use tracing_subscriber::EnvFilter;
 use wharf_api::{HostProcess, StartKind};
 use wharf_host::{Auth, Config, ConfigSources, Host, LogFormat, ReplayTurns, own_variables};
 use wharf_server::{Server, Tokens};
 
+use crate::exit::{Exit, Failure};
 use crate::format::text::shorten_path;
 use crate::global::GlobalOptions;
 use crate::log_file::RotatedLogFile;
@@ -73,6 +74,14 @@ pub(crate) struct ServeVerb {
     /// Print one line of JSON once connections are accepted, and nothing else.
     #[arg(long)]
     json: bool,
+}
+
+impl ServeVerb {
+    /// Returns true if the configuration file has to be there. A service always names its file, which may be made later.
+    fn requires_file(&self, global: &GlobalOptions) -> bool {
+        let is_service = self.started_as.as_deref().is_some_and(|how| how.starts_with("service:"));
+        global.config_file().is_some() && !is_service
+    }
 }
 
 pub(crate) fn run(global: &GlobalOptions, serve: ServeVerb) -> anyhow::Result<()> {
@@ -182,7 +191,11 @@ fn finish_config(global: &GlobalOptions, mut config: Config) -> anyhow::Result<C
 }
 
 fn build_config(global: &GlobalOptions, serve: &ServeVerb) -> anyhow::Result<Config> {
-    let mut sources = config_sources(global)?;
+    let sources = ConfigSources::new(Some(global.config_path()?), serve.requires_file(global), &own_variables())?;
+    build_config_from(sources, global, serve)
+}
+
+fn build_config_from(mut sources: ConfigSources, global: &GlobalOptions, serve: &ServeVerb) -> anyhow::Result<Config> {
     add_flags(&mut sources, serve)?;
     let mut config = finish_config(global, sources.load()?)?;
     config.serves = true;
@@ -191,6 +204,23 @@ fn build_config(global: &GlobalOptions, serve: &ServeVerb) -> anyhow::Result<Con
     config.process = describe_process(serve.started_as.as_deref());
     config.check_agents()?;
     Ok(config)
+}
+
+/// Refuses settings that a host with these arguments, from `serve` on, could not start with. `variables` are those of the
+/// host's environment.
+pub(super) fn check_start(arguments: &[String], variables: &[(String, String)]) -> Result<(), Failure> {
+    let refused = |why: String| Failure::new(Exit::Usage, format!("the settings cannot be used: {why}"));
+    let words = std::iter::once("wharf").chain(arguments.iter().map(String::as_str));
+    let parsed = crate::Cli::try_parse_from(words).map_err(|error| refused(error.to_string()))?;
+    let crate::Verb::Serve(serve) = parsed.verb else { return Err(refused("they start no host".to_owned())) };
+    let check = || -> anyhow::Result<()> {
+        let global = &parsed.global;
+        let sources = ConfigSources::new(Some(global.config_path()?), serve.requires_file(global), variables)?;
+        let config = build_config_from(sources, global, &serve)?;
+        parse_log_filter(&config.log_level).context("reading log_level")?;
+        Ok(())
+    };
+    check().map_err(|error| refused(format!("{error:#}")))
 }
 
 /// Describes how this process was started, so that it can be started again.

@@ -96,6 +96,8 @@ async fn install(
     manager.check_available(spec)?;
     let path = manager.file_path(&spec.name)?;
     unit_file::check_replaceable(&path, spec)?;
+    // The service gets no variables of this shell.
+    super::serve::check_start(&spec.arguments(), &[])?;
     stop_other_host(global, replace).await?;
     unit_file::write(&path, &manager.file_text(spec))?;
     output::print_line(&format!("wrote {}", path.display()));

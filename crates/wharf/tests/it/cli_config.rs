@@ -131,6 +131,29 @@ fn running_host_uses_a_new_setting_at_once_and_the_others_after_a_restart() -> R
 }
 
 #[test]
+fn restart_leaves_the_host_alone_if_the_settings_cannot_be_used() -> Result<()> {
+    let home = Home::new()?;
+    let file = home.config_file();
+    stdout_of(home.command(&["status", "--json"]).output()?).unwrap_err();
+    stdout_of(home.command(&["run", "demo", "echo hello"]).env("WHARF_LISTEN", "127.0.0.1:0").output()?)?;
+    let pid = home.run_json(&["status", "--json"])?["pid"].clone();
+    fs::create_dir_all(file.parent().context("no folder")?)?;
+    for (text, complaint) in [
+        ("listn = \"x\"\n", "listn"),
+        ("default_agent = \"nobody\"\n", "nobody"),
+        ("[limits\n", "line 1"),
+        ("log_level = \"a=b=c\"\n", "log_level"),
+    ] {
+        fs::write(&file, text)?;
+        let (exit, said) = failure_of(home.command(&["restart"]))?;
+        assert_eq!(exit, Some(2), "{text}: {said}");
+        assert!(said.contains(complaint) && said.contains("goes on"), "{text}: {said}");
+        assert_eq!(home.run_json(&["status", "--json"])?["pid"], pid, "{text}: the host was ended");
+    }
+    Ok(())
+}
+
+#[test]
 fn rejected_value_of_a_secret_key_is_not_shown() -> Result<()> {
     let home = Home::new()?;
     for value in ["ftp://me:hush-1@box.example/hook", "https://me:hush-1@box.example/hook", "https://box/ hush-1"] {

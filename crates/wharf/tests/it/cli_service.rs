@@ -9,9 +9,16 @@ use anyhow::Result;
 
 use crate::program::wharf_command;
 
-/// A home, and a PATH with `systemctl` and `loginctl` that write their arguments to a file.
+/// A home, and a PATH with `systemctl` and `loginctl` that write their arguments to a file. A host that they start is stopped
+/// when the test ends.
 struct FakeSystem {
     folder: tempfile::TempDir,
+}
+
+impl Drop for FakeSystem {
+    fn drop(&mut self) {
+        let _ = self.command(&["stop", "--no-start"]).output();
+    }
 }
 
 impl FakeSystem {
@@ -22,6 +29,25 @@ impl FakeSystem {
         system.add_program("systemctl", answer)?;
         system.add_program("loginctl", "echo Linger=no")?;
         Ok(system)
+    }
+
+    /// A system whose `systemctl` starts the unit's host, and answers with this line of shell.
+    fn with_running_service(answer: &str) -> Result<Self> {
+        let system = Self::new("")?;
+        let unit = system.unit().display().to_string();
+        let start = format!("sed -n 's/^ExecStart=/exec /p' '{unit}' | sh > /dev/null 2>&1 &");
+        system.add_program(
+            "systemctl",
+            &format!("case \"$*\" in *restart*) {start};; esac\n{answer}").replace("&;;", "& ;;"),
+        )?;
+        let config = system.folder.path().join(".config/wharf");
+        fs::create_dir_all(&config)?;
+        fs::write(config.join("config.toml"), "listen = \"127.0.0.1:0\"\n")?;
+        Ok(system)
+    }
+
+    fn config_file(&self) -> PathBuf {
+        self.folder.path().join(".config/wharf/config.toml")
     }
 
     fn add_program(&self, name: &str, answer: &str) -> Result<()> {
@@ -111,6 +137,21 @@ fn unit_of_another_author_or_state_directory_is_left_alone() -> Result<()> {
     let other = system.command(&["service", "install"]).env("WHARF_STATE_DIR", "/tmp/other").output()?;
     assert_eq!(other.status.code(), Some(5), "{}", said(&other));
     assert_eq!(fs::read_to_string(system.unit())?, before);
+    Ok(())
+}
+
+#[test]
+fn service_is_not_installed_with_settings_that_cannot_be_used() -> Result<()> {
+    let system = FakeSystem::with_running_service("")?;
+    assert!(system.run(&["service", "install"])?.status.success());
+    let before = system.calls();
+    fs::write(system.config_file(), "listn = \"x\"\n")?;
+    let output = system.run(&["service", "install"])?;
+    assert_eq!(output.status.code(), Some(2), "{}", said(&output));
+    assert!(said(&output).contains("listn"), "{}", said(&output));
+    let status = system.run(&["status"])?;
+    assert!(status.status.success(), "the host was ended: {}", said(&status));
+    assert!(!system.calls()[before.len()..].iter().any(|call| call.contains("restart")), "{:?}", system.calls());
     Ok(())
 }
 

@@ -54,8 +54,13 @@ impl ServiceSpec {
 
     /// Returns the program and its arguments.
     pub(super) fn command(&self) -> Vec<String> {
+        std::iter::once(self.program.display().to_string()).chain(self.arguments()).collect()
+    }
+
+    /// Returns the arguments of the program.
+    pub(super) fn arguments(&self) -> Vec<String> {
         let shown = |path: &Path| path.display().to_string();
-        let mut words = vec![shown(&self.program), "serve".to_owned(), "--json".to_owned()];
+        let mut words = vec!["serve".to_owned(), "--json".to_owned()];
         words.extend(["--started-as".to_owned(), format!("service:{}", self.name)]);
         words.extend(["--state-dir".to_owned(), shown(&self.state_dir)]);
         words.extend(self.config.iter().flat_map(|config| ["--config".to_owned(), shown(config)]));
