@@ -10,12 +10,22 @@ use wharf_testkit::{WAIT_LIMIT, polling};
 
 /// Returns the directory of a session.
 pub(crate) fn session_dir(host: &TestHost, session: &str) -> PathBuf {
-    host.state_dir().join("workspaces").join("default").join("sessions").join(session)
+    session_dir_in(host, "default", session)
+}
+
+/// Returns the directory of a session of this workspace.
+fn session_dir_in(host: &TestHost, workspace: &str, session: &str) -> PathBuf {
+    host.state_dir().join("workspaces").join(workspace).join("sessions").join(session)
 }
 
 /// Returns the records in order. A record is a line: a checksum, a blank, and `{"seq":…,"epoch":…,"event":{…}}`.
 pub(crate) fn read_records(host: &TestHost, session: &str) -> Result<Vec<Value>> {
-    let mut segments = list_segments(&session_dir(host, session).join("log"))?;
+    read_records_in(host, "default", session)
+}
+
+/// Returns the records of a session of this workspace.
+pub(crate) fn read_records_in(host: &TestHost, workspace: &str, session: &str) -> Result<Vec<Value>> {
+    let mut segments = list_segments(&session_dir_in(host, workspace, session).join("log"))?;
     segments.sort();
     let mut records = Vec::new();
     for segment in segments {
