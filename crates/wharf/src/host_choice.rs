@@ -4,6 +4,7 @@
 //! its own host in its environment, variables choose no host: only flags do.
 
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 use anyhow::Context;
 
@@ -155,10 +156,19 @@ pub(crate) fn read_token_flag(given: &str) -> anyhow::Result<RemoteToken> {
         return read_token_file(Path::new(file));
     }
     if given == "-" {
-        let text = std::io::read_to_string(std::io::stdin().lock()).context("reading the token from stdin")?;
-        return Ok(RemoteToken { text: check_token(&text, "stdin")?, source: "stdin".to_owned() });
+        return Ok(RemoteToken { text: check_token(read_stdin_once()?, "stdin")?, source: "stdin".to_owned() });
     }
     Ok(RemoteToken { text: check_token(given, "--token")?, source: "--token".to_owned() })
+}
+
+/// Returns the text on stdin. A verb may choose its host several times, and stdin can be read once.
+fn read_stdin_once() -> anyhow::Result<&'static str> {
+    static STDIN_TEXT: OnceLock<String> = OnceLock::new();
+    if let Some(text) = STDIN_TEXT.get() {
+        return Ok(text);
+    }
+    let text = std::io::read_to_string(std::io::stdin().lock()).context("reading the token from stdin")?;
+    Ok(STDIN_TEXT.get_or_init(|| text))
 }
 
 fn read_token_file(file: &Path) -> anyhow::Result<RemoteToken> {

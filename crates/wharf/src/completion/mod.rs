@@ -78,6 +78,10 @@ fn list_candidates(plan: &CompletionPlan, words: &[String]) -> Vec<Candidate> {
         return plan.fixed_candidates();
     }
     let Some(global) = read_global_options(words) else { return Vec::new() };
+    if global.token.as_deref() == Some("-") {
+        // Stdin is for the verb, not for Tab.
+        return Vec::new();
+    }
     let Ok(runtime) = tokio::runtime::Builder::new_current_thread().enable_all().build() else { return Vec::new() };
     runtime.block_on(async {
         let asked = tokio::time::timeout(ANSWER_TIMEOUT, candidates::ask_host(&global, plan)).await;

@@ -101,6 +101,24 @@ fn certificates_are_checked_and_plain_http_stays_on_this_machine() -> Result<()>
 }
 
 #[test]
+fn token_on_stdin_is_read_once_and_never_for_completions() -> Result<()> {
+    let away = Away::new()?;
+    let session = away.start_session()?;
+    let ca = away.pair.cert().display().to_string();
+    let url = away.url();
+    let choice = ["--url", &url, "--ca", &ca, "--token", "-"];
+    for verb in [&["status"][..], &["sessions"], &["config", "list"], &["config", "get", "listen"]] {
+        let mut command = away.command(&[verb, &choice].concat());
+        let (exit, said) = told(&command.stdin(fs::File::open(away.token_file())?).output()?);
+        assert_eq!(exit, Some(0), "{verb:?}: {said}");
+    }
+    let mut shown = away.command(&[&["__complete", "--"], &choice[..], &["show", ""]].concat());
+    let (_, said) = told(&shown.stdin(fs::File::open(away.token_file())?).output()?);
+    assert_eq!(said, "", "{session} is offered with a token that was not meant for Tab");
+    Ok(())
+}
+
+#[test]
 fn refused_token_is_named_by_its_source_and_never_shown() -> Result<()> {
     let away = Away::new()?;
     let (exit, said) = told(&away.trusted(&["sessions"]).env("WHARF_TOKEN", "wrong-token-1").output()?);
