@@ -6,10 +6,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use anyhow::Context;
-use rustls::ClientConfig;
-use rustls::pki_types::ServerName;
+use rustls::pki_types::{ServerName, UnixTime};
+use rustls::{CertificateError, ClientConfig};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
+use wharf_host::core::Millis;
 
 use super::ConnectError;
 use super::host_url::HostUrl;
@@ -120,11 +121,8 @@ impl RemoteHost {
             let words = format!("{url} does not speak TLS as it should: {error}; is it https there?");
             return Failure::new(Exit::Refused, words).into();
         };
-        let advice = match &self.options.ca {
-            Some(ca) => format!("{} does not vouch for it", ca.display()),
-            None => "if it was issued by an authority of your own, give its certificate with --ca FILE".to_owned(),
-        };
-        let words = format!("the certificate of {url} is not trusted: {why}; {advice}");
+        let why = describe_certificate_error(why, self.options.ca.as_deref());
+        let words = format!("the certificate of {url} is not trusted: {why}");
         Failure::new(Exit::Refused, words).into()
     }
 
@@ -148,6 +146,49 @@ impl RemoteHost {
             ),
         }
     }
+}
+
+/// Says why a certificate is not trusted, and what to do.
+fn describe_certificate_error(why: &CertificateError, ca: Option<&Path>) -> String {
+    let day = |at: &UnixTime| -> String {
+        let timestamp = wharf_host::format_timestamp(Millis(at.as_secs().saturating_mul(1_000)));
+        timestamp.chars().take(10).collect()
+    };
+    let advice = "docs/tls.md says how to make one";
+    #[expect(clippy::wildcard_enum_match_arm, reason = "the enum grows with each version of rustls")]
+    match why {
+        CertificateError::UnknownIssuer => match ca {
+            Some(ca) => format!("{} does not vouch for it", ca.display()),
+            None => {
+                "no authority that is known here vouches for it; if it was issued by an authority of your own, give \
+                     its certificate with --ca FILE"
+                    .to_owned()
+            }
+        },
+        CertificateError::ExpiredContext { not_after, .. } => {
+            format!("it expired on {}; {advice}", day(not_after))
+        }
+        CertificateError::NotValidYetContext { not_before, .. } => {
+            format!("it is valid from {} on; is the clock of this machine right?", day(not_before))
+        }
+        CertificateError::NotValidForNameContext { expected, presented } => {
+            let names: Vec<&str> = presented.iter().map(|name| bare_name(name)).collect();
+            let names = if names.is_empty() { "no host".to_owned() } else { names.join(", ") };
+            format!("it names {names}, and not {} (subjectAltName); {advice}", expected.to_str())
+        }
+        // The name of this cause is known to webpki alone.
+        CertificateError::Other(other) if other.to_string().contains("CaUsedAsEndEntity") => {
+            format!("it is that of an authority (CA:TRUE), and a host needs one of its own; {advice}")
+        }
+        CertificateError::Other(other) => format!("{other}; {advice}"),
+        other => format!("{other}; {advice}"),
+    }
+}
+
+/// Returns the name within `DnsName("box.example")` or `IpAddress(127.0.0.1)`.
+fn bare_name(name: &str) -> &str {
+    let inner = name.split_once('(').and_then(|(_, rest)| rest.strip_suffix(')')).unwrap_or(name);
+    inner.trim_matches('"')
 }
 
 enum Attempt {

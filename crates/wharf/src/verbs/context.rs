@@ -13,7 +13,7 @@ use crate::exit::{Exit, Failure};
 use crate::format::table::{TextTable, join_with_tabs, plain_cell, styled_cell};
 use crate::format::{Screen, TextStyle};
 use crate::global::GlobalOptions;
-use crate::host_choice::{self, HostChoice};
+use crate::host_choice::{self, HostChoice, HostVariables};
 use crate::output;
 
 #[derive(Debug, Args)]
@@ -87,7 +87,7 @@ fn build_context(global: &GlobalOptions, url: HostUrl) -> anyhow::Result<(HostCo
     let absolute = |path: &Path| std::path::absolute(path).with_context(|| format!("finding {}", path.display()));
     let mut context = HostContext {
         url: url.to_string(),
-        ca: global.ca.as_deref().map(absolute).transpose()?,
+        ca: global.ca.clone().or(HostVariables::of_process().ca).as_deref().map(absolute).transpose()?,
         insecure_plain_http: global.insecure_plain_http,
         ..HostContext::default()
     };

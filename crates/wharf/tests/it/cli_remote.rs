@@ -101,6 +101,26 @@ fn certificates_are_checked_and_plain_http_stays_on_this_machine() -> Result<()>
 }
 
 #[test]
+fn certificate_that_cannot_be_trusted_is_explained_in_words() -> Result<()> {
+    type Change = fn(&mut rcgen::CertificateParams);
+    let causes: [(Change, &str); 3] = [
+        (|params| params.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained), "of an authority (CA:TRUE)"),
+        (|params| params.not_after = rcgen::date_time_ymd(2020, 1, 1), "it expired on 2020-01-01"),
+        (|params| params.subject_alt_names.clear(), "it names no host"),
+    ];
+    for (change, words) in causes {
+        let pair = CertificatePair::with_params(change)?;
+        let host = pair.on(scripted_host(&[])?, "127.0.0.1:0").start_host()?;
+        let away = Away { folder: tempfile::tempdir()?, host, pair };
+        let (exit, said) = told(&away.trusted(&["sessions"]).output()?);
+        assert_eq!(exit, Some(5), "{said}");
+        assert!(said.contains(words) && said.contains("docs/tls.md"), "{said}");
+        assert!(!said.contains("Other"), "Debug output: {said}");
+    }
+    Ok(())
+}
+
+#[test]
 fn token_on_stdin_is_read_once_and_never_for_completions() -> Result<()> {
     let away = Away::new()?;
     let session = away.start_session()?;
@@ -145,6 +165,11 @@ fn contexts_name_hosts_and_keep_their_tokens_private() -> Result<()> {
     let added = away.command(&[&add[..], &["--ca", &ca]].concat()).output()?;
     assert_eq!(told(&added).0, Some(0), "{}", told(&added).1);
     let file = away.folder.path().join(".config/wharf/contexts.toml");
+    let by_variable = ["context", "add", "box2", "--url", &url, "--token", &token];
+    let added = away.command(&by_variable).env("WHARF_CA", &ca).output()?;
+    assert_eq!(told(&added).0, Some(0), "{}", told(&added).1);
+    let shown = told(&away.command(&["context", "show", "box2"]).output()?).1;
+    assert!(shown.contains(&format!("ca\t{ca}\n")), "{shown}");
     assert_eq!(fs::metadata(&file)?.permissions().mode() & 0o777, 0o600);
     assert!(!fs::read_to_string(&file)?.contains(away.host.token()), "the token stays in its file");
 

@@ -24,11 +24,17 @@ pub(crate) struct CertificatePair(tempfile::TempDir);
 
 impl CertificatePair {
     pub(crate) fn new() -> Result<Self> {
+        Self::with_params(|_| {})
+    }
+
+    /// Makes a certificate that `change` makes unusual.
+    pub(crate) fn with_params(change: impl FnOnce(&mut rcgen::CertificateParams)) -> Result<Self> {
         let pair = Self(tempfile::tempdir()?);
-        let names = ["box.example", "localhost", "127.0.0.1"].map(str::to_owned);
-        let made = rcgen::generate_simple_self_signed(names)?;
-        std::fs::write(pair.cert(), made.cert.pem())?;
-        std::fs::write(pair.key(), made.signing_key.serialize_pem())?;
+        let mut params = rcgen::CertificateParams::new(["box.example", "localhost", "127.0.0.1"].map(str::to_owned))?;
+        change(&mut params);
+        let key = rcgen::KeyPair::generate()?;
+        std::fs::write(pair.cert(), params.self_signed(&key)?.pem())?;
+        std::fs::write(pair.key(), key.serialize_pem())?;
         Ok(pair)
     }
 
