@@ -5,12 +5,20 @@ mod manager;
 mod systemd;
 mod unit_file;
 
+use std::time::{Duration, Instant};
+
 use clap::{Args, Subcommand, ValueEnum};
 
+use crate::client::HostClient;
+use crate::connect::HostLocator;
 use crate::exit::{Exit, Failure};
 use crate::global::GlobalOptions;
 use crate::output;
 use manager::{ServiceManager, ServiceSpec};
+
+/// How long the host of a new service may take to answer: it opens every log of a large state directory first.
+const START_TIMEOUT: Duration = Duration::from_secs(10);
+const START_POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 #[derive(Debug, Args)]
 pub(crate) struct ServiceVerb {
@@ -102,12 +110,34 @@ async fn install(
     unit_file::write(&path, &manager.file_text(spec))?;
     output::print_line(&format!("wrote {}", path.display()));
     manager.enable(&spec.name)?;
+    wait_for_host(spec, &manager.log_command(spec)).await?;
     output::print_line(&format!("{} runs as a service; see: wharf service status", spec.name));
     manager.explain_linger(linger)?;
     for note in &spec.notes {
         output::print_note(&format!("note: {note}"));
     }
     Ok(Exit::Ok)
+}
+
+/// Waits until the host of the service answers. Fails with the command that shows its log.
+async fn wait_for_host(spec: &ServiceSpec, log_command: &str) -> anyhow::Result<()> {
+    let give_up_at = Instant::now() + START_TIMEOUT;
+    loop {
+        let locator = HostLocator::new(spec.state_dir.clone(), None, false, "wharf");
+        match HostClient::open_any(locator, false).await {
+            Ok(_) => return Ok(()),
+            Err(error) if Failure::exit_of(&error) != Exit::NoHost => return Err(error),
+            Err(_) if Instant::now() < give_up_at => tokio::time::sleep(START_POLL_INTERVAL).await,
+            Err(_) => {
+                let words = format!(
+                    "the service {} was started, and its host does not answer after {} s; see its log: {log_command}",
+                    spec.name,
+                    START_TIMEOUT.as_secs()
+                );
+                return Err(Failure::new(Exit::NoHost, words).into());
+            }
+        }
+    }
 }
 
 /// A host that holds the state directory would keep the service from starting.

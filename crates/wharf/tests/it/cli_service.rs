@@ -88,16 +88,17 @@ fn said(output: &Output) -> String {
 
 #[test]
 fn service_is_installed_shown_and_removed() -> Result<()> {
-    let system = FakeSystem::new(
+    let system = FakeSystem::with_running_service(
         "case \"$*\" in *show\\ wharf*) echo ActiveState=active; echo SubState=running; echo MainPID=7;; esac",
     )?;
     let output = system.run(&["service", "install"])?;
     assert!(output.status.success() && said(&output).contains("loginctl enable-linger"), "{}", said(&output));
     let unit = fs::read_to_string(system.unit())?;
     let command = format!(
-        "ExecStart=\"{}\" \"serve\" \"--json\" \"--started-as\" \"service:wharf\" \"--state-dir\" \"{}\"\n",
+        "ExecStart=\"{}\" \"serve\" \"--json\" \"--started-as\" \"service:wharf\" \"--state-dir\" \"{}\" \"--config\" \"{}\"\n",
         crate::wharf_binary().display(),
-        system.folder.path().join("st ate").display()
+        system.folder.path().join("st ate").display(),
+        system.config_file().display()
     );
     assert!(
         unit.contains(&command) && unit.contains("KillMode=process\n") && unit.contains("Environment=\"PATH="),
@@ -123,7 +124,7 @@ fn service_is_installed_shown_and_removed() -> Result<()> {
 
 #[test]
 fn unit_of_another_author_or_state_directory_is_left_alone() -> Result<()> {
-    let system = FakeSystem::new("")?;
+    let system = FakeSystem::with_running_service("")?;
     fs::create_dir_all(system.unit().parent().unwrap_or(&system.unit()))?;
     fs::write(system.unit(), "[Service]\nExecStart=mine\n")?;
     for verb in [&["service", "install"][..], &["service", "uninstall"]] {
@@ -137,6 +138,16 @@ fn unit_of_another_author_or_state_directory_is_left_alone() -> Result<()> {
     let other = system.command(&["service", "install"]).env("WHARF_STATE_DIR", "/tmp/other").output()?;
     assert_eq!(other.status.code(), Some(5), "{}", said(&other));
     assert_eq!(fs::read_to_string(system.unit())?, before);
+    Ok(())
+}
+
+#[test]
+fn service_whose_host_does_not_answer_is_no_success() -> Result<()> {
+    let system = FakeSystem::new("")?;
+    let output = system.run(&["service", "install"])?;
+    assert_eq!(output.status.code(), Some(3), "{}", said(&output));
+    assert!(said(&output).contains("journalctl --user -u wharf.service"), "{}", said(&output));
+    assert!(!said(&output).contains("runs as a service"), "{}", said(&output));
     Ok(())
 }
 

@@ -101,6 +101,10 @@ impl ServiceManager for Launchd {
         let pid = text.lines().find_map(|line| line.trim().strip_prefix("pid = ")).map(str::to_owned);
         Ok(ServiceState { running, facts: pid.map(|pid| ("pid", pid)).into_iter().collect() })
     }
+
+    fn log_command(&self, spec: &ServiceSpec) -> String {
+        shell_words::join(["tail", &spec.state_dir.join("host.log").display().to_string()])
+    }
 }
 
 fn label(name: &str) -> String {

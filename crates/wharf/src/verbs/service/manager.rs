@@ -17,7 +17,8 @@ pub(super) struct ServiceSpec {
     pub(super) name: String,
     pub(super) program: PathBuf,
     pub(super) state_dir: PathBuf,
-    pub(super) config: Option<PathBuf>,
+    /// Where the configuration is or will be: the service has other variables than this shell, and would look elsewhere.
+    pub(super) config: PathBuf,
     /// Where agents are found.
     pub(super) path: String,
     /// For the user, after the installation.
@@ -27,7 +28,6 @@ pub(super) struct ServiceSpec {
 impl ServiceSpec {
     pub(super) fn of_this_program(global: &GlobalOptions, name: &str) -> anyhow::Result<Self> {
         let program = std::env::current_exe().context("finding this program")?;
-        let config = global.config_file().map(std::path::absolute).transpose();
         let mut notes = Vec::new();
         if program.components().any(|part| part.as_os_str() == "target") {
             notes.push(format!(
@@ -46,7 +46,7 @@ impl ServiceSpec {
             name: name.to_owned(),
             program,
             state_dir: global.state_dir()?,
-            config: config.context("finding the configuration file")?,
+            config: std::path::absolute(global.config_path()?).context("finding the configuration file")?,
             path: std::env::var("PATH").unwrap_or_default(),
             notes,
         })
@@ -63,7 +63,7 @@ impl ServiceSpec {
         let mut words = vec!["serve".to_owned(), "--json".to_owned()];
         words.extend(["--started-as".to_owned(), format!("service:{}", self.name)]);
         words.extend(["--state-dir".to_owned(), shown(&self.state_dir)]);
-        words.extend(self.config.iter().flat_map(|config| ["--config".to_owned(), shown(config)]));
+        words.extend(["--config".to_owned(), shown(&self.config)]);
         words
     }
 }
@@ -89,6 +89,8 @@ pub(super) trait ServiceManager {
     /// Says whether the service outlives the login; `wanted` makes it so.
     fn explain_linger(&self, wanted: bool) -> anyhow::Result<()>;
     fn state(&self, name: &str) -> anyhow::Result<ServiceState>;
+    /// Returns the command that shows the log of the service.
+    fn log_command(&self, spec: &ServiceSpec) -> String;
 }
 
 pub(super) fn uninstall(manager: &dyn ServiceManager, name: &str) -> anyhow::Result<Exit> {

@@ -123,13 +123,21 @@ impl ServiceManager for Systemd {
             None => "unknown",
         };
         facts.push(("linger", linger.to_owned()));
-        facts.push(("log", format!("journalctl --user -u {}", unit(name))));
+        facts.push(("log", journal_command(name)));
         Ok(ServiceState { running: active == "active", facts })
+    }
+
+    fn log_command(&self, spec: &ServiceSpec) -> String {
+        journal_command(&spec.name)
     }
 }
 
 fn unit(name: &str) -> String {
     format!("{name}.service")
+}
+
+fn journal_command(name: &str) -> String {
+    format!("journalctl --user -u {}", unit(name))
 }
 
 fn systemctl(arguments: &[&str]) -> anyhow::Result<Option<ManagerOutput>> {
