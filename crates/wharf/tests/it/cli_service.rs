@@ -171,8 +171,9 @@ fn machine_without_systemd_is_told_what_to_run() -> Result<()> {
     let system = FakeSystem::new("echo Failed to connect to bus >&2; exit 1")?;
     let output = system.run(&["service", "install"])?;
     assert_eq!(output.status.code(), Some(5));
+    let state = format!("--state-dir '{}'", system.folder.path().join("st ate").display());
     assert!(
-        said(&output).contains("Failed to connect to bus") && said(&output).contains("serve --json"),
+        said(&output).contains("Failed to connect to bus") && said(&output).contains(&format!(" {state} ")),
         "{}",
         said(&output)
     );

@@ -62,7 +62,7 @@ impl ServiceManager for Launchd {
             None => {
                 let words = format!(
                     "this machine has no launchd; nothing was installed. Have your own init run: {}",
-                    spec.command().join(" ")
+                    shell_words::join(spec.command())
                 );
                 Err(Failure::new(Exit::Refused, words).into())
             }

@@ -163,7 +163,7 @@ fn lingers() -> anyhow::Result<Option<bool>> {
 fn unavailable(why: &str, spec: &ServiceSpec) -> anyhow::Error {
     let words = format!(
         "{why}; nothing was installed. Have your own init run this command as your user: {}\n`wharf service install --print` prints a unit to start from; without any of that, a verb starts the host in the background when it needs one",
-        spec.command().join(" ")
+        shell_words::join(spec.command())
     );
     Failure::new(Exit::Refused, words).into()
 }

@@ -29,11 +29,18 @@ pub(super) fn check_replaceable(path: &Path, spec: &ServiceSpec) -> anyhow::Resu
         let words = format!("{} was not written by wharf, and stays as it is; choose another --name", path.display());
         return Err(Failure::new(Exit::Refused, words).into());
     }
-    if !text.contains(&state_dir_mark(spec)) {
+    let mark = state_dir_mark(spec);
+    if !text.lines().any(|line| comment_text(line) == mark) {
         let words = format!("{} is of a host with another state directory; choose another --name", path.display());
         return Err(Failure::new(Exit::Refused, words).into());
     }
     Ok(())
+}
+
+/// Returns the text of a line that is one comment, in the syntax of either manager.
+fn comment_text(line: &str) -> &str {
+    let xml = line.strip_prefix("<!-- ").and_then(|rest| rest.strip_suffix(" -->"));
+    xml.or_else(|| line.strip_prefix("# ")).unwrap_or(line)
 }
 
 /// Returns the comment that names the state directory, on one line and without what would end a comment.
@@ -68,4 +75,36 @@ pub(super) fn check_name(name: &str) -> Result<(), Failure> {
         return Err(Failure::new(Exit::Usage, words));
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+
+    use super::super::manager::ServiceManager;
+    use super::super::{launchd, systemd};
+    use super::*;
+
+    fn spec(state_dir: &str) -> ServiceSpec {
+        ServiceSpec {
+            name: "wharf".to_owned(),
+            program: PathBuf::from("/bin/wharf"),
+            state_dir: PathBuf::from(state_dir),
+            config: PathBuf::from("/etc/wharf.toml"),
+            path: String::new(),
+            notes: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn file_of_a_state_directory_whose_path_begins_alike_is_left_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("wharf.service");
+        let managers: [&dyn ServiceManager; 2] = [&systemd::Systemd, &launchd::Launchd];
+        for manager in managers {
+            fs::write(&path, manager.file_text(&spec("/tmp/sA2"))).unwrap();
+            check_replaceable(&path, &spec("/tmp/sA2")).unwrap();
+            check_replaceable(&path, &spec("/tmp/sA")).unwrap_err();
+        }
+    }
 }
