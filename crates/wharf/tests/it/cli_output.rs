@@ -62,6 +62,23 @@ async fn transcript_of_many_rows_is_complete() -> Result<()> {
 }
 
 #[tokio::test]
+async fn number_counts_rows_with_json_and_lines_without() -> Result<()> {
+    let (host, http, id) = start_docs_session(&[]).await?;
+    // A page has 200 rows; the newest one has far more than 300 lines.
+    let script = (0..250).map(|number| format!("echo answer {number}; think hm")).collect::<Vec<_>>().join("; ");
+    run_prompt(&http, &id, &script).await?;
+    run_prompt(&http, &id, &format!("echo {}", "line\n".repeat(400))).await?;
+    for count in [1, 300, 450] {
+        let all: Value =
+            serde_json::from_str(&run_wharf(&host, &["output", "docs", "--json", "-n", &count.to_string()])?)?;
+        assert_eq!(all["rows"].as_array().map(Vec::len), Some(count));
+    }
+    let lines = run_wharf(&host, &["output", "docs", "-n", "300"])?;
+    assert_eq!(lines.lines().count(), 300);
+    Ok(())
+}
+
+#[tokio::test]
 async fn turns_times_and_texts_are_selected() -> Result<()> {
     let (host, http, id) = start_docs_session(&[]).await?;
     let long = "x".repeat(100_000);

@@ -50,8 +50,9 @@ pub(super) async fn follow_rows(
 impl RowFollower<'_> {
     /// Prints the newest page and the rows before it. Returns false if the reader is gone.
     async fn print_first_page(&mut self, page: Vec<TranscriptRow>, lines: Option<usize>) -> anyhow::Result<bool> {
+        let limit = self.printer.read_limit(lines);
         let older = match page.first() {
-            Some(first) => read_rows(self.client, self.session, self.selection, Some(&first.id), lines).await?,
+            Some(first) => read_rows(self.client, self.session, self.selection, Some(&first.id), limit).await?,
             None => Vec::new(),
         };
         let older = older.into_iter().map(|read| read.row);

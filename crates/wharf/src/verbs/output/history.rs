@@ -39,6 +39,22 @@ impl RowSelection {
     }
 }
 
+/// How much of the end of a session is wanted.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum RowReadLimit {
+    Lines(usize),
+    Rows(usize),
+}
+
+impl RowReadLimit {
+    fn is_reached(self, lines: usize, rows: usize) -> bool {
+        match self {
+            Self::Lines(wanted) => lines >= wanted,
+            Self::Rows(wanted) => rows >= wanted,
+        }
+    }
+}
+
 /// A row, and its JSON text as the host wrote it.
 #[derive(Clone, Debug)]
 pub(super) struct ReadRow {
@@ -53,14 +69,14 @@ struct RawRowPage {
     after: Option<String>,
 }
 
-/// Returns the selected rows, the oldest first. With `before`, the id of a row, only older rows. With `lines`, no more are
-/// read than it takes for so many lines.
+/// Returns the selected rows, the oldest first. With `before`, the id of a row, only older rows. With `limit`, no more
+/// pages are read than it takes.
 pub(super) async fn read_rows(
     client: &HostClient,
     session: &str,
     selection: &RowSelection,
     before: Option<&str>,
-    lines: Option<usize>,
+    limit: Option<RowReadLimit>,
 ) -> anyhow::Result<Vec<ReadRow>> {
     let mut pages = match &selection.turn {
         Some(turn) => PageReader::of_turn(client, session, turn),
@@ -82,7 +98,7 @@ pub(super) async fn read_rows(
             rows.extend(page);
         } else {
             page.into_iter().rev().for_each(|read| rows.push_front(read));
-            if is_old || lines.is_some_and(|lines| line_count >= lines) {
+            if is_old || limit.is_some_and(|limit| limit.is_reached(line_count, rows.len())) {
                 break;
             }
         }

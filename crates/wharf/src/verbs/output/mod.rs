@@ -90,7 +90,8 @@ pub(crate) async fn run(global: &GlobalOptions, verb: OutputVerb) -> anyhow::Res
     if verb.follow {
         return follow_rows::follow_rows(&client, &session, &selection, printer, verb.lines).await;
     }
-    let shown = history::read_rows(&client, &session.id, &selection, None, verb.lines).await?;
+    let limit = printer.read_limit(verb.lines);
+    let shown = history::read_rows(&client, &session.id, &selection, None, limit).await?;
     printer.print_all(&session.id, shown, verb.lines)?;
     Ok(Exit::Ok)
 }

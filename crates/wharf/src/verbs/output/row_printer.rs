@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use wharf_api::{FOLD_NUMBER, RowBody, TranscriptRow};
 
-use super::history::ReadRow;
+use super::history::{ReadRow, RowReadLimit};
 use crate::output;
 use crate::transcript::{LiveText, RowLook, render_row};
 
@@ -33,6 +33,14 @@ impl RowPrinter {
     pub(super) fn new(look: RowLook, style: PrintStyle) -> Self {
         let live = LiveText::new(look);
         Self { look, style, live, open_rows: BTreeSet::new(), last_message: None, json_revs: BTreeMap::new() }
+    }
+
+    /// Returns how much of a session's end is read for the last `lines` lines, or rows of JSON.
+    pub(super) fn read_limit(&self, lines: Option<usize>) -> Option<RowReadLimit> {
+        lines.map(|lines| match self.style {
+            PrintStyle::Json => RowReadLimit::Rows(lines),
+            PrintStyle::Rows | PrintStyle::Text => RowReadLimit::Lines(lines),
+        })
     }
 
     /// Prints the rows of a session that is not followed; with `lines` only so many of the last lines or rows. A reader that
