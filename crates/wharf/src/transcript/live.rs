@@ -189,6 +189,10 @@ impl LiveText {
         }
         let label = if is_first && is_thought { "[thought] " } else { "" };
         if let Some(growing) = &mut self.growing {
+            if is_first && self.look.times {
+                let time = self.look.screen.paint(TextStyle::Faint, &to_printable(&row.at));
+                out.push_str(&growing.wrapper.feed(&format!("{time} ")));
+            }
             out.push_str(&growing.add(&format!("{label}{}", to_printable_lines(fresh)), self.look));
         }
         if !row.open {
@@ -282,6 +286,24 @@ mod tests {
         ];
         assert_eq!(pieces.each_ref().map(|row| live.show(row)), ["one\ntw", "", "o", "\n", ""]);
         assert!(!live.is_mid_line());
+    }
+
+    #[test]
+    fn time_stands_once_before_messages_and_thoughts() {
+        let mut live = LiveText::new(RowLook { screen: Screen::TERMINAL, times: true });
+        let row = |id: &str, kind: &str, open: bool, words: &str| TranscriptRow {
+            at: "2026-11-17T08:00:00.000Z".to_owned(),
+            ..text(id, kind, open, words)
+        };
+        let pieces = [
+            row("1-2", "thought", true, "h"),
+            row("1-2", "thought", false, "hm"),
+            row("1-3", "message", true, "one\n"),
+            row("1-3", "message", false, "one\ntwo"),
+        ];
+        let shown = pieces.each_ref().map(|row| live.show(row));
+        let at = "2026-11-17T08:00:00.000Z";
+        assert_eq!(shown, [format!("{at} [thought] h"), "m\n".into(), format!("\n{at} one\n"), "two\n".into()]);
     }
 
     #[test]
