@@ -39,10 +39,11 @@ impl TypedLines {
 fn read_lines(source: &mut impl BufRead, sender: &Sender<Option<String>>) {
     let mut has_ended = false;
     loop {
-        let mut line = String::new();
-        let read = source.read_line(&mut line).unwrap_or_default();
+        let mut line = Vec::new();
+        let read = source.read_until(b'\n', &mut line).unwrap_or_default();
         let was_ended = std::mem::replace(&mut has_ended, read == 0);
-        let line = (read > 0).then(|| line.trim_end_matches(['\n', '\r']).to_owned());
+        // Bytes that are not UTF-8 are shown as such, and do not end the input.
+        let line = (read > 0).then(|| String::from_utf8_lossy(&line).trim_end_matches(['\n', '\r']).to_owned());
         if sender.blocking_send(line).is_err() || (was_ended && has_ended) {
             return;
         }
@@ -71,6 +72,17 @@ mod tests {
         });
         let mut typed = TypedLines { lines };
         for expected in [Some("one"), None, Some("two"), None, None, None] {
+            assert_eq!(typed.next().await.as_deref(), expected);
+        }
+        reading.join().unwrap();
+    }
+
+    #[tokio::test]
+    async fn line_that_is_not_utf8_does_not_end_the_input() {
+        let (sender, lines) = channel(WAITING_LINES);
+        let reading = std::thread::spawn(move || read_lines(&mut &b"one\r\nt\xfco\n\nlast"[..], &sender));
+        let mut typed = TypedLines { lines };
+        for expected in [Some("one"), Some("t\u{fffd}o"), Some(""), Some("last"), None] {
             assert_eq!(typed.next().await.as_deref(), expected);
         }
         reading.join().unwrap();
