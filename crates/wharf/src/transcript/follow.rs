@@ -1,5 +1,6 @@
 //! Follows the rows of a session: over reconnects and restarts of the host, without a gap and without a repetition.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use serde::de::DeserializeOwned;
@@ -65,6 +66,7 @@ impl TranscriptStream {
             events,
             rows: RowSet::default(),
             is_loaded: false,
+            texts: CompletedTexts::default(),
             sender,
         };
         tokio::spawn(reader.run(follower));
@@ -98,6 +100,7 @@ struct RowReader {
     events: bool,
     rows: RowSet,
     is_loaded: bool,
+    texts: CompletedTexts,
     sender: Sender<anyhow::Result<TranscriptUpdate>>,
 }
 
@@ -167,7 +170,7 @@ impl RowReader {
     async fn send_rows(&mut self, mut rows: Vec<TranscriptRow>, page: Option<bool>) -> Result<(), ReadEnd> {
         for row in &mut rows {
             if matches!(row.body, RowBody::Message(_)) {
-                complete_texts(&self.client, &self.session, row).await?;
+                self.texts.complete(&self.client, &self.session, row).await?;
             }
         }
         match page {
@@ -208,6 +211,47 @@ async fn fetch_when_back<T: DeserializeOwned>(client: &HostClient, call: &HostCa
     }
 }
 
+/// The texts of open messages that were read beyond the beginning that their rows hold, by row and part: a message that grows
+/// is read from there on.
+#[derive(Debug, Default)]
+struct CompletedTexts(BTreeMap<(String, usize), String>);
+
+impl CompletedTexts {
+    /// Completes the texts of a message's row.
+    async fn complete(&mut self, client: &HostClient, session: &str, row: &mut TranscriptRow) -> anyhow::Result<()> {
+        let cut = self.restore(row);
+        complete_texts(client, session, row).await?;
+        // A message that is complete is read as a whole, and not again.
+        self.0.retain(|(id, _), _| row.open || *id != row.id);
+        if let (RowBody::Message(message), true) = (&row.body, row.open) {
+            for index in cut {
+                if let Some(RowPart::Text(part)) = message.parts.get(index) {
+                    self.0.insert((row.id.clone(), index), part.text.clone());
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Puts the known text into each part of an open message that is cut. Returns the places of these parts.
+    fn restore(&self, row: &mut TranscriptRow) -> Vec<usize> {
+        let RowBody::Message(message) = &mut row.body else { return Vec::new() };
+        let mut cut = Vec::new();
+        for (index, part) in message.parts.iter_mut().enumerate() {
+            let RowPart::Text(part) = part else { continue };
+            if part.cut.is_none() || !row.open {
+                continue;
+            }
+            cut.push(index);
+            let known = self.0.get(&(row.id.clone(), index));
+            if let Some(known) = known.filter(|known| known.starts_with(&part.text)) {
+                part.text.clone_from(known);
+            }
+        }
+        cut
+    }
+}
+
 /// Reads the rest of the texts of which a message's row holds only the beginning.
 pub(crate) async fn complete_texts(client: &HostClient, session: &str, row: &mut TranscriptRow) -> anyhow::Result<()> {
     let RowBody::Message(message) = &mut row.body else { return Ok(()) };
@@ -237,6 +281,7 @@ mod tests {
     use super::*;
     use crate::connect::HostAddress;
     use crate::exit::Exit;
+    use crate::transcript::row_lines::test_row;
 
     /// Long enough for a slow machine, and reached only if the reader never gives up.
     const TEST_LIMIT: Duration = Duration::from_secs(20);
@@ -299,5 +344,46 @@ mod tests {
         let _rows = TranscriptStream::open_with_limits(&client, "sess_1", false, LIMITS);
         let _silent = accept_stream(&host).await;
         tokio::time::timeout(TEST_LIMIT, accept_stream(&host)).await.expect("the silent stream is kept");
+    }
+
+    /// Answers one request for a part of a text, and returns the path of the request.
+    async fn answer_text(host: &UnixListener, text: &str) -> String {
+        let (mut stream, _) = host.accept().await.unwrap();
+        let request = read_request(&mut stream).await;
+        let page = RowTextPage {
+            row: "1-2".to_owned(),
+            part: "0".to_owned(),
+            offset: 0,
+            bytes: 0,
+            text: text.to_owned(),
+            next: None,
+        };
+        let body = serde_json::to_string(&page).unwrap();
+        let length = body.len();
+        let head = format!("HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {length}\r\n\r\n");
+        stream.write_all(format!("{head}{body}").as_bytes()).await.unwrap();
+        request.lines().next().unwrap_or_default().to_owned()
+    }
+
+    #[tokio::test]
+    async fn long_message_that_grows_is_read_on_from_its_known_end() {
+        let folder = tempfile::tempdir().unwrap();
+        let socket = folder.path().join("wharf.sock");
+        let host = UnixListener::bind(&socket).unwrap();
+        let client = HostClient::unconnected(HostAddress::Socket(socket));
+        let mut texts = CompletedTexts::default();
+        let pieces = [(true, 4, "-one", "head-one"), (true, 8, "-two", "head-one-two"), (false, 4, "-all", "head-all")];
+        for (open, offset, piece, whole) in pieces {
+            let part = serde_json::json!({ "type": "text", "text": "head", "cut": { "bytes": 99 } });
+            let mut row = test_row("message", open, "", serde_json::json!({ "parts": [part] }));
+            let (completed, request) =
+                tokio::join!(texts.complete(&client, "sess_1", &mut row), answer_text(&host, piece));
+            completed.unwrap();
+            assert!(request.contains(&format!("part=0&offset={offset} ")), "{request}");
+            let RowBody::Message(message) = &row.body else { panic!("another row") };
+            let Some(RowPart::Text(text)) = message.parts.first() else { panic!("another part") };
+            assert_eq!(text.text, whole);
+        }
+        assert!(texts.0.is_empty(), "the message is complete");
     }
 }

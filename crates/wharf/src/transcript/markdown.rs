@@ -40,14 +40,16 @@ impl MarkdownStyler {
         if !self.screen.colour {
             return text.to_owned();
         }
-        self.held.push_str(text);
         let mut out = String::new();
-        while let Some(end) = self.held.find('\n') {
-            let rest = self.held.split_off(end + 1);
-            let line = std::mem::replace(&mut self.held, rest);
-            out.push_str(&self.end_line(line.trim_end_matches('\n')));
+        let mut rest = text;
+        while let Some((end, after)) = rest.split_once('\n') {
+            self.held.push_str(end);
+            let line = std::mem::take(&mut self.held);
+            out.push_str(&self.end_line(&line));
             out.push('\n');
+            rest = after;
         }
+        self.held.push_str(rest);
         out.push_str(&self.print_open_line());
         out
     }
@@ -189,7 +191,8 @@ fn find_span(rest: &str, previous: Option<char>, complete: bool) -> Span<'_> {
     if run == rest.len() && !complete {
         return Span::Undecided;
     }
-    let after = &rest[run..];
+    // A span is no longer than this, also if its end has come already: text looks the same however it is cut.
+    let after = first_bytes(&rest[run..], MAX_HELD_BYTES);
     if mark == '`' {
         let fence = &rest[..run];
         return match after.find(fence) {
@@ -212,6 +215,11 @@ fn find_span(rest: &str, previous: Option<char>, complete: bool) -> Span<'_> {
         None if complete => Span::Literal(run),
         None => Span::Undecided,
     }
+}
+
+/// Returns at most so many bytes of the beginning of a text, whole characters.
+fn first_bytes(text: &str, limit: usize) -> &str {
+    &text[..text.floor_char_boundary(limit)]
 }
 
 /// Returns where the closing mark begins: after a character that is no blank, and not within a longer run of marks.
@@ -333,6 +341,16 @@ mod tests {
         }
         let long = format!("**{}", "word ".repeat(100));
         assert_eq!(MarkdownStyler::new(COLOUR).feed(&long), long, "a long span is not held for ever");
+    }
+
+    #[test]
+    fn long_spans_are_plain_however_the_text_is_cut() {
+        for mark in ["*", "**", "_", "`", "``"] {
+            let text = format!("a {mark}{}end{mark} b", "word ".repeat(100));
+            for size in [1, 7, text.len()] {
+                assert_eq!(style_in_pieces(&text, size), text, "{mark} in pieces of {size}");
+            }
+        }
     }
 
     #[test]
