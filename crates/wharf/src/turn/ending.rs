@@ -1,7 +1,7 @@
 //! Reports how a watched turn ended: the reason of a failure, the agent's last words, the way on, and the numbers.
 
 use serde_json::{Map, Value, json};
-use wharf_api::{EndCause, RowBody, RowTurnEnd, SeenArgs, SessionInfo, TranscriptRow, TurnDetail};
+use wharf_api::{EndCause, RowBody, RowTurnEnd, SeenArgs, SessionInfo, TranscriptRow, TurnDetail, TurnInfo, TurnState};
 
 use super::{TurnFormat, WatchEnd, WatchedTurn};
 use crate::client::{HostCall, HostClient, url_path};
@@ -78,11 +78,7 @@ impl TurnReport {
     fn to_json(&self, turn: WatchedTurn<'_>) -> Value {
         let mut object = match &self.turn {
             Some(Value::Object(members)) => members.clone(),
-            Some(_) | None => Map::from_iter([
-                ("promptId".to_owned(), turn.prompt.into()),
-                ("text".to_owned(), "".into()),
-                ("stopReason".to_owned(), Value::Null),
-            ]),
+            Some(_) | None => object_without_turn(turn.prompt),
         };
         let stderr = self.end.as_ref().and_then(|(_, end)| end.stderr.clone());
         object.insert("stderr".to_owned(), stderr.into());
@@ -130,6 +126,29 @@ impl TurnReport {
     }
 }
 
+/// Returns the members of a turn for a prompt of which the host tells none: it was taken out of the queue, or the host is
+/// gone.
+fn object_without_turn(prompt: &str) -> Map<String, Value> {
+    let turn = TurnInfo {
+        prompt_id: prompt.to_owned(),
+        state: TurnState::Ended,
+        summary: String::new(),
+        started_at: None,
+        ended_at: None,
+        stop_reason: None,
+        outcome: None,
+        message: None,
+        duration_ms: None,
+        usage: None,
+        context: None,
+        first_row: None,
+        last_row: None,
+    };
+    let detail = TurnDetail { turn, text: String::new(), text_cut: false };
+    let object = serde_json::to_value(detail).ok().and_then(|value| value.as_object().cloned());
+    object.unwrap_or_default()
+}
+
 async fn read_turn_end(client: &HostClient, session: &str, row: &str) -> Option<(String, RowTurnEnd)> {
     let call = HostCall::get(url_path(&["sessions", session, "rows", row]));
     let row: TranscriptRow = client.fetch_json(&call).await.ok()?;
@@ -174,4 +193,27 @@ pub(crate) async fn mark_seen(client: &HostClient, session: &str, row: &str) {
     let event = row.split('.').next().unwrap_or(row).to_owned();
     let call = HostCall::put(url_path(&["sessions", session, "seen"]), &SeenArgs { up_to: event });
     let _ = client.send_call(&call).await;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::connect::HostAddress;
+
+    /// The reference lists the members of a turn; a prompt that never had a turn has them too.
+    #[test]
+    fn object_of_a_prompt_without_a_turn_has_every_member_of_a_turn() {
+        let client = HostClient::unconnected(HostAddress::Socket("/nonexistent/wharf.sock".into()));
+        let turn = WatchedTurn { client: &client, session: "sess_1", prompt: "p", agent: "a" };
+        let object = TurnReport::default().to_json(turn);
+        let removed: TurnDetail = serde_json::from_value(object.clone()).unwrap();
+        let whole = serde_json::to_value(&removed).unwrap();
+        let names = |value: &Value| value.as_object().unwrap().keys().cloned().collect::<Vec<_>>();
+        let missing: Vec<String> = names(&whole).into_iter().filter(|name| object.get(name).is_none()).collect();
+        assert_eq!(missing, Vec::<String>::new());
+        assert_eq!(
+            (&object["promptId"], &object["stderr"], &object["session"]),
+            (&json!("p"), &Value::Null, &Value::Null)
+        );
+    }
 }

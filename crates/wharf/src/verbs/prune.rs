@@ -2,10 +2,12 @@
 
 use clap::Args;
 use wharf_api::SessionInfo;
-use wharf_host::Duration;
+use wharf_host::core::Millis;
+use wharf_host::{Duration, format_timestamp};
 
 use crate::confirm::{confirm, describe_sessions};
 use crate::exit::{Exit, Failure};
+use crate::format::table::join_with_tabs;
 use crate::format::times;
 use crate::global::GlobalOptions;
 use crate::{output, session_ref, session_state};
@@ -47,7 +49,8 @@ pub(crate) async fn run(global: &GlobalOptions, verb: PruneVerb) -> anyhow::Resu
         return Ok(Exit::Ok);
     }
     if verb.dry_run {
-        describe_sessions(&sessions).iter().for_each(|line| output::print_line(line.trim_start()));
+        let lines = if global.screen().terminal { describe_sessions(&sessions) } else { plain_sessions(&sessions) };
+        lines.iter().for_each(|line| output::print_line(line.trim_start_matches(' ')));
         output::print_note(&format!("{} would be forgotten", count(&sessions)));
         return Ok(Exit::Ok);
     }
@@ -60,6 +63,17 @@ pub(crate) async fn run(global: &GlobalOptions, verb: PruneVerb) -> anyhow::Resu
         super::forget::forget_session(&client, &session.id).await?;
     }
     Ok(Exit::Ok)
+}
+
+/// Returns one line per session for a program: its id, state, agent, last activity and name.
+fn plain_sessions(sessions: &[SessionInfo]) -> Vec<String> {
+    let describe = |session: &SessionInfo| {
+        let (word, _) = session_state::state_word(session);
+        let active_at = format_timestamp(Millis(times::last_activity(session)));
+        let name = session_state::display_name(session).unwrap_or_default();
+        join_with_tabs([session.id.as_str(), word, &session.adapter_slug, &active_at, name])
+    };
+    sessions.iter().map(describe).collect()
 }
 
 fn count(sessions: &[SessionInfo]) -> String {
