@@ -30,7 +30,7 @@ pub(crate) struct GlobalOptions {
     #[arg(long, value_name = "TOKEN", global = true, allow_hyphen_values = true)]
     pub(crate) token: Option<String>,
     /// The host with this name; see: wharf context. `local` is the one of this machine. Also WHARF_CONTEXT.
-    #[arg(long, value_name = "NAME", global = true)]
+    #[arg(long, value_name = "CONTEXT", global = true)]
     pub(crate) context: Option<String>,
     /// A PEM file with the certificates of authorities to trust for an https URL, instead of the system's; also WHARF_CA.
     #[arg(long, value_name = "FILE", global = true)]

@@ -7,6 +7,7 @@ use wharf_api::{
 use super::Candidate;
 use super::plan::{CompletionPlan, ValueKind};
 use crate::client::{HostCall, HostClient};
+use crate::contexts::{Contexts, LOCAL_CONTEXT};
 use crate::global::GlobalOptions;
 use crate::verbs::{agents, serve, set};
 use crate::{session_ref, session_state};
@@ -31,6 +32,7 @@ pub(super) async fn ask_host(global: &GlobalOptions, plan: &CompletionPlan) -> a
         ValueKind::AgentOption => agent_values(&client, plan, list_agent_options).await?,
         ValueKind::Setting => list_settings(&client, &plan.values).await?,
         ValueKind::FilterValue(key) => list_filter_values(&client, key).await?,
+        ValueKind::Context => list_contexts(global),
         ValueKind::Fixed(_) | ValueKind::File | ValueKind::Directory | ValueKind::Nothing => Vec::new(),
     })
 }
@@ -44,6 +46,7 @@ pub(super) fn without_host(global: &GlobalOptions, plan: &CompletionPlan) -> Vec
             installed.map(|agent| Candidate::new(agent.slug, agent.description)).collect()
         }
         ValueKind::FilterValue(key) => words_of_filter(key).iter().map(|word| Candidate::new(*word, "")).collect(),
+        ValueKind::Context => list_contexts(global),
         ValueKind::Fixed(_)
         | ValueKind::Session
         | ValueKind::Workspace
@@ -54,6 +57,13 @@ pub(super) fn without_host(global: &GlobalOptions, plan: &CompletionPlan) -> Vec
         | ValueKind::Directory
         | ValueKind::Nothing => Vec::new(),
     }
+}
+
+/// Returns the names of hosts, that of this machine first.
+fn list_contexts(global: &GlobalOptions) -> Vec<Candidate> {
+    let contexts = global.contexts_path().and_then(|path| Contexts::load(&path)).unwrap_or_default();
+    let named = contexts.contexts.iter().map(|(name, context)| Candidate::new(name, &context.url));
+    std::iter::once(Candidate::new(LOCAL_CONTEXT, "the host of this machine")).chain(named).collect()
 }
 
 /// Returns a name for each session: its label if a shell takes it as one word, and its short id. Sessions that can go on stand

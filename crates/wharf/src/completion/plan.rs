@@ -23,6 +23,8 @@ pub(super) enum ValueKind {
     Setting,
     /// The value of a filter whose key is typed.
     FilterValue(String),
+    /// The name of a host.
+    Context,
     File,
     Directory,
     Nothing,
@@ -173,10 +175,18 @@ fn kind_of_value(argument: &Arg, value: &str, prefix: String) -> (ValueKind, Str
                 prefix,
             ),
         },
+        "CONTEXT" => (ValueKind::Context, prefix),
+        "KEY" => (ValueKind::Fixed(list_config_keys()), prefix),
         "FILE" | "PATH" => (ValueKind::File, prefix),
         "DIR" => (ValueKind::Directory, prefix),
         _ => (ValueKind::Nothing, prefix),
     }
+}
+
+/// Returns the keys of settings that can be typed as they are, without a name of the user in them.
+fn list_config_keys() -> Vec<Candidate> {
+    let paths = wharf_host::CONFIG_KEYS.iter().map(|key| key.path).filter(|path| !path.contains('*'));
+    paths.map(|path| Candidate::new(path, "")).collect()
 }
 
 fn list_options(command: &Command) -> Vec<Candidate> {
@@ -228,6 +238,11 @@ mod tests {
             ("ls --filter agent=", ValueKind::FilterValue("agent".to_owned())),
             ("--config ", ValueKind::File),
             ("run -C ", ValueKind::Directory),
+            ("context use ", ValueKind::Context),
+            ("context show ", ValueKind::Context),
+            ("context remove ", ValueKind::Context),
+            ("context add ", ValueKind::Nothing),
+            ("--context ", ValueKind::Context),
             ("run demo ", ValueKind::Nothing),
             ("show one ", ValueKind::Nothing),
         ] {
@@ -247,6 +262,9 @@ mod tests {
             ("ls --filter ", "attention="),
             ("completions ", "bash"),
             ("answer docs ", "deny"),
+            ("config get ", "limits.queue"),
+            ("config set ", "ask_timeout"),
+            ("config unset ", "ask_timeout"),
         ] {
             assert!(fixed_words(line).contains(&offered.to_owned()), "{offered} for {line:?}: {:?}", fixed_words(line));
         }

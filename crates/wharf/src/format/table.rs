@@ -4,7 +4,7 @@ use super::text::{display_width, to_printable, truncate_to_columns};
 use super::{Screen, TextStyle};
 
 /// The spaces between two columns on a terminal.
-const COLUMN_GAP: usize = 2;
+pub(crate) const COLUMN_GAP: usize = 2;
 /// Before a note below a row.
 const NOTE_INDENT: &str = "    ";
 /// The smallest width of the last column; less would show nothing of use.

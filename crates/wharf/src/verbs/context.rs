@@ -32,7 +32,10 @@ enum ContextAction {
         no_check: bool,
     },
     /// Make it the host of every verb that names none. `local` is the one of this machine.
-    Use { name: String },
+    Use {
+        #[arg(value_name = "CONTEXT")]
+        name: String,
+    },
     /// List them.
     List {
         /// A JSON array.
@@ -41,13 +44,17 @@ enum ContextAction {
     },
     /// Show one, or the one that is used here and why. The token is not shown.
     Show {
+        #[arg(value_name = "CONTEXT")]
         name: Option<String>,
         /// One JSON object.
         #[arg(long)]
         json: bool,
     },
     /// Remove the name, and the token that was kept with it.
-    Remove { name: String },
+    Remove {
+        #[arg(value_name = "CONTEXT")]
+        name: String,
+    },
 }
 
 pub(crate) async fn run(global: &GlobalOptions, verb: ContextVerb) -> anyhow::Result<Exit> {

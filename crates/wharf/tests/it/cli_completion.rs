@@ -112,6 +112,14 @@ fn completing_never_starts_a_host() -> Result<()> {
     assert_eq!(offered(&["show", ""])?, "");
     assert!(offered(&["run", ""])?.contains("demo\t"), "agents are known without a host");
     assert!(offered(&[""])?.contains("sessions\t"));
+    let contexts = folder.path().join("contexts.toml");
+    std::fs::write(&contexts, "[contexts.box]\nurl = \"https://box\"\n")?;
+    std::fs::set_permissions(&contexts, std::os::unix::fs::PermissionsExt::from_mode(0o600))?;
+    let config = folder.path().join("config.toml").display().to_string();
+    assert_eq!(
+        offered(&["--config", &config, "context", "use", ""])?,
+        "local\tthe host of this machine\nbox\thttps://box\n"
+    );
     assert!(!state.exists(), "something was made");
     Ok(())
 }

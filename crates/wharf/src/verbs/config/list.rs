@@ -5,10 +5,14 @@ use wharf_api::{HostSetting, HostSettingList, SettingSource};
 
 use crate::client::{HostCall, HostClient};
 use crate::exit::{Exit, Failure};
-use crate::format::table::{TextTable, join_with_tabs, plain_cell, styled_cell};
+use crate::format::table::{COLUMN_GAP, TextTable, join_with_tabs, plain_cell, styled_cell};
+use crate::format::text::{display_width, truncate_to_columns};
 use crate::format::{Screen, TextStyle};
 use crate::global::GlobalOptions;
 use crate::output;
+
+/// The least of a value that is shown, however long the keys are.
+const MIN_VALUE_WIDTH: usize = 12;
 
 /// The settings of the host, and those of a host that is started here.
 pub(crate) struct SettingsView {
@@ -144,17 +148,26 @@ fn format_settings(screen: Screen, view: &SettingsView) -> Vec<String> {
         };
         return view.current.settings.iter().map(plain).collect();
     }
+    let value_width = value_width(screen, &view.current.settings);
     let mut table = TextTable::new(&["KEY", "VALUE", "SOURCE", "NOTE"]);
     for setting in &view.current.settings {
         let is_default = setting.source == SettingSource::Default;
         table.add_row([
             styled_cell(if is_default { TextStyle::Plain } else { TextStyle::Strong }, &setting.key),
-            plain_cell(setting.value.as_deref().unwrap_or("–")),
+            plain_cell(truncate_to_columns(setting.value.as_deref().unwrap_or("–"), value_width)),
             styled_cell(if is_default { TextStyle::Faint } else { TextStyle::Plain }, describe_source(setting)),
             styled_cell(TextStyle::Wants, view.note(setting)),
         ]);
     }
     table.to_lines(screen)
+}
+
+/// Returns the columns that a value may take, so that a row with its key and source fits into one line.
+fn value_width(screen: Screen, settings: &[HostSetting]) -> usize {
+    let widest = |width: fn(&HostSetting) -> usize| settings.iter().map(width).max().unwrap_or_default();
+    let key = widest(|setting| display_width(&setting.key));
+    let source = widest(|setting| display_width(&describe_source(setting)));
+    screen.width.saturating_sub(key + source + 2 * COLUMN_GAP).max(MIN_VALUE_WIDTH)
 }
 
 pub(super) async fn print_setting(global: &GlobalOptions, key: &str, as_json: bool) -> anyhow::Result<Exit> {
@@ -183,5 +196,27 @@ fn without_quotes(value: &str) -> String {
     match value.parse::<toml_edit::Value>() {
         Ok(toml_edit::Value::String(text)) => text.into_value(),
         Ok(_) | Err(_) => value.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_value_makes_no_row_longer_than_the_screen() {
+        let long = format!("[{}]", vec!["\"a.example\""; 40].join(", "));
+        let text = format!("ask_timeout = \"1h\"\nhosts = {long}\n");
+        let current = wharf_host::Config::parse(&text).unwrap().describe_settings();
+        let view = SettingsView { current, here: None, running: false };
+        let lines = format_settings(Screen { width: 80, ..Screen::TERMINAL }, &view);
+        let wide: Vec<&String> = lines.iter().filter(|line| display_width(line) > 80).collect();
+        assert_eq!(wide, Vec::<&String>::new());
+        assert!(
+            lines
+                .iter()
+                .any(|line| line.starts_with("ask_timeout ") && line.contains("\"1h\"") && line.ends_with("file"))
+        );
+        assert!(lines.iter().any(|line| line.starts_with("hosts ") && line.contains('…') && line.ends_with("file")));
     }
 }

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use crate::format::text::display_width;
 use crate::format::{Screen, TextStyle};
 
 /// The facts that the greeting tells.
@@ -34,10 +35,16 @@ impl Greeting {
             ("sessions", "list the sessions"),
         ];
         let width = tries.iter().map(|(verb, _)| verb.len()).max().unwrap_or_default();
-        lines.extend(tries.iter().map(|(verb, meaning)| {
+        let longest = tries.iter().map(|(_, meaning)| meaning.len()).max().unwrap_or_default();
+        let fits = "  ".len() + display_width(&self.command) + 1 + width + "  ".len() + longest <= screen.width;
+        for (verb, meaning) in tries {
             let meaning = screen.paint(TextStyle::Faint, meaning);
-            format!("  {} {verb:<width$}  {meaning}", self.command)
-        }));
+            if fits {
+                lines.push(format!("  {} {verb:<width$}  {meaning}", self.command));
+            } else {
+                lines.extend([format!("  {} {verb}", self.command), format!("      {meaning}")]);
+            }
+        }
         let facts = [
             ("agents", self.describe_agents()),
             ("sessions", self.describe_sessions()),
@@ -133,6 +140,24 @@ Ctrl-C stops the host and its agents. Sessions stay on disk.",
             env!("CARGO_PKG_VERSION")
         );
         assert_eq!(greeting().to_lines(Screen::TERMINAL).join("\n"), expected);
+    }
+
+    #[test]
+    fn commands_fit_a_narrow_screen() {
+        let command = "./target/release/wharf --state-dir /tmp/a-state-directory".to_owned();
+        let lines = Greeting { command, ..greeting() }.to_lines(Screen { width: 80, ..Screen::TERMINAL });
+        let tries: Vec<&str> = lines.iter().skip(3).take(6).map(String::as_str).collect();
+        assert_eq!(
+            tries,
+            [
+                "  ./target/release/wharf --state-dir /tmp/a-state-directory run demo tour",
+                "      watch the built-in agent work; it needs no account",
+                "  ./target/release/wharf --state-dir /tmp/a-state-directory chat demo",
+                "      talk to it, line by line",
+                "  ./target/release/wharf --state-dir /tmp/a-state-directory sessions",
+                "      list the sessions",
+            ]
+        );
     }
 
     #[test]
