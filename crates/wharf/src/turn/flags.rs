@@ -44,7 +44,8 @@ impl AskFlags {
     pub(crate) fn ask_policy(self, is_person_present: bool) -> AskPolicy {
         match (self.deny, self.allow, self.on_ask) {
             (true, _, _) | (_, _, Some(OnAsk::Reject)) => AskPolicy::Deny,
-            (_, true, _) => AskPolicy::Allow,
+            (_, true, _) if is_person_present => AskPolicy::Allow(None),
+            (_, true, _) => AskPolicy::Allow(Some(UNATTENDED_ASK_LIMIT)),
             (_, _, Some(OnAsk::Fail)) => AskPolicy::Fail,
             (_, _, _) if is_person_present => AskPolicy::Person,
             (_, _, Some(OnAsk::Wait)) => AskPolicy::Others(None),
@@ -150,7 +151,7 @@ mod tests {
             (&["--on-ask", "reject"], AskPolicy::Deny, AskPolicy::Deny),
             (&["--on-ask", "fail"], AskPolicy::Fail, AskPolicy::Fail),
             (&["--deny"], AskPolicy::Deny, AskPolicy::Deny),
-            (&["--allow"], AskPolicy::Allow, AskPolicy::Allow),
+            (&["--allow"], AskPolicy::Allow(None), AskPolicy::Allow(Some(UNATTENDED_ASK_LIMIT))),
         ] {
             assert_eq!(policy(arguments, true), with_person, "{arguments:?}");
             assert_eq!(policy(arguments, false), without_person, "{arguments:?}");

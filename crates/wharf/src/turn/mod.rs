@@ -49,7 +49,8 @@ pub(crate) enum AskPolicy {
     /// The ask stays open for other clients, at most for this time.
     Others(Option<Duration>),
     Deny,
-    Allow,
+    /// Each ask is allowed once. One that cannot be, such as a form, stays open for other clients, at most for this time.
+    Allow(Option<Duration>),
     /// The turn is cancelled.
     Fail,
 }
@@ -285,7 +286,7 @@ impl<'a> TurnWatch<'a> {
         }
         let choice = match self.options.ask_policy {
             AskPolicy::Deny => Some(asked.refusal_choice()),
-            AskPolicy::Allow => asked.consent_choice(),
+            AskPolicy::Allow(_) => asked.consent_choice(),
             AskPolicy::Person | AskPolicy::Others(_) | AskPolicy::Fail => None,
         };
         match choice {
@@ -302,8 +303,10 @@ impl<'a> TurnWatch<'a> {
         output::print_styled_note(&asked.to_lines(Screen { colour: false, ..self.options.screen }));
         match self.options.ask_policy {
             AskPolicy::Fail => return self.stop_turn(WatchEnd::Unanswered).await,
-            AskPolicy::Others(Some(limit)) => self.deadlines.limit_ask(asked.0.ask_id, limit, Instant::now()),
-            AskPolicy::Others(None) | AskPolicy::Person | AskPolicy::Deny | AskPolicy::Allow => {}
+            AskPolicy::Others(Some(limit)) | AskPolicy::Allow(Some(limit)) => {
+                self.deadlines.limit_ask(asked.0.ask_id, limit, Instant::now());
+            }
+            AskPolicy::Others(None) | AskPolicy::Allow(None) | AskPolicy::Person | AskPolicy::Deny => {}
         }
         let (session, ask) = (short_id(self.turn.session), asked.id());
         output::print_note(&format!("  answer with: wharf answer {session}/{ask} {}", asked.describe_answers()));

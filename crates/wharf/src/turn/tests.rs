@@ -1,5 +1,6 @@
 //! A watch without a host: how it handles an ask that nobody answers.
 
+use clap::Parser;
 use serde_json::json;
 
 use super::*;
@@ -30,6 +31,25 @@ async fn ask_that_nobody_answers_cancels_the_turn_after_the_limit() {
     // There is no host that could take the interrupt.
     watch.handle_deadline(due_at).await.unwrap_err();
     assert_eq!(watch.deadlines.cancel_reason(), Some(&WatchEnd::Unanswered));
+}
+
+#[derive(Debug, Parser)]
+struct AskArguments {
+    #[command(flatten)]
+    asks: AskFlags,
+}
+
+/// An agent may offer no answer that allows once, and a form never does.
+#[tokio::test]
+async fn ask_that_allow_cannot_answer_has_a_limit_where_no_person_is_present() {
+    let client = HostClient::unconnected(HostAddress::Socket("/nonexistent/wharf.sock".into()));
+    let turn = WatchedTurn { client: &client, session: "sess_1", prompt: "p", agent: "a" };
+    let flags = AskArguments::try_parse_from(["wharf", "--allow"]).unwrap().asks;
+    for is_person_present in [false, true] {
+        let mut watch = TurnWatch::new(turn, options(flags.ask_policy(is_person_present)));
+        watch.leave_open(&permission(7)).await.unwrap();
+        assert_eq!(watch.deadlines.next().is_none(), is_person_present);
+    }
 }
 
 #[tokio::test]
