@@ -68,6 +68,11 @@ impl AskQueue {
         self.asks.clear();
     }
 
+    /// Removes all asks and returns them, the one on the screen first.
+    pub(crate) fn take_all(&mut self) -> Vec<AnswerableAsk> {
+        self.asks.drain(..).map(|queued| queued.ask).collect()
+    }
+
     /// Takes the typed line as the answer to the ask on the screen, or to one field of it.
     pub(crate) fn take_answer(&mut self, line: &str) -> TypedAnswer {
         let Some(QueuedAsk { ask, filling }) = self.asks.front_mut() else { return TypedAnswer::NoAsk };

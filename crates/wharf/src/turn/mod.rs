@@ -308,9 +308,14 @@ impl<'a> TurnWatch<'a> {
             }
             AskPolicy::Others(None) | AskPolicy::Allow(None) | AskPolicy::Person | AskPolicy::Deny => {}
         }
-        let (session, ask) = (short_id(self.turn.session), asked.id());
-        output::print_note(&format!("  answer with: wharf answer {session}/{ask} {}", asked.describe_answers()));
+        output::print_note(&self.describe_answer_command(asked));
         Ok(())
+    }
+
+    /// Returns the command that answers the ask from elsewhere.
+    fn describe_answer_command(&self, asked: &AnswerableAsk) -> String {
+        let (session, ask) = (short_id(self.turn.session), asked.id());
+        format!("  answer with: wharf answer {session}/{ask} {}", asked.describe_answers())
     }
 
     /// Puts the first ask on the screen. What was typed before does not count as its answer.
@@ -344,7 +349,11 @@ impl<'a> TurnWatch<'a> {
             }
             TypedAnswer::Question(question) => question.print(),
             // Ctrl-D, or stdin is closed: the asks are left to other clients.
-            TypedAnswer::NoAsk => self.asks.forget_all(),
+            TypedAnswer::NoAsk => {
+                for asked in self.asks.take_all() {
+                    output::print_note(&self.describe_answer_command(&asked));
+                }
+            }
         }
     }
 

@@ -154,3 +154,25 @@ fn start_without_a_prompt_fails_with_the_reason_of_the_agent() -> Result<()> {
     assert_eq!(shown["status"], "running", "it waits until the agent has started");
     Ok(())
 }
+
+#[tokio::test]
+async fn ctrl_d_at_a_question_leaves_it_to_others_and_later_answers_count() -> Result<()> {
+    let host = scripted_host(&[])?.start_host()?;
+    let http = RestClient::new(&host);
+    let mut shown = TestTerminal::run_wharf(&host, &["run", "scripted", "--keep", "ask; ask"])?;
+    shown.expect("your answer: ")?;
+    shown.press("\x04")?;
+    shown.expect("answer with: wharf answer ")?;
+    let sessions = http.get("/sessions").await?.expect(200)?;
+    let id = sessions["sessions"][0]["id"].as_str().context("no id")?;
+    let asks = http.get(&format!("/sessions/{id}/asks")).await?.expect(200)?;
+    let ask = asks["asks"][0]["askId"].as_u64().context("no ask")?;
+    http.post(&format!("/sessions/{id}/asks/{ask}"), &json!({ "optionId": "reject_once" })).await?.expect(200)?;
+    shown.expect("chosen: reject_once")?;
+    shown.expect("your answer: ")?;
+    shown.press("y\r")?;
+    shown.expect("chosen: allow_once")?;
+    let (code, all) = shown.finish()?;
+    assert_eq!(code, Some(0), "{all:?}");
+    Ok(())
+}
