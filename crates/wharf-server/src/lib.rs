@@ -19,6 +19,7 @@ mod listen;
 mod mcp;
 mod metrics;
 mod notify;
+mod page;
 mod request_values;
 mod rest;
 mod revocation;
@@ -220,6 +221,7 @@ fn build_router(app: App) -> Router {
         .fallback(rest::unknown_route)
         .layer(axum::middleware::from_fn_with_state(app.clone(), guard::require_identity))
         .merge(open)
+        .merge(page::routes())
         .layer(axum::middleware::from_fn_with_state(app.clone(), guard::check_authority))
         .layer(axum::middleware::from_fn_with_state(app.clone(), metrics::count_refusals))
         .layer(axum::middleware::map_response(server_info::add_version_header))

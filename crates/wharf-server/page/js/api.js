@@ -1,0 +1,106 @@
+// @ts-check
+/** Calls of the host's routes. The cookie is one half of the login; the key that this page keeps is the other. */
+import { routeUrl } from "./base.js";
+import * as storage from "./storage.js";
+
+const KEY = "key";
+const CLIENT = "client";
+/** A request without an answer for so long has failed. */
+const TIMEOUT_MS = 60_000;
+
+/** A refusal of the host, or a request that did not reach it. */
+export class CallError extends Error {
+  /** @param {number} status 0 without an answer @param {string} code @param {string} detail @param {any} [problem] */
+  constructor(status, code, detail, problem) {
+    super(detail);
+    this.status = status;
+    this.code = code;
+    this.problem = problem ?? {};
+  }
+}
+
+/** @type {Set<() => void>} */
+const signedOutListeners = new Set();
+
+/** @param {() => void} callback called when the host no longer knows this login */
+export function onSignedOut(callback) {
+  signedOutListeners.add(callback);
+}
+
+export function hasKey() {
+  return storage.load(KEY) !== null;
+}
+
+/** @param {string | null} key */
+export function setKey(key) {
+  storage.save(KEY, key);
+}
+
+/** Returns the id by which the host knows this browser as one client. */
+function clientId() {
+  const known = storage.load(CLIENT);
+  if (known) return known;
+  const made = `page_${randomText()}`;
+  storage.save(CLIENT, made);
+  return made;
+}
+
+/** Returns a random text for ids and idempotency keys. */
+export function randomText() {
+  const bytes = crypto.getRandomValues(new Uint8Array(12));
+  return Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
+}
+
+/** @returns {Record<string, string>} */
+export function authHeaders() {
+  const key = storage.load(KEY);
+  return { "X-Wharf-Client": "Wharf page", "Wharf-Client-Id": clientId(), ...(key ? { "Wharf-Page": key } : {}) };
+}
+
+/**
+ * Sends a request and returns the response, whatever its status.
+ * @param {string} method @param {string} path @param {{ body?: any, raw?: Blob, headers?: Record<string, string>, signal?: AbortSignal }} [options]
+ */
+export async function send(method, path, options = {}) {
+  const headers = { ...authHeaders(), ...options.headers };
+  const body = options.raw ?? (options.body === undefined ? undefined : JSON.stringify(options.body));
+  if (options.body !== undefined) headers["Content-Type"] = "application/json";
+  try {
+    return await fetch(routeUrl(path), {
+      method, headers, body, credentials: "same-origin", cache: "no-store", redirect: "error",
+      signal: options.signal ?? AbortSignal.timeout(TIMEOUT_MS),
+    });
+  } catch (error) {
+    if (options.signal?.aborted) throw error;
+    throw new CallError(0, "unreachable", "The host cannot be reached.");
+  }
+}
+
+/**
+ * Sends a request and returns the JSON of its answer.
+ * @param {string} method @param {string} path @param {Parameters<typeof send>[2]} [options]
+ * @returns {Promise<any>}
+ */
+export async function call(method, path, options) {
+  const response = await send(method, path, options);
+  if (response.ok) return response.json();
+  throw await toError(response);
+}
+
+/** @param {Response} response */
+export async function toError(response) {
+  const problem = await response.json().catch(() => ({}));
+  if (response.status === 401 && hasKey()) signedOutListeners.forEach((callback) => callback());
+  return new CallError(response.status, problem.code ?? "unknown", problem.detail ?? `The host answered ${response.status}.`, problem);
+}
+
+/** @param {string} path @param {Record<string, any>} [query] */
+export const get = (path, query) => call("GET", path + toQuery(query));
+/** @param {string} path @param {any} [body] @param {Record<string, string>} [headers] */
+export const post = (path, body, headers) => call("POST", path, { body: body ?? {}, headers });
+
+/** @param {Record<string, any>} [query] */
+export function toQuery(query) {
+  const pairs = Object.entries(query ?? {}).filter(([, value]) => value !== undefined && value !== null && value !== "");
+  return pairs.length ? `?${new URLSearchParams(pairs.map(([name, value]) => [name, String(value)]))}` : "";
+}

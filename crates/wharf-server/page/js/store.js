@@ -1,0 +1,163 @@
+// @ts-check
+/** The state of the page, and the one stream that keeps it current: the list of sessions and the rows of the open one. */
+import { useEffect, useState } from "preact/hooks";
+import * as api from "./api.js";
+import { followStream } from "./event_stream.js";
+import { Transcript } from "./transcript.js";
+
+/** @typedef {{ kind: string, id?: string, row?: string, query?: string }} Route */
+
+export const app = {
+  /** @type {"in" | "out" | "ended"} */
+  login: /** @type {any} */ ("out"),
+  /** @type {any} the login of this page */
+  me: null,
+  /** @type {Map<string, any>} */
+  sessions: new Map(),
+  listed: false,
+  /** @type {"connecting" | "open" | "lost"} */
+  connection: /** @type {any} */ ("connecting"),
+  /** @type {Route} */
+  route: { kind: "list" },
+  /** @type {Transcript | null} */
+  transcript: null,
+  /** @type {string | null} the reason why the open session cannot be shown */
+  sessionFault: null,
+  /** @type {{ text: string, id: number }[]} */
+  messages: [],
+  /** True while the host tells that live data is held back. */
+  version: 0,
+};
+
+/** @type {Set<() => void>} */
+const listeners = new Set();
+let scheduled = false;
+
+/** Has the views drawn again, at most once per frame. */
+export function changed() {
+  if (scheduled) return;
+  scheduled = true;
+  const run = () => {
+    scheduled = false;
+    app.version += 1;
+    listeners.forEach((listener) => listener());
+  };
+  if (document.visibilityState === "visible") requestAnimationFrame(run);
+  else setTimeout(run, 200);
+}
+
+/** Calls back after each change, with or without a view. @param {() => void} listener */
+export function onChange(listener) {
+  listeners.add(listener);
+  return () => listeners.delete(listener);
+}
+
+/** Draws the calling component again after each change of the state. */
+export function useApp() {
+  const [, setVersion] = useState(0);
+  useEffect(() => {
+    const stop = onChange(() => setVersion(app.version));
+    return () => void stop();
+  }, []);
+  return app;
+}
+
+/** True if this page may change things. */
+export const mayControl = () => app.me === null || app.me.role !== "observer";
+
+/** Shows a sentence for some seconds. @param {string} text */
+export function showMessage(text) {
+  const id = Math.random();
+  app.messages = [...app.messages.slice(-2), { text, id }];
+  changed();
+  setTimeout(() => {
+    app.messages = app.messages.filter((message) => message.id !== id);
+    changed();
+  }, 6000);
+}
+
+/** Runs a call and shows its failure to the person. @template T @param {Promise<T>} promise @returns {Promise<T | undefined>} */
+export async function attempt(promise) {
+  try {
+    return await promise;
+  } catch (error) {
+    showMessage(error instanceof Error ? error.message : String(error));
+    return undefined;
+  }
+}
+
+/** @type {{ stream: ReturnType<typeof followStream>, id: string | null } | null} */
+let current = null;
+
+/** Opens the stream for the session of the route, unless it is open already. */
+export function followRoute() {
+  const id = app.route.id ?? null;
+  if (app.login !== "in" || (current && current.id === id)) return;
+  current?.stream.close();
+  if (app.transcript?.session !== id) app.transcript = id ? makeTranscript(id) : null;
+  app.sessionFault = null;
+  current = { id, stream: openStream(id) };
+}
+
+/** @param {string} id */
+function makeTranscript(id) {
+  const transcript = new Transcript(id, (row) => api.get(`sessions/${id}/rows/${row}`));
+  transcript.onRefetched = changed;
+  return transcript;
+}
+
+/** @param {string | null} id */
+function openStream(id) {
+  const own = app.transcript;
+  return followStream({
+    path: () => `sessions/stream${api.toQuery({ rows: id ?? undefined })}`,
+    headers: () => (own?.position ? { "Last-Event-ID": own.position } : {}),
+    onEvent: (event, data, eventId) => {
+      if (takeListEvent(event, data)) return changed();
+      if (own && own === app.transcript && own.apply(event, data, eventId)) changed();
+    },
+    onState: (state) => {
+      app.connection = state === "connecting" && app.connection === "lost" ? "lost" : state;
+      changed();
+    },
+    onFatal: (error) => {
+      if (error.status === 401) return endLogin();
+      app.sessionFault = error.status === 404 ? "There is no such session, or it is not for you." : error.message;
+      // The list goes on without the session.
+      if (id) current = { id, stream: openStream(null) };
+      changed();
+    },
+  });
+}
+
+/** @param {string} event @param {any} data */
+function takeListEvent(event, data) {
+  if (event === "snapshot") app.sessions = new Map(data.sessions.map((/** @type {any} */ session) => [session.id, session]));
+  else if (event === "session") app.sessions.set(data.id, data);
+  else if (event === "forgotten") app.sessions.delete(data.id);
+  else return false;
+  app.listed = true;
+  return true;
+}
+
+/** The host does not know this login any more: what is shown stays, dimmed, and nothing is tried again. */
+export function endLogin() {
+  if (app.login !== "in") return;
+  app.login = "ended";
+  api.setKey(null);
+  current?.stream.close();
+  current = null;
+  changed();
+}
+
+export function retryStream() {
+  current?.stream.retry();
+}
+
+/** Forgets everything of the former login. */
+export function forgetAll() {
+  current?.stream.close();
+  current = null;
+  Object.assign(app, { login: "out", me: null, sessions: new Map(), listed: false, transcript: null });
+  changed();
+}

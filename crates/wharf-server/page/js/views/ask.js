@@ -1,0 +1,145 @@
+// @ts-check
+/** Questions of agents: what is asked in full, and the answers in the agent's own words. */
+import { useEffect, useRef, useState } from "preact/hooks";
+import * as api from "../api.js";
+import { sayPolitely } from "../announce.js";
+import { placeOf, plural, titleOf } from "../format.js";
+import { html } from "../html.js";
+import { safeLink } from "../markdown.js";
+import { app, attempt, changed, mayControl, showMessage } from "../store.js";
+import { plainText } from "../text.js";
+import { Dialog } from "./dialog.js";
+import { Diff } from "./diff.js";
+import { AskForm } from "./form.js";
+import { PlainText } from "./parts.js";
+
+/** A tap within this time after a question appeared was meant for the one before. */
+const SETTLE_MS = 400;
+
+/** @param {any} subject */
+export function askTitle(subject) {
+  if (subject?.command) return "Wants to run";
+  if (subject?.diffs?.length) return "Wants to edit";
+  return "Asks";
+}
+
+/** The subject, complete: a person must be able to tell "nothing to see" from "not shown". @param {{ subject: any }} props */
+export function AskSubject({ subject }) {
+  const hasMore = subject.command || subject.diffs?.length || subject.text || subject.paths?.length;
+  return html`<div class="ask-subject">
+    ${subject.command ? html`<pre class="command" tabindex="0"><${PlainText} text=${subject.command} /></pre>` : html`<p class="ask-title">${plainText(subject.title)}</p>`}
+    ${subject.cwd ? html`<p class="faint">in ${plainText(subject.cwd)}</p>` : ""}
+    ${subject.outside?.length ? html`<p class="warning">Outside of the session's directory: ${subject.outside.map(plainText).join(", ")}</p>` : ""}
+    ${(subject.diffs ?? []).map((/** @type {any} */ diff) => html`<${Diff} diff=${diff} />`)}
+    ${subject.paths?.length && !subject.diffs?.length ? html`<p class="faint">${subject.paths.map(plainText).join(", ")}</p>` : ""}
+    ${subject.text ? html`<${PlainText} text=${subject.text} />` : ""}
+    ${!hasMore && subject.detailed === false ? html`<p class="faint">The agent sent no details.</p>` : ""}
+  </div>`;
+}
+
+/**
+ * The answers of one question.
+ * @param {{ session: string, ask: any, onAnswered?: () => void }} props
+ */
+export function AskAnswers({ session, ask, onAnswered }) {
+  const shownAt = useRef(Date.now());
+  const [busy, setBusy] = useState(false);
+  useEffect(() => {
+    shownAt.current = Date.now();
+    setBusy(false);
+  }, [ask.askId]);
+  if (!mayControl()) return html`<p class="faint">You can see this question, but not answer it.</p>`;
+  const answer = async (/** @type {any} */ body) => {
+    if (busy || Date.now() - shownAt.current < SETTLE_MS) return;
+    setBusy(true);
+    try {
+      await api.post(`sessions/${session}/asks/${ask.askId}`, body);
+      sayPolitely("Answered");
+      onAnswered?.();
+    } catch (error) {
+      const taken = error instanceof api.CallError && ["already_answered", "unknown_ask"].includes(error.code);
+      showMessage(taken ? "The question has been answered elsewhere." : /** @type {Error} */ (error).message);
+      if (taken) onAnswered?.();
+      else setBusy(false);
+    }
+  };
+  if (ask.form) return html`<${AskForm} form=${ask.form} busy=${busy} onAnswer=${answer} />`;
+  return html`<div class="ask-options">${ask.options.map((/** @type {any} */ option) => html`<button key=${option.optionId} disabled=${busy}
+      class=${option.kind === "allow_once" ? "allow allow-once" : option.kind?.startsWith("allow") ? "allow" : "reject"} onClick=${() => answer({ optionId: option.optionId })}>${plainText(option.name)}</button>`)}
+    ${ask.moreOptions ? html`<p class="faint">${plural(ask.moreOptions, "more option")} in the terminal: wharf answer</p>` : ""}</div>`;
+}
+
+/** The open questions of the session that is shown, above the composer. @param {{ transcript: import("../transcript.js").Transcript }} props */
+export function AskDock({ transcript }) {
+  const asks = (transcript.state?.asks ?? []).map((/** @type {string} */ id) => transcript.find(id)).filter(Boolean);
+  const [sheet, setSheet] = useState(false);
+  const missing = (transcript.state?.asks ?? []).length - asks.length;
+  const ask = asks[0];
+  useEffect(() => {
+    if (!ask) setSheet(false);
+  }, [ask?.askId]);
+  if (!ask) return missing > 0 ? html`<div class="dock"><button onClick=${() => openAskSheet(transcript.session)}>${plural(missing, "question")} to review</button></div>` : "";
+  const count = asks.length + missing > 1 ? html`<span class="faint">1 of ${asks.length + missing}</span>` : "";
+  return html`<section class="dock" aria-label="Question of the agent">
+    <header class="dock-head"><h2><span class="needs-sign" aria-hidden="true">?</span> ${askTitle(ask.subject)}</h2>${count}
+      <button class="review" onClick=${() => setSheet(true)}>Review</button></header>
+    <div class="dock-subject"><${AskSubject} subject=${ask.subject} /></div>
+    <div class="dock-line">${plainText(ask.subject.command ?? ask.subject.title)}</div>
+    <div class="dock-answers"><${AskAnswers} key=${ask.askId} session=${transcript.session} ask=${ask} /></div>
+    ${sheet ? html`<${AskSheet} session=${transcript.session} onClose=${() => setSheet(false)} />` : ""}
+  </section>`;
+}
+
+/** @type {string | null} */
+let sheetSession = null;
+
+/** Opens the questions of a session over the page, from the list. @param {string} session */
+export function openAskSheet(session) {
+  sheetSession = session;
+  changed();
+}
+
+/** The sheet that the list opens. */
+export function ListAskSheet() {
+  if (!sheetSession) return "";
+  return html`<${AskSheet} key=${sheetSession} session=${sheetSession} onClose=${() => { sheetSession = null; changed(); }} />`;
+}
+
+/** The questions of a session one after the other, read from the host. @param {{ session: string, onClose: () => void }} props */
+function AskSheet({ session, onClose }) {
+  const [asks, setAsks] = useState(/** @type {any[] | null} */ (null));
+  const [gone, setGone] = useState("");
+  const info = app.sessions.get(session);
+  const count = info?.attention?.count ?? 0;
+  const asker = info?.attention?.via ?? session;
+  useEffect(() => {
+    let closed = false;
+    attempt(api.get(`sessions/${asker}/asks`)).then((answer) => {
+      if (closed || !answer) return;
+      if (asks?.length && !answer.asks.some((/** @type {any} */ ask) => ask.askId === asks[0].askId)) {
+        setGone("This question has its answer.");
+        setTimeout(() => { if (!closed) next(answer.asks); }, 1200);
+      } else next(answer.asks);
+    });
+    const next = (/** @type {any[]} */ list) => {
+      setGone("");
+      setAsks(list);
+      if (!list.length) onClose();
+    };
+    return () => { closed = true; };
+  }, [count, info?.lastSeq, asker]);
+  const ask = asks?.[0];
+  const title = ask ? askTitle(ask.subject) : "Question";
+  return html`<${Dialog} title=${title} onClose=${onClose} class="sheet">
+    ${info ? html`<p class="faint sheet-place">${placeOf(info)} · ${plainText(titleOf(info))}${asks && asks.length > 1 ? ` · 1 of ${asks.length}` : ""}</p>` : ""}
+    ${ask ? html`<div class="sheet-subject"><${AskSubject} subject=${ask.subject ?? { title: ask.toolCall?.title ?? ask.params?.message ?? "" }} /></div>
+      ${gone ? html`<p class="warning">${gone}</p>` : html`<${AskAnswers} key=${ask.askId} session=${asker} ask=${{ ...ask, form: toForm(ask) }} onAnswered=${() => setAsks((asks ?? []).slice(1))} />`}` : html`<p class="faint">Loading…</p>`}
+    ${asks && !ask && !gone ? html`<p class="faint">There is no open question.</p>` : ""}
+  <//>`;
+}
+
+/** @param {any} ask */
+function toForm(ask) {
+  if (ask.kind !== "elicitation") return null;
+  return { schema: ask.params?.requestedSchema ?? null, url: ask.params?.url && safeLink(ask.params.url) };
+}

@@ -1,0 +1,179 @@
+// @ts-check
+/** The field in which a person writes to the agent. */
+import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
+import * as api from "../api.js";
+import { onDraftElsewhere, readDraft, writeDraft } from "../drafts.js";
+import { html } from "../html.js";
+import { scaleImage } from "../images.js";
+import { app, attempt, mayControl, showMessage } from "../store.js";
+import { CompletionList, useCompletion } from "./completion.js";
+
+/** After so long a running stop can be forced. */
+const FORCE_AFTER_MS = 3000;
+
+/** True if Enter sends: with a hardware keyboard. A touch keyboard has no other key for a new line. */
+export const enterSends = () => !matchMedia("(pointer: coarse)").matches;
+
+/** Returns the content of a prompt. @param {string} text @param {{ id: string }[]} uploads @param {any[]} files */
+export function buildPrompt(text, uploads, files) {
+  const named = files.filter((file) => text.includes(`@${file.path}`));
+  if (!uploads.length && !named.length) return text;
+  return [
+    ...(text.trim() ? [{ type: "text", text }] : []),
+    ...named.map((file) => ({ type: "resource_link", uri: `file://${encodeURI(file.absolute)}`, name: file.path })),
+    ...uploads.map((upload) => ({ type: "upload", id: upload.id })),
+  ];
+}
+
+/** @param {{ transcript: import("../transcript.js").Transcript }} props */
+export function Composer({ transcript }) {
+  const session = transcript.session;
+  const [text, setText] = useState(() => readDraft(session));
+  const [caret, setCaret] = useState(text.length);
+  const [selected, setSelected] = useState(0);
+  const [dismissed, setDismissed] = useState("");
+  const [images, setImages] = useState(/** @type {{ blob: Blob, name: string, url: string }[]} */ ([]));
+  const [busy, setBusy] = useState(false);
+  const files = useRef(/** @type {any[]} */ ([]));
+  const field = useRef(/** @type {HTMLTextAreaElement | null} */ (null));
+  const retryKey = useRef({ text: "", key: "" });
+  const settings = transcript.state?.settings;
+  const takesImages = !settings?.accepts || settings.accepts.includes("image");
+
+  useEffect(() => onDraftElsewhere(session, setText), [session]);
+  useLayoutEffect(() => {
+    const area = field.current;
+    if (!area) return;
+    area.style.height = "auto";
+    area.style.height = `${Math.min(area.scrollHeight + 2, innerHeight * 0.4)}px`;
+  }, [text]);
+
+  const change = (/** @type {string} */ value) => {
+    setText(value);
+    writeDraft(session, value);
+  };
+  const found = useCompletion({ text, caret, commands: settings?.commands ?? [], filePath: (query) => `sessions/${session}/files${api.toQuery({ q: query, limit: 12 })}` });
+  const completion = found && dismissed !== text ? found : null;
+
+  const choose = (/** @type {number} */ index) => {
+    if (!completion) return;
+    const item = completion.items[index];
+    if (item.file) files.current.push(item.file);
+    const value = text.slice(0, completion.from) + item.text + text.slice(completion.to);
+    change(value);
+    setDismissed(value);
+    const place = completion.from + item.text.length;
+    setCaret(place);
+    requestAnimationFrame(() => field.current?.setSelectionRange(place, place));
+  };
+
+  const addImages = async (/** @type {Iterable<File>} */ list) => {
+    const pictures = [...list].filter((file) => file.type.startsWith("image/"));
+    if (!pictures.length) return;
+    if (!takesImages) return showMessage("This agent takes no images.");
+    const added = await Promise.all(pictures.map(async (file) => {
+      const blob = await scaleImage(file);
+      return { blob, name: file.name || "image.png", url: URL.createObjectURL(blob) };
+    }));
+    setImages((known) => [...known, ...added]);
+  };
+
+  const sendPrompt = async () => {
+    if (busy || (!text.trim() && !images.length)) return;
+    setBusy(true);
+    // The same text that is sent again after a lost answer is the same prompt.
+    if (retryKey.current.text !== text || !retryKey.current.key) retryKey.current = { text, key: api.randomText() };
+    try {
+      const uploads = [];
+      for (const image of images) uploads.push(await api.call("POST", `sessions/${session}/uploads${api.toQuery({ name: image.name })}`, { raw: image.blob, headers: { "Content-Type": "application/octet-stream" } }));
+      await api.post(`sessions/${session}/prompt`, { prompt: buildPrompt(text, uploads, files.current), queue: true }, { "Idempotency-Key": retryKey.current.key });
+      retryKey.current = { text: "", key: "" };
+      files.current = [];
+      images.forEach((image) => URL.revokeObjectURL(image.url));
+      setImages([]);
+      change("");
+    } catch (error) {
+      showMessage(/** @type {Error} */ (error).message);
+    }
+    setBusy(false);
+    field.current?.focus();
+  };
+
+  const onKeyDown = (/** @type {KeyboardEvent} */ event) => {
+    if (event.isComposing) return;
+    if (completion) {
+      const count = completion.items.length;
+      if (event.key === "ArrowDown" || event.key === "ArrowUp") {
+        event.preventDefault();
+        return setSelected((selected + (event.key === "ArrowDown" ? 1 : count - 1)) % count);
+      }
+      if (event.key === "Tab" || event.key === "Enter") {
+        event.preventDefault();
+        return choose(Math.min(selected, count - 1));
+      }
+      if (event.key === "Escape") {
+        event.stopPropagation();
+        return setDismissed(text);
+      }
+    }
+    if (event.key === "Enter" && !event.shiftKey && !event.altKey && (enterSends() || event.ctrlKey || event.metaKey)) {
+      event.preventDefault();
+      sendPrompt();
+    }
+    if (event.key === "ArrowUp" && !text) takeLastQueued(event);
+  };
+
+  /** Takes the last waiting prompt back into the field. @param {KeyboardEvent} event */
+  const takeLastQueued = async (event) => {
+    const last = transcript.state?.queue?.at(-1);
+    if (!last) return;
+    event.preventDefault();
+    if (await attempt(api.call("DELETE", `sessions/${session}/queue/${last.promptId}`))) change(last.text);
+  };
+
+  if (!mayControl()) return html`<p class="composer faint">You can look at this session, not change it.</p>`;
+  const info = transcript.state?.session ?? app.sessions.get(session);
+  const running = info && info.turn !== "idle";
+  const offline = app.connection === "lost";
+  return html`<form class="composer" onSubmit=${(/** @type {Event} */ event) => { event.preventDefault(); sendPrompt(); }}
+      onDragOver=${(/** @type {Event} */ event) => event.preventDefault()} onDrop=${(/** @type {DragEvent} */ event) => { event.preventDefault(); addImages(event.dataTransfer?.files ?? []); }}>
+    ${completion ? html`<${CompletionList} completion=${completion} selected=${Math.min(selected, completion.items.length - 1)} onChoose=${choose} />` : ""}
+    ${images.length ? html`<div class="attachments">${images.map((image) => html`<span class="attachment"><img src=${image.url} alt=${image.name} />
+      <button type="button" class="icon-button" aria-label=${`Remove ${image.name}`} onClick=${() => setImages(images.filter((other) => other !== image))}>✕</button></span>`)}</div>` : ""}
+    ${offline ? html`<p class="warning">The host cannot be reached. Your text is kept, and not sent by itself.</p>` : ""}
+    <div class="composer-line">
+      ${takesImages ? html`<label class="icon-button attach" title="Add an image">+<span class="hidden-text">Add an image</span><input type="file" accept="image/*" multiple class="hidden-text"
+        onChange=${(/** @type {any} */ event) => { addImages(event.target.files); event.target.value = ""; }} /></label>` : ""}
+      <textarea ref=${field} id="composer" rows="1" placeholder="Message" aria-label="Message to the agent" aria-controls=${completion ? "completion" : undefined}
+        aria-activedescendant=${completion ? `completion-${selected}` : undefined} value=${text}
+        onInput=${(/** @type {any} */ event) => { change(event.target.value); setCaret(event.target.selectionStart); setSelected(0); }}
+        onSelect=${(/** @type {any} */ event) => setCaret(event.target.selectionStart)}
+        onPaste=${(/** @type {ClipboardEvent} */ event) => { const pasted = event.clipboardData?.files; if (pasted?.length) { event.preventDefault(); addImages(pasted); } }}
+        onKeyDown=${onKeyDown}></textarea>
+      ${running ? html`<${StopButton} session=${session} turn=${info.attention?.since} />` : ""}
+      <button type="submit" class="send" disabled=${busy || offline || (!text.trim() && !images.length)} title=${running ? "Put into the queue" : "Send"}>${running ? "Queue" : "Send"}</button>
+    </div>
+  </form>`;
+}
+
+/** Stops the turn; if it does not stop, ends it by force. @param {{ session: string }} props */
+function StopButton({ session }) {
+  const [since, setSince] = useState(0);
+  const [now, setNow] = useState(0);
+  useEffect(() => {
+    if (!since) return undefined;
+    const timer = setInterval(() => setNow(Date.now()), 250);
+    return () => clearInterval(timer);
+  }, [since]);
+  const left = since ? Math.max(0, Math.ceil((since + FORCE_AFTER_MS - now) / 1000)) : 0;
+  const stop = () => {
+    if (since && left > 0) return;
+    attempt(api.post(`sessions/${session}/interrupt`, since ? { force: true } : {}));
+    if (!since) {
+      setNow(Date.now());
+      setSince(Date.now());
+    }
+  };
+  const label = !since ? "Stop" : left > 0 ? `Stopping… ${left}` : "Force stop";
+  return html`<button type="button" class="stop" onClick=${stop} title=${since ? "Ends the agent's process and starts it again" : "Ends the running turn"}>${label}</button>`;
+}

@@ -1,0 +1,124 @@
+// @ts-check
+/** The content of prompts, messages and tools: text that may grow, images, files. */
+import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
+import * as api from "../api.js";
+import { size } from "../format.js";
+import { html } from "../html.js";
+import { MarkdownView } from "../markdown.js";
+import { attempt } from "../store.js";
+import { appendText, plainText } from "../text.js";
+
+/** Text as it is, with its line breaks. @param {{ text: string, class?: string }} props */
+export function PlainText({ text, class: name }) {
+  const ref = useRef(/** @type {HTMLElement | null} */ (null));
+  useLayoutEffect(() => {
+    ref.current?.replaceChildren();
+    if (ref.current) appendText(ref.current, text);
+  }, [text]);
+  return html`<div class=${`plain ${name ?? ""}`} ref=${ref}></div>`;
+}
+
+/**
+ * The parts of a message. Text that is appended while it streams goes straight into the nodes.
+ * @param {{ row: any, transcript: import("../transcript.js").Transcript, markdown: boolean }} props
+ */
+export function RowParts({ row, transcript, markdown }) {
+  const views = useRef(/** @type {Map<number, MarkdownView>} */ (new Map()));
+  const shown = useRef(row);
+  const update = (/** @type {any} */ newer) => {
+    shown.current = newer;
+    newer.parts.forEach((/** @type {any} */ part, /** @type {number} */ index) => views.current.get(index)?.update(part.text ?? "", !newer.open));
+  };
+  useLayoutEffect(() => update(row), [row]);
+  useEffect(() => {
+    if (!row.open || !markdown) return undefined;
+    transcript.appendListeners.set(row.id, update);
+    return () => void transcript.appendListeners.delete(row.id);
+  }, [row.id, row.open]);
+  return row.parts.map((/** @type {any} */ part, /** @type {number} */ index) => {
+    if (part.type !== "text") return html`<${OtherPart} part=${part} session=${transcript.session} />`;
+    const whole = part.cut ? html`<${WholeText} session=${transcript.session} cut=${part.cut} />` : "";
+    if (!markdown) return html`<${PlainText} text=${part.text} />${whole}`;
+    return html`<div class="markdown" ref=${(/** @type {HTMLElement | null} */ element) => {
+      if (!element) views.current.delete(index);
+      else if (!views.current.has(index)) {
+        const view = new MarkdownView(element);
+        views.current.set(index, view);
+        view.update(shown.current.parts[index]?.text ?? "", !shown.current.open);
+      }
+    }}></div>${whole}`;
+  });
+}
+
+/** @param {{ part: any, session: string }} props */
+export function OtherPart({ part, session }) {
+  if (part.type === "blob" && part.media === "image") return html`<${BlobImage} part=${part} session=${session} />`;
+  if (part.type === "blob") return html`<${BlobDownload} part=${part} session=${session} />`;
+  if (part.type === "file") return html`<span class="chip" title=${plainText(part.uri)}>📄 ${plainText(part.name ?? part.uri)}</span>`;
+  return html`<span class="chip faint">content of a kind that this page does not know</span>`;
+}
+
+/** An image: the page's key cannot go with the address of an image, so that its bytes are fetched. @param {{ part: any, session: string }} props */
+function BlobImage({ part, session }) {
+  const [address, setAddress] = useState("");
+  const frame = useRef(/** @type {HTMLElement | null} */ (null));
+  useEffect(() => {
+    let url = "";
+    let gone = false;
+    const load = async () => {
+      const response = await api.send("GET", `sessions/${session}/blobs/${part.blob}`).catch(() => null);
+      if (!response?.ok || gone) return;
+      url = URL.createObjectURL(await response.blob());
+      if (gone) URL.revokeObjectURL(url);
+      else setAddress(url);
+    };
+    const observer = new IntersectionObserver((entries) => {
+      if (!entries.some((entry) => entry.isIntersecting)) return;
+      observer.disconnect();
+      load();
+    });
+    if (frame.current) observer.observe(frame.current);
+    return () => {
+      gone = true;
+      observer.disconnect();
+      if (url) URL.revokeObjectURL(url);
+    };
+  }, [part.blob]);
+  const name = plainText(part.name ?? "image");
+  return html`<figure class="image" ref=${frame}>${address ? html`<img src=${address} alt=${name} />` : html`<span class="faint">${name}, ${size(part.bytes)}</span>`}</figure>`;
+}
+
+/** @param {{ part: any, session: string }} props */
+function BlobDownload({ part, session }) {
+  const name = plainText(part.name ?? part.media);
+  const save = async () => {
+    const response = await attempt(api.send("GET", `sessions/${session}/blobs/${part.blob}`));
+    if (response?.ok) saveBlob(await response.blob(), name);
+  };
+  return html`<button class="chip" onClick=${save}>⬇ ${name}, ${size(part.bytes)}</button>`;
+}
+
+/** Hands bytes to the browser as a download. @param {Blob} blob @param {string} name */
+export function saveBlob(blob, name) {
+  const link = document.createElement("a");
+  link.href = URL.createObjectURL(new Blob([blob], { type: "application/octet-stream" }));
+  link.download = name;
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
+}
+
+/** Shows the text that is too large for its row, a piece at each press. @param {{ session: string, cut: any }} props */
+export function WholeText({ session, cut }) {
+  const [text, setText] = useState("");
+  const [next, setNext] = useState(/** @type {number | null} */ (0));
+  if (!cut.whole) return html`<p class="faint">The text is longer: ${size(cut.bytes)}.</p>`;
+  const more = async () => {
+    const page = await attempt(api.get(`sessions/${session}/${cut.whole}${cut.whole.includes("?") ? "&" : "?"}offset=${next ?? 0}`));
+    if (!page) return;
+    setText(text + page.text);
+    setNext(page.next);
+  };
+  const missing = cut.missingLines ? `${cut.missingLines.toLocaleString("en")} lines are left out here. ` : "";
+  return html`${text ? html`<pre class="output" tabindex="0"><${PlainText} text=${text} /></pre>` : ""}
+    ${next === null ? "" : html`<button class="quiet" onClick=${more}>${text ? "More" : `${missing}Show the whole text (${size(cut.bytes)})`}</button>`}`;
+}

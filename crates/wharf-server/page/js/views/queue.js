@@ -1,0 +1,43 @@
+// @ts-check
+/** The prompts that wait: each can be changed, moved, sent at once or taken out. */
+import { useState } from "preact/hooks";
+import * as api from "../api.js";
+import { plural } from "../format.js";
+import { html } from "../html.js";
+import { attempt, mayControl } from "../store.js";
+import { plainText } from "../text.js";
+
+/** @param {{ transcript: import("../transcript.js").Transcript }} props */
+export function Queue({ transcript }) {
+  const [open, setOpen] = useState(true);
+  const queue = transcript.state?.queue ?? [];
+  if (!queue.length) return "";
+  return html`<section class="queue" aria-label="Queue">
+    <button class="queue-head" aria-expanded=${open} onClick=${() => setOpen(!open)}>Queue <span class="faint">${plural(queue.length, "prompt")}</span></button>
+    ${open ? html`<ol>${queue.map((/** @type {any} */ entry, /** @type {number} */ index) => html`<${Entry} key=${entry.promptId} entry=${entry} index=${index} count=${queue.length} session=${transcript.session} />`)}</ol>` : ""}
+  </section>`;
+}
+
+/** @param {{ entry: any, index: number, count: number, session: string }} props */
+function Entry({ entry, index, count, session }) {
+  const [draft, setDraft] = useState(/** @type {string | null} */ (null));
+  const path = `sessions/${session}/queue/${entry.promptId}`;
+  const change = (/** @type {any} */ body) => attempt(api.call("PATCH", path, { body }));
+  const save = async (/** @type {Event} */ event) => {
+    event.preventDefault();
+    if (draft?.trim() && draft !== entry.text && !(await change({ prompt: draft }))) return;
+    setDraft(null);
+  };
+  if (draft !== null) {
+    return html`<li><form class="queue-edit" onSubmit=${save}><textarea aria-label="Waiting prompt" rows="2" value=${draft} onInput=${(/** @type {any} */ event) => setDraft(event.target.value)}></textarea>
+      <button type="submit">Save</button><button type="button" onClick=${() => setDraft(null)}>Cancel</button></form></li>`;
+  }
+  const name = plainText(entry.text).slice(0, 60);
+  return html`<li><span class="queue-text">${plainText(entry.text)}</span>${entry.sender && entry.sender !== "Wharf page" ? html`<span class="faint"> · ${plainText(entry.sender)}</span>` : ""}
+    ${mayControl() ? html`<span class="queue-buttons">
+      <button class="icon-button" title="Edit" aria-label=${`Edit: ${name}`} onClick=${() => setDraft(entry.text)}>✎</button>
+      <button class="icon-button" title="Up" aria-label=${`Move up: ${name}`} disabled=${index === 0} onClick=${() => change({ position: index - 1 })}>↑</button>
+      <button class="icon-button" title="Down" aria-label=${`Move down: ${name}`} disabled=${index === count - 1} onClick=${() => change({ position: index + 1 })}>↓</button>
+      <button class="icon-button" title="Send now: interrupts the running turn" aria-label=${`Send now: ${name}`} onClick=${() => attempt(api.post(`${path}/send`))}>⏎</button>
+      <button class="icon-button" title="Remove" aria-label=${`Remove: ${name}`} onClick=${() => attempt(api.call("DELETE", path))}>✕</button></span>` : ""}</li>`;
+}
