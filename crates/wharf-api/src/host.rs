@@ -14,6 +14,10 @@ pub struct HostInfo {
     pub pid: u32,
     /// Where it listens.
     pub url: String,
+    /// The address of the web page for other machines (`public_url`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub public_url: Option<String>,
     pub state_dir: String,
     /// The agent of clients that name none.
     pub default_agent: String,

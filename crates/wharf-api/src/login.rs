@@ -14,10 +14,14 @@ pub struct LoginCodeArgs {
     /// The one workspace that it covers; else what the asker covers.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub workspace: Option<String>,
-    /// How long the login lasts, up to 31 days; else 12 hours.
+    /// How long the login lasts, up to 31 days; else 30 days since its last use.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 1, maximum = 2_678_400)]
     pub ttl_seconds: Option<u64>,
+    /// How long the code may wait to be used, up to ten minutes; else two.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 1, maximum = 600)]
+    pub code_seconds: Option<u64>,
 }
 
 /// A code that is good once.
@@ -35,7 +39,19 @@ pub struct LoginCode {
 
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 pub struct LoginArgs {
+    /// As it was shown; upper case or lower case, with or without its hyphen.
     pub code: String,
+    /// A name for the device, 1 to 200 characters on one line; another one can be given later.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+}
+
+/// The codes that were not used are withdrawn.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+pub struct CodesWithdrawn {
+    pub ok: bool,
+    /// How many there were.
+    pub count: usize,
 }
 
 /// The page is logged in.
@@ -78,6 +94,10 @@ pub struct LoginInfo {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub expires_at: Option<String>,
+    /// ISO 8601, the time of its last request; to the day for one that has not called since the host was started.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub last_seen_at: Option<String>,
     /// True for the login that this request came with.
     pub current: bool,
 }

@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use axum::extract::{Request, State};
-use axum::http::{HeaderMap, header};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use tracing::Instrument;
@@ -12,7 +12,9 @@ use wharf_api::ErrorCode;
 use wharf_host::{AgentToken, Auth};
 
 use crate::App;
-use crate::auth::{Identity, SocketPeer, TokenRefused, bearer_token, is_own_page, page_token};
+use crate::auth::{
+    CookieScope, Identity, SocketPeer, TokenRefused, bearer_token, is_own_page, login_cookie, page_cookie, page_token,
+};
 use crate::client_span::client_span;
 use crate::fault::Fault;
 use crate::listen::{ConnectionPermit, LocalEndpoint};
@@ -21,6 +23,9 @@ use crate::use_cases::client_id_without_connection;
 
 /// The route of `rest::login` that ends a login.
 const LOGOUT_PATH: &str = "/logout";
+/// Headers that a proxy adds: with them, a request that comes from this machine may be anybody's.
+const FORWARDING_HEADERS: [&str; 6] =
+    ["forwarded", "x-forwarded-for", "x-forwarded-host", "x-forwarded-proto", "x-real-ip", "cf-connecting-ip"];
 
 /// Refuses requests for a foreign authority or from a foreign page (rule 10.3). That keeps out pages that point a name of
 /// their own at this machine (DNS rebinding), and their WebSockets.
@@ -40,11 +45,14 @@ pub(crate) async fn check_authority(State(app): State<App>, request: Request, ne
         .map(|authority| authority.as_str().to_owned())
         .or_else(|| header_text(headers, header::HOST));
     let authority = match authority {
-        Some(authority) if is_own_authority(&authority, door, &app.host.config().hosts) => authority,
+        Some(authority) if is_known_authority(&app, &authority, door) => authority,
         Some(authority) => {
             let detail = format!(
                 "{authority:?} is not a name of this host; use 127.0.0.1 or localhost, or add the name to `hosts` in the configuration"
             );
+            if wants_html(headers) {
+                return show_sentence(StatusCode::FORBIDDEN, detail);
+            }
             return refuse_request(ErrorCode::FOREIGN_AUTHORITY, &detail);
         }
         None => return refuse_request(ErrorCode::NO_AUTHORITY, "the Host header is missing"),
@@ -71,6 +79,7 @@ pub(crate) async fn require_identity(State(app): State<App>, mut request: Reques
             {
                 return close_connection(full.into_response());
             }
+            let renewed = note_page_use(&app, &identity, request.headers()).await;
             request.extensions_mut().insert(identity.clone());
             if request.uri().path() == LOGOUT_PATH {
                 // This request ends its own login, and its answer must still go out.
@@ -81,6 +90,7 @@ pub(crate) async fn require_identity(State(app): State<App>, mut request: Reques
             let answered = answer_while_valid(&app, identity, next.run(request).instrument(span)).await;
             let mut response = answered.unwrap_or_else(|ending| refuse_unauthorized(ending.reason()));
             response.extensions_mut().insert(shown);
+            response.headers_mut().extend(renewed.map(|cookie| (header::SET_COOKIE, cookie)));
             response
         }
         Err(refusal) => *refusal,
@@ -96,6 +106,9 @@ fn identify(app: &App, request: &Request) -> Result<Identity, Box<Response>> {
         (peer @ (SocketPeer::Network(_) | SocketPeer::Local), Some(token)) => return identify_token(app, peer, &token),
         (peer @ SocketPeer::Network(_), None) if page_token(request.headers()).is_some() => {
             return identify_page(app, peer, request);
+        }
+        (SocketPeer::Network(_), None) if app.host.config().auth == Auth::None && is_forwarded(request.headers()) => {
+            refuse_unauthorized("auth = \"none\" is for this machine alone, and a proxy has passed this request on")
         }
         // With `auth = "none"` a caller without a token is our own user, as over the socket (rule 10.3).
         (SocketPeer::Network(_), None) if app.host.config().auth == Auth::None => return Ok(Identity::LOCAL),
@@ -142,6 +155,40 @@ fn identify_page(app: &App, peer: SocketPeer, request: &Request) -> Result<Ident
         return Err(Box::new(refuse_request(ErrorCode::FOREIGN_ORIGIN, detail)));
     }
     identify_token(app, peer, &page_token(request.headers()).unwrap_or_default())
+}
+
+/// Notes the use of a page's login. Returns the cookie anew if the login's lifetime has begun anew (rule 19.2).
+async fn note_page_use(app: &App, identity: &Identity, headers: &HeaderMap) -> Option<HeaderValue> {
+    let (id, cookie) = (identity.token.clone()?, page_cookie(headers)?.to_owned());
+    if page_token(headers).is_none() || !app.tokens.note_use(&id) {
+        return None;
+    }
+    let tokens = std::sync::Arc::clone(&app.tokens);
+    let lifetime = tokio::task::spawn_blocking(move || tokens.renew(&id)).await.ok().flatten()?;
+    login_cookie(Some(&cookie), lifetime.0 / 1_000, &cookie_scope(app, headers))
+}
+
+/// Returns where a browser is to send the cookie: for `public_url` its scheme and prefix count, else those of this server.
+pub(crate) fn cookie_scope(app: &App, headers: &HeaderMap) -> CookieScope {
+    let public = app.host.config().public_url.clone();
+    let called = header_text(headers, header::HOST).unwrap_or_default();
+    match public.filter(|url| url.authority.eq_ignore_ascii_case(&called)) {
+        Some(url) => CookieScope { secure: url.is_https, path: format!("{}/", url.prefix) },
+        None => CookieScope { secure: app.server_info.url.starts_with("https:"), path: "/".to_owned() },
+    }
+}
+
+fn is_forwarded(headers: &HeaderMap) -> bool {
+    FORWARDING_HEADERS.iter().any(|name| headers.contains_key(HeaderName::from_static(name)))
+}
+
+fn wants_html(headers: &HeaderMap) -> bool {
+    header_text(headers, header::ACCEPT).is_some_and(|accepted| accepted.contains("text/html"))
+}
+
+/// Shows a sentence to a person who came with a browser.
+fn show_sentence(status: StatusCode, sentence: String) -> Response {
+    (status, [(header::CONTENT_TYPE, "text/plain; charset=utf-8")], sentence + "\n").into_response()
 }
 
 /// Answers a wrong token or code: 401, or 429 if too many came from this peer.
@@ -194,6 +241,14 @@ fn refuse_request(code: ErrorCode, detail: &str) -> Response {
 
 fn header_text(headers: &HeaderMap, name: header::HeaderName) -> Option<String> {
     headers.get(name).map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned())
+}
+
+/// Returns true for the names of this host, that of `public_url` among them.
+fn is_known_authority(app: &App, authority: &str, door: LocalEndpoint) -> bool {
+    let config = app.host.config();
+    let public = config.public_url.as_ref().map(|url| url.host.clone());
+    is_own_authority(authority, door, &config.hosts)
+        || public.is_some_and(|host| is_own_authority(authority, door, std::slice::from_ref(&host)))
 }
 
 /// Returns true for `127.0.0.1`, `localhost` and `[::1]`, the address that the connection came to, and the names of the

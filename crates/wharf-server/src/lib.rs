@@ -99,6 +99,10 @@ pub enum BindError {
         "auth = \"none\" would open every session to everyone who reaches {0}: listen on 127.0.0.1 or [::1], or use tokens"
     )]
     OpenToAll(SocketAddr),
+    #[error(
+        "auth = \"none\" together with public_url would open every session to everyone who reaches that address: remove one of the two"
+    )]
+    OpenToPublic,
     #[error("cannot listen on {address}: {source}; is another host running there?")]
     Tcp { address: SocketAddr, source: std::io::Error },
     #[error("cannot make the socket {path}: {source}", path = path.display())]
@@ -115,6 +119,9 @@ impl Server {
         let far = !address.ip().is_loopback();
         if open && far {
             return Err(BindError::OpenToAll(address));
+        }
+        if open && config.public_url.is_some() {
+            return Err(BindError::OpenToPublic);
         }
         if far && tls.is_none() && !config.insecure_no_tls {
             return Err(BindError::NotLoopback(address));
@@ -163,6 +170,18 @@ impl Server {
     /// Returns the URL at which clients reach the server.
     pub fn url(&self) -> &str {
         &self.app.server_info.url
+    }
+
+    /// Makes a code that signs a browser in as the user who runs this host. Returns the address of the page with the code.
+    pub fn create_sign_in_address(&self) -> Option<String> {
+        let terms = TokenTerms {
+            label: Some("web page".to_owned()),
+            ttl: Some(rest::DEFAULT_LOGIN_LIFETIME),
+            renews: true,
+            ..TokenTerms::new(Access::Admin)
+        };
+        let code = self.app.login_codes.create(Identity::LOCAL, terms, auth::MAX_LOGIN_CODE_LIFETIME).ok()?;
+        Some(format!("{}/#c={code}", self.url()))
     }
 
     /// Returns the address that the server listens on.

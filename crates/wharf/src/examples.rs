@@ -166,6 +166,7 @@ const EXAMPLES: &[(&str, &[&str])] = &[
     ("acp", &["wharf acp --agent claude", "wharf acp --session docs"]),
     ("mcp", &["claude mcp add wharf -- wharf mcp"]),
     ("notify", &["wharf notify test"]),
+    ("web", &["wharf web", "wharf web --phone", "wharf web --role observer --no-open"]),
     (
         "token",
         &[

@@ -133,6 +133,8 @@ enum Verb {
     Mcp(verbs::mcp::McpVerb),
     /// Try the command and the webhook that tell you of sessions.
     Notify(verbs::notify::NotifyVerb),
+    /// Sign a browser or a phone in to the web page.
+    Web(verbs::web::WebVerb),
     /// Make, list and revoke tokens.
     Token(verbs::token::TokenVerb),
     /// Print a script that completes wharf's verbs and options in your shell.
@@ -217,6 +219,7 @@ fn run_verb(global: &GlobalOptions, verb: Verb) -> anyhow::Result<Exit> {
         Verb::Acp(verb) => verbs::acp::run(global, verb).map(well),
         Verb::Mcp(verb) => verbs::mcp::run(global, verb).map(well),
         Verb::Notify(verb) => verbs::block_on(verbs::notify::run(global, verb)),
+        Verb::Web(verb) => verbs::block_on(verbs::web::run(global, verb)),
         Verb::Token(verb) => verbs::token::run(global, verb).map(well),
         Verb::Completions(verb) => verbs::completions::run(verb).map(well),
         Verb::Man(verb) => verbs::man::run(verb).map(well),

@@ -64,6 +64,7 @@ const fn secret_key(
 pub const CONFIG_KEYS: &[ConfigKey] = &[
     key("listen", Text, r#""127.0.0.1:7433""#, Restart),
     key("hosts", List, "[]", Now),
+    key("public_url", Text, NO_DEFAULT, Restart),
     key("tls.cert", Path, NO_DEFAULT, Restart),
     key("tls.key", Path, NO_DEFAULT, Restart),
     key("auth", Text, r#""token""#, Restart),

@@ -10,6 +10,7 @@ mod live;
 mod log_format;
 mod mistakes;
 mod notify;
+mod public_url;
 mod reload;
 mod report;
 mod retention;
@@ -36,6 +37,7 @@ pub use layers::{ConfigSources, LayeredSettings, Setting, SettingOrigin};
 pub(crate) use live::{LiveConfig, watch_file};
 pub use log_format::LogFormat;
 pub use notify::{NotifyContent, NotifyKind, NotifySettings, WEBHOOK_SECRET_VARIABLE, WebhookUrl};
+pub use public_url::PublicUrl;
 pub use reload::ReloadReport;
 pub use retention::{RetentionSettings, WorkspaceRetention};
 pub use sandbox::{SandboxMode, SandboxSettings};
@@ -76,6 +78,8 @@ pub struct Config {
     pub listen: String,
     /// Further names by which clients call this host.
     pub hosts: Vec<String>,
+    /// The address by which browsers reach it through a proxy or a tunnel.
+    pub public_url: Option<PublicUrl>,
     pub tls: TlsSettings,
     /// Whether the host listens without TLS on a public address. Set on the command line only.
     #[serde(skip)]
@@ -353,6 +357,7 @@ impl Default for Config {
             process: HostProcess::default(),
             listen: "127.0.0.1:7433".to_owned(),
             hosts: Vec::new(),
+            public_url: None,
             tls: TlsSettings::default(),
             insecure_no_tls: false,
             auth: Auth::default(),

@@ -16,13 +16,14 @@ mod tokens_file;
 use axum::http::{HeaderMap, header};
 
 pub(crate) use failed_logins::FailedLogins;
-pub(crate) use login_codes::{LOGIN_CODE_LIFETIME, LoginCodes};
+pub(crate) use login_codes::{CodeRefused, LOGIN_CODE_LIFETIME, LoginCodes, MAX_LOGIN_CODE_LIFETIME};
 
 pub use identity::{Access, Identity, UnknownAccess};
 pub use own_token::TokenError;
-pub(crate) use page_login::{is_own_page, login_cookie, page_token};
+pub(crate) use page_login::{CookieScope, is_own_page, login_cookie, page_cookie, page_token};
 pub(crate) use peer::{SocketPeer, bind_private_socket};
 pub use scope::Scope;
+pub(crate) use terms::is_label;
 pub use terms::{TokenEntry, TokenTerms};
 pub(crate) use tokens::TokenEnd;
 pub use tokens::{TokenRefused, Tokens};

@@ -14,11 +14,25 @@ const PAGE_KEY_HEADER: HeaderName = HeaderName::from_static("wharf-page");
 const PAGE_SUBPROTOCOL_PREFIX: &str = "wharf.page.";
 const FETCH_SITE_HEADER: HeaderName = HeaderName::from_static("sec-fetch-site");
 
-/// Returns the token that cookie and key make, if the request has both.
-pub(crate) fn page_token(headers: &HeaderMap) -> Option<String> {
+/// Where a browser sends the cookie.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct CookieScope {
+    /// Only over TLS.
+    pub(crate) secure: bool,
+    /// The path of the page: `/`, or the prefix under which a proxy serves this host.
+    pub(crate) path: String,
+}
+
+/// Returns the half of a login that is in the request's cookie.
+pub(crate) fn page_cookie(headers: &HeaderMap) -> Option<&str> {
     let cookies = headers.get_all(header::COOKIE).iter().filter_map(|value| value.to_str().ok());
     let mut cookies = cookies.flat_map(|value| value.split(';')).filter_map(|pair| pair.trim().split_once('='));
-    let (_, cookie) = cookies.find(|(name, _)| *name == COOKIE_NAME)?;
+    cookies.find(|(name, _)| *name == COOKIE_NAME).map(|(_, cookie)| cookie)
+}
+
+/// Returns the token that cookie and key make, if the request has both.
+pub(crate) fn page_token(headers: &HeaderMap) -> Option<String> {
+    let cookie = page_cookie(headers)?;
     let shown = headers.get(PAGE_KEY_HEADER).and_then(|value| value.to_str().ok()).map(|key| key.trim().to_owned());
     Some(join_halves(
         cookie,
@@ -42,10 +56,11 @@ pub(crate) fn is_own_page(method: &Method, headers: &HeaderMap) -> bool {
 }
 
 /// Returns the header that sets the cookie for so many seconds, or that removes it.
-pub(crate) fn login_cookie(value: Option<&str>, seconds: u64, secure: bool) -> Option<HeaderValue> {
-    let secure = if secure { "; Secure" } else { "" };
+pub(crate) fn login_cookie(value: Option<&str>, seconds: u64, scope: &CookieScope) -> Option<HeaderValue> {
+    let CookieScope { secure, path } = scope;
+    let secure = if *secure { "; Secure" } else { "" };
     let (value, seconds) = value.map_or(("", 0), |value| (value, seconds));
-    let text = format!("{COOKIE_NAME}={value}; Path=/; HttpOnly; SameSite=Strict; Max-Age={seconds}{secure}");
+    let text = format!("{COOKIE_NAME}={value}; Path={path}; HttpOnly; SameSite=Strict; Max-Age={seconds}{secure}");
     HeaderValue::from_str(&text).ok()
 }
 

@@ -16,6 +16,13 @@ pub(super) const MAX_LABEL_CHARS: usize = 200;
 /// The longest lifetime. A longer one could as well be without end.
 const MAX_TTL: Millis = Millis(10 * 366 * 86_400_000);
 pub(super) const ID_PREFIX: &str = "tok_";
+/// A use begins a lifetime anew at most so often: each time, the file is written.
+const RENEWAL_INTERVAL: Millis = Millis(86_400_000);
+
+/// Returns the end of a lifetime, rounded up to the second so that a token lives no shorter than asked for.
+fn format_end(now: Millis, lifetime: Millis) -> String {
+    format_timestamp_in_seconds(Millis((now.0 + lifetime.0).next_multiple_of(1_000)))
+}
 
 /// The rights and the lifetime of a new token.
 #[derive(Clone, Debug)]
@@ -26,6 +33,8 @@ pub struct TokenTerms {
     pub workspace: Option<Arc<str>>,
     /// Counted from now; `None`: until it is revoked.
     pub ttl: Option<Millis>,
+    /// The lifetime begins anew whenever the token is used.
+    pub renews: bool,
     /// For a login of the web page: its asker, [`Identity::HOST`] or the id of a token.
     pub login_of: Option<Arc<str>>,
     /// The person that the token joins: `owner`, or the label or id of a token. `None`: a person of its own (rule 14.6).
@@ -35,7 +44,7 @@ pub struct TokenTerms {
 impl TokenTerms {
     /// Returns terms for the whole host, without an end.
     pub const fn new(access: Access) -> Self {
-        Self { access, label: None, workspace: None, ttl: None, login_of: None, person: None }
+        Self { access, label: None, workspace: None, ttl: None, renews: false, login_of: None, person: None }
     }
 
     pub(super) fn validate(&self) -> Result<(), TokensFileError> {
@@ -54,6 +63,7 @@ impl TokenTerms {
     /// Returns the entry of a token with this text.
     pub(super) fn into_entry(self, id: Arc<str>, text: &str) -> TokenEntry {
         let now = Now::millis();
+        let renews_for_seconds = self.ttl.filter(|_| self.renews).map(|ttl| ttl.0.div_ceil(1_000));
         TokenEntry {
             id,
             access: self.access,
@@ -61,10 +71,8 @@ impl TokenTerms {
             hash: Digest::of(text),
             label: self.label,
             created_at: format_timestamp_in_seconds(now),
-            // Rounded up to the second, so that the token lives no shorter than asked for.
-            expires_at: self
-                .ttl
-                .map(|ttl| format_timestamp_in_seconds(Millis((now.0 + ttl.0).next_multiple_of(1_000)))),
+            expires_at: self.ttl.map(|ttl| format_end(now, ttl)),
+            renews_for_seconds,
             login_of: self.login_of,
             person: None,
         }
@@ -89,6 +97,9 @@ pub struct TokenEntry {
     pub created_at: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires_at: Option<String>,
+    /// The lifetime that begins anew whenever the token is used, in seconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) renews_for_seconds: Option<u64>,
     /// A login of the web page ends with the token that asked for it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub login_of: Option<Arc<str>>,
@@ -107,6 +118,25 @@ impl TokenEntry {
     pub(super) fn ends_at(&self) -> Option<Millis> {
         // Reading the file refuses text that is no instant; an entry that has it all the same counts as expired.
         self.expires_at.as_deref().map(|at| parse_timestamp(at).unwrap_or_default())
+    }
+
+    /// Returns the lifetime that begins anew, if so much of the present one has passed that it is worth a write.
+    pub(super) fn due_renewal(&self, now: Millis) -> Option<Millis> {
+        let lifetime = Millis(self.renews_for_seconds? * 1_000);
+        let left = self.ends_at()?.0.saturating_sub(now.0);
+        let passed = lifetime.0.saturating_sub(left);
+        (passed >= RENEWAL_INTERVAL.0.min(lifetime.0 / 30)).then_some(lifetime)
+    }
+
+    /// Begins the lifetime anew.
+    pub(super) fn renew(&mut self, now: Millis, lifetime: Millis) {
+        self.expires_at = Some(format_end(now, lifetime));
+    }
+
+    /// Returns the time of its last use, as exact as renewals are.
+    pub(crate) fn last_renewed_at(&self) -> Option<Millis> {
+        let lifetime = self.renews_for_seconds? * 1_000;
+        self.ends_at().map(|end| Millis(end.0.saturating_sub(lifetime)))
     }
 
     /// Returns true if the token has expired by the wall clock.
@@ -136,6 +166,6 @@ impl TokenEntry {
     }
 }
 
-pub(super) fn is_label(label: &str) -> bool {
+pub(crate) fn is_label(label: &str) -> bool {
     !label.trim().is_empty() && label.chars().count() <= MAX_LABEL_CHARS && !label.chars().any(char::is_control)
 }

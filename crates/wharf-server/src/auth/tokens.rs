@@ -5,7 +5,7 @@ mod lifetime;
 #[cfg(test)]
 mod tests;
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -29,6 +29,8 @@ pub struct Tokens {
     own: OwnToken,
     file: TokensFile,
     known: Mutex<KnownTokens>,
+    /// When each login of a page was last used, since this host was started.
+    last_uses: Mutex<HashMap<Arc<str>, Millis>>,
     /// Changes when a token may have ended.
     news: watch::Sender<News>,
 }
@@ -77,7 +79,7 @@ impl Tokens {
         let own = OwnToken::load_or_create(&own)?;
         let mut known = KnownTokens::default();
         known.refresh(&file)?;
-        Ok(Self { own, file, known: Mutex::new(known), news: watch::Sender::default() })
+        Ok(Self { own, file, known: Mutex::new(known), last_uses: Mutex::default(), news: watch::Sender::default() })
     }
 
     /// Returns the identity of a token. Takes the same time for wrong tokens and for each right one.
@@ -173,6 +175,28 @@ impl Tokens {
     /// Logs a page in: creates a token of these two halves, which are valid only together.
     pub(crate) fn log_in(&self, terms: TokenTerms, halves: (&str, &str)) -> Result<NewToken, TokensFileError> {
         self.file.create_with_text(terms, join_halves(halves.0, halves.1))
+    }
+
+    /// Notes that a login was used. Returns true if its lifetime is to begin anew: see [`Tokens::renew`].
+    pub(crate) fn note_use(&self, id: &Arc<str>) -> bool {
+        let now = Now::millis();
+        self.last_uses.lock().unwrap_or_else(PoisonError::into_inner).insert(Arc::clone(id), now);
+        let known = self.read_known();
+        known.entries.iter().any(|held| held.entry.id == *id && held.entry.due_renewal(now).is_some())
+    }
+
+    /// Returns when a login was last used.
+    pub(crate) fn last_use(&self, entry: &TokenEntry) -> Option<Millis> {
+        let uses = self.last_uses.lock().unwrap_or_else(PoisonError::into_inner);
+        uses.get(&entry.id).copied().or_else(|| entry.last_renewed_at())
+    }
+
+    /// Begins the lifetime of a login anew. Waits for the disk. Returns the lifetime if it was due.
+    pub(crate) fn renew(&self, id: &str) -> Option<Millis> {
+        self.file.renew(id).unwrap_or_else(|error| {
+            tracing::warn!(%error, "a login is not renewed, and ends sooner");
+            None
+        })
     }
 
     /// Removes a token from the file, for a page that logs out.

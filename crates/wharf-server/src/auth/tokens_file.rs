@@ -8,11 +8,15 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
+use wharf_host::Now;
+use wharf_host::core::Millis;
 
 use super::terms::{ID_PREFIX, MAX_LABEL_CHARS, TokenEntry, TokenTerms, is_label};
 
-/// The version with persons, which older versions refuse.
-const FILE_VERSION: u32 = 3;
+/// The version with lifetimes that begin anew, which older versions refuse.
+const FILE_VERSION: u32 = 4;
+/// The version with persons.
+const VERSION_WITHOUT_RENEWALS: u32 = 3;
 /// The version with limits that version 1 does not have: an older wharf must not take such a token for an unlimited one.
 const VERSION_WITHOUT_PERSONS: u32 = 2;
 /// The version that is written while no token has such a limit.
@@ -176,6 +180,18 @@ impl TokensFile {
         Ok(changed)
     }
 
+    /// Begins the lifetime of a token anew, if it is due. Returns the lifetime in that case.
+    pub(super) fn renew(&self, id: &str) -> Result<Option<Millis>, TokensFileError> {
+        let _lock = self.lock()?;
+        let (mut tokens, now) = (self.list()?, Now::millis());
+        let entry = tokens.iter_mut().find(|entry| &*entry.id == id && !entry.is_expired());
+        let due = entry.and_then(|entry| entry.due_renewal(now).map(|lifetime| (entry, lifetime)));
+        let Some((entry, lifetime)) = due else { return Ok(None) };
+        entry.renew(now, lifetime);
+        self.replace_file(tokens)?;
+        Ok(Some(lifetime))
+    }
+
     pub(super) fn open(&self) -> Result<Option<File>, TokensFileError> {
         match File::open(&self.path) {
             Ok(file) => Ok(Some(file)),
@@ -215,7 +231,8 @@ impl TokensFile {
     fn replace_file(&self, tokens: Vec<TokenEntry>) -> Result<(), TokensFileError> {
         let write = || -> io::Result<()> {
             let version = match &tokens {
-                tokens if tokens.iter().any(|entry| entry.person.is_some()) => FILE_VERSION,
+                tokens if tokens.iter().any(|entry| entry.renews_for_seconds.is_some()) => FILE_VERSION,
+                tokens if tokens.iter().any(|entry| entry.person.is_some()) => VERSION_WITHOUT_RENEWALS,
                 tokens if tokens.iter().any(TokenEntry::is_limited) => VERSION_WITHOUT_PERSONS,
                 _ => VERSION_WITHOUT_LIMITS,
             };

@@ -65,6 +65,8 @@ pub(crate) fn bind(address: SocketAddr) -> io::Result<TcpListener> {
 #[derive(Debug)]
 struct HttpServer {
     router: Router,
+    /// The prefix of `public_url`, which a proxy may leave in the paths: empty, or like `/wharf`.
+    prefix: String,
     server: Builder<TokioExecutor>,
     rejections: CountLimit,
     max_connections: usize,
@@ -128,8 +130,10 @@ pub(crate) async fn serve(doors: Listeners, host: Host, router: Router, mut stop
     let turned_away = CountLimit::new(MAX_REJECTIONS);
     let silence = limits.silence.to_std().unwrap_or(DEFAULT_SILENCE_TIMEOUT);
     let server = build_http_server(&limits, silence);
+    let prefix = host.config().public_url.as_ref().map(|url| url.prefix.clone()).unwrap_or_default();
     let hall = Arc::new(HttpServer {
         router,
+        prefix,
         server,
         rejections: turned_away,
         max_connections: limits.connections,
@@ -140,6 +144,24 @@ pub(crate) async fn serve(doors: Listeners, host: Host, router: Router, mut stop
         () = accept_connections(Arc::clone(&hall), (tcp, tls)) => {}
         () = accept_connections(hall, (unix, host)) => {}
         _ = stopping.wait_for(|stopping| *stopping) => {}
+    }
+}
+
+/// Removes the prefix that a proxy left in the path.
+fn strip_prefix(request: &mut Request, prefix: &str) {
+    if prefix.is_empty() {
+        return;
+    }
+    let uri = request.uri().clone();
+    let Some(rest) = uri.path().strip_prefix(prefix).filter(|rest| rest.is_empty() || rest.starts_with('/')) else {
+        return;
+    };
+    let query = uri.query().map(|query| format!("?{query}")).unwrap_or_default();
+    let path = if rest.is_empty() { "/" } else { rest };
+    let mut parts = uri.clone().into_parts();
+    parts.path_and_query = format!("{path}{query}").parse().ok();
+    if let Ok(stripped) = axum::http::Uri::from_parts(parts) {
+        *request.uri_mut() = stripped;
     }
 }
 
@@ -228,9 +250,10 @@ impl HttpServer {
         door: LocalEndpoint,
         place: ConnectionPermit,
     ) {
-        let (router, seat) = (self.router.clone(), place.clone());
+        let (router, seat, prefix) = (self.router.clone(), place.clone(), self.prefix.clone());
         let service = hyper::service::service_fn(move |request: hyper::Request<Incoming>| {
             let mut request: Request = request.map(axum::body::Body::new);
+            strip_prefix(&mut request, &prefix);
             request.extensions_mut().insert(peer.clone());
             request.extensions_mut().insert(door);
             request.extensions_mut().insert(seat.clone());

@@ -6,20 +6,23 @@ use axum::extract::{Request, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::{Extension, Json};
-use wharf_api::{ErrorCode, LoggedIn, LoggedOut, LoginArgs, LoginCode, LoginCodeArgs};
+use wharf_api::{CodesWithdrawn, ErrorCode, LoggedIn, LoggedOut, LoginArgs, LoginCode, LoginCodeArgs};
 use wharf_host::core::Millis;
 use wharf_host::random_text;
 
 use super::extract::{JsonBody, unfit_body};
 use crate::App;
-use crate::auth::{Access, Identity, LOGIN_CODE_LIFETIME, TokenTerms, TokensFileError, login_cookie};
+use crate::auth::{
+    Access, CodeRefused, CookieScope, Identity, LOGIN_CODE_LIFETIME, MAX_LOGIN_CODE_LIFETIME, TokenTerms,
+    TokensFileError, is_label, login_cookie,
+};
 use crate::fault::Fault;
-use crate::guard::{peer_of, refuse_login};
+use crate::guard::{cookie_scope, peer_of, refuse_login};
 use crate::request_values::read_object;
 use crate::use_cases::{self, Caller};
 
-/// A working day, and some of the night.
-const DEFAULT_LOGIN_SECONDS: u64 = 12 * 3_600;
+/// A device stays logged in for so long since its last use: a phone that is used once a month needs no new code.
+pub(crate) const DEFAULT_LOGIN_LIFETIME: Millis = Millis(30 * 86_400_000);
 /// A month. A page that is away for longer needs another code.
 const MAX_LOGIN_SECONDS: u64 = 31 * 86_400;
 /// Characters in each half of a login's secret, five bits each. One half is in the cookie, the other in the page.
@@ -48,16 +51,27 @@ pub(super) async fn make_code(
         let detail = "a page that is logged in cannot make login codes; use a token, or: wharf token code";
         return Err(Fault::new(ErrorCode::BEYOND_OWN_RIGHTS, detail));
     }
+    let lifetime = args.code_seconds.map_or(LOGIN_CODE_LIFETIME, Duration::from_secs);
+    if lifetime.is_zero() || lifetime > MAX_LOGIN_CODE_LIFETIME {
+        let detail = format!("codeSeconds: must be 1 to {}", MAX_LOGIN_CODE_LIFETIME.as_secs());
+        return Err(Fault::new(ErrorCode::INVALID_PARAMS, detail));
+    }
     let terms = check_login_terms(&app, &caller.identity, args)?;
     let (role, workspace) = (terms.access.to_string(), terms.workspace.as_deref().map(ToOwned::to_owned));
-    let code = app.login_codes.create(caller.identity, terms).map_err(|_| {
-        let detail = "too many login codes are unused; they expire within a minute";
+    let code = app.login_codes.create(caller.identity, terms, lifetime).map_err(|_| {
+        let detail = "too many login codes are unused; they expire within ten minutes";
         Fault::new(ErrorCode::TOO_MANY_CODES, detail)
     })?;
-    Ok((
-        StatusCode::CREATED,
-        Json(LoginCode { code, good_for_seconds: LOGIN_CODE_LIFETIME.as_secs(), role, workspace }),
-    ))
+    Ok((StatusCode::CREATED, Json(LoginCode { code, good_for_seconds: lifetime.as_secs(), role, workspace })))
+}
+
+/// Withdraws the codes of the caller that were not used.
+#[utoipa::path(
+    delete, path = "/login/codes", tag = "login", operation_id = "withdraw_login_codes",
+    responses((status = 200, description = "None of them is taken any more", body = CodesWithdrawn))
+)]
+pub(super) async fn withdraw_codes(State(app): State<App>, caller: Caller) -> Json<CodesWithdrawn> {
+    Json(CodesWithdrawn { ok: true, count: app.login_codes.withdraw(&caller.identity) })
 }
 
 /// Logs a page in: the answer sets a cookie. Needs no token but a code, which is used up.
@@ -72,21 +86,29 @@ pub(super) async fn make_code(
     )
 )]
 pub(super) async fn log_in(State(app): State<App>, request: Request) -> Response {
-    let (peer, tls) = (peer_of(&request), app.server_info.url.starts_with("https:"));
+    let (peer, scope) = (peer_of(&request), cookie_scope(&app, request.headers()));
     let (head, body) = request.into_parts();
-    let LoginArgs { code } = match read_code(&head.headers, body).await {
+    let LoginArgs { code, name } = match read_code(&head.headers, body).await {
         Ok(args) => args,
         Err(problem) => return problem.into_response(),
     };
-    let Some((asker, terms)) = app.login_codes.redeem(&code).filter(|(asker, _)| app.tokens.check(asker).is_ok())
-    else {
-        return refuse_login(
-            &app,
-            peer,
-            "unknown login code: a code works once, within a minute; make another: wharf token code",
-        );
+    let redeemed = app.login_codes.redeem(&code);
+    let (asker, mut terms) = match redeemed {
+        Ok((asker, terms)) if app.tokens.check(&asker).is_ok() => (asker, terms),
+        Ok(_) => return refuse_login(&app, peer, describe_refusal(CodeRefused::Expired)),
+        Err(refused) => return refuse_login(&app, peer, describe_refusal(refused)),
     };
-    run_blocking(move || create_login(&app, &asker, terms, tls)).await
+    terms.label = name.filter(|name| is_label(name)).or(terms.label);
+    run_blocking(move || create_login(&app, &asker, terms, &scope)).await
+}
+
+/// Returns why a code is refused, and what to do.
+const fn describe_refusal(refused: CodeRefused) -> &'static str {
+    match refused {
+        CodeRefused::Used => "this code was used already: a code works once; make another with: wharf web",
+        CodeRefused::Expired => "this code has expired; make another with: wharf web",
+        CodeRefused::Unknown => "this host has not made such a code; make one with: wharf web",
+    }
 }
 
 /// Reads a login's body. Anyone may send it without a token, so it is small and counts against no shared limit.
@@ -117,15 +139,19 @@ async fn read_code(headers: &HeaderMap, body: axum::body::Body) -> Result<LoginA
     responses((status = 200, description = "`ok` is false for a token that is no login", body = LoggedOut,
         headers(("Set-Cookie" = String, description = "Takes the cookie away"))))
 )]
-pub(super) async fn log_out(State(app): State<App>, Extension(identity): Extension<Identity>) -> Response {
-    let tls = app.server_info.url.starts_with("https:");
+pub(super) async fn log_out(
+    State(app): State<App>,
+    Extension(identity): Extension<Identity>,
+    headers: HeaderMap,
+) -> Response {
+    let scope = cookie_scope(&app, &headers);
     let mut response = run_blocking(move || {
         let login = identity.token.as_deref().filter(|id| app.tokens.is_login(id));
         login.map_or(Ok(()), |id| app.tokens.revoke(id)).map_err(|error| tokens_unwritable(&error))?;
         Ok(Json(LoggedOut { ok: login.is_some() }).into_response())
     })
     .await;
-    response.headers_mut().extend(login_cookie(None, 0, tls).map(|cookie| (header::SET_COOKIE, cookie)));
+    response.headers_mut().extend(login_cookie(None, 0, &scope).map(|cookie| (header::SET_COOKIE, cookie)));
     response
 }
 
@@ -154,20 +180,21 @@ fn check_login_terms(app: &App, asker: &Identity, args: LoginCodeArgs) -> Result
         Some(slug) => Some(use_cases::find_workspace(app, asker, &slug)?),
         None => own.cloned(),
     };
-    let seconds = args.ttl_seconds.unwrap_or(DEFAULT_LOGIN_SECONDS);
+    // A lifetime that was asked for is the whole lifetime.
+    let (seconds, renews) = (args.ttl_seconds.unwrap_or(DEFAULT_LOGIN_LIFETIME.0 / 1_000), args.ttl_seconds.is_none());
     if seconds == 0 || seconds > MAX_LOGIN_SECONDS {
         return Err(unfit(format!("ttlSeconds: {seconds} is not between 1 and {MAX_LOGIN_SECONDS}")));
     }
     let label = Some("web page".to_owned());
-    Ok(TokenTerms { label, workspace, ttl: Some(Millis(seconds * 1_000)), ..TokenTerms::new(access) })
+    Ok(TokenTerms { label, workspace, ttl: Some(Millis(seconds * 1_000)), renews, ..TokenTerms::new(access) })
 }
 
 /// Creates the login, which ends with the token of the caller that asked for it, or earlier.
-fn create_login(app: &App, asker: &Identity, mut terms: TokenTerms, tls: bool) -> Result<Response, Fault> {
+fn create_login(app: &App, asker: &Identity, mut terms: TokenTerms, scope: &CookieScope) -> Result<Response, Fault> {
     let left = asker.token.as_deref().and_then(|id| app.tokens.time_left(id));
     terms.login_of = asker.token.clone().or_else(|| Some(Identity::HOST_TOKEN_ID.into()));
     terms.ttl = terms.ttl.min(left.or(terms.ttl));
-    let seconds = terms.ttl.map_or(DEFAULT_LOGIN_SECONDS, |ttl| ttl.0.div_ceil(1_000));
+    let seconds = terms.ttl.unwrap_or(DEFAULT_LOGIN_LIFETIME).0.div_ceil(1_000);
     let (half, page) = (random_text(SECRET_HALF_CHARS), random_text(SECRET_HALF_CHARS));
     let made = app.tokens.log_in(terms, (&half, &page)).map_err(|error| tokens_unwritable(&error))?;
     let entry = made.entry;
@@ -178,7 +205,7 @@ fn create_login(app: &App, asker: &Identity, mut terms: TokenTerms, tls: bool) -
         expires_at: entry.expires_at.unwrap_or_default(),
     })
     .into_response();
-    response.headers_mut().extend(login_cookie(Some(&half), seconds, tls).map(|cookie| (header::SET_COOKIE, cookie)));
+    response.headers_mut().extend(login_cookie(Some(&half), seconds, scope).map(|cookie| (header::SET_COOKIE, cookie)));
     Ok(response)
 }
 

@@ -34,6 +34,7 @@ use utoipa_axum::routes;
 
 use crate::App;
 use crate::fault::Fault;
+pub(crate) use login::DEFAULT_LOGIN_LIFETIME;
 use wharf_api::ErrorCode;
 
 /// The routes of this surface.
@@ -50,7 +51,8 @@ pub(crate) fn build_routers() -> RestRouters {
     let open = OpenApiRouter::new().routes(routes!(health::check_health)).routes(routes!(health::check_readiness));
     let (open, open_api) = open.routes(routes!(login::log_in)).split_for_parts();
     // Observers may use these routes too: they log themselves in and out, and have marks.
-    let own = OpenApiRouter::new().routes(routes!(login::make_code)).routes(routes!(login::log_out));
+    let own =
+        OpenApiRouter::new().routes(routes!(login::make_code, login::withdraw_codes)).routes(routes!(login::log_out));
     let own = own.merge(attention::mark_routes());
     let (own, own_api) = own.split_for_parts();
     api.merge(open_api);

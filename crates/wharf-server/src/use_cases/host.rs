@@ -25,6 +25,7 @@ pub(crate) fn describe_host(app: &App, caller: &Caller) -> Result<HostInfo, Faul
         version: FILE_VERSION.to_owned(),
         pid: std::process::id(),
         url: app.server_info.url.clone(),
+        public_url: app.host.config().public_url.as_ref().map(wharf_host::PublicUrl::page_address),
         state_dir: app.host.config().state_dir.display().to_string(),
         default_agent: app.host.config().default_agent.clone(),
         log_file: app.host.config().log_file.as_ref().map(|file| file.display().to_string()),

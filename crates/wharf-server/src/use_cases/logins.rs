@@ -1,6 +1,7 @@
 //! The signed-in devices: logins of web pages (rule 17.7).
 
 use wharf_api::{ErrorCode, LoginChange, LoginEnded, LoginInfo, LoginList};
+use wharf_host::format_timestamp_in_seconds;
 
 use super::Caller;
 use crate::App;
@@ -11,7 +12,8 @@ use crate::fault::Fault;
 pub(crate) async fn list_logins(app: &App, caller: &Caller) -> Result<LoginList, Fault> {
     let (app, caller) = (app.clone(), caller.clone());
     run_blocking(move || {
-        let mut logins: Vec<_> = visible_logins(&app, &caller)?.iter().map(|entry| to_info(&caller, entry)).collect();
+        let mut logins: Vec<_> =
+            visible_logins(&app, &caller)?.iter().map(|entry| to_info(&app, &caller, entry)).collect();
         logins.sort_by(|one, other| other.created_at.cmp(&one.created_at).then_with(|| one.id.cmp(&other.id)));
         Ok(LoginList { logins })
     })
@@ -30,7 +32,7 @@ pub(crate) async fn rename_login(
     run_blocking(move || {
         find_login(&app, &caller, &id)?;
         let entry = app.tokens.relabel(&id, &change.name).map_err(|error| fault_from_tokens_error(&id, &error))?;
-        Ok(to_info(&caller, &entry))
+        Ok(to_info(&app, &caller, &entry))
     })
     .await
 }
@@ -79,7 +81,7 @@ fn unknown_login(id: &str) -> Fault {
     Fault::new(ErrorCode::UNKNOWN_LOGIN, format!("no login {shown:?}; GET /logins lists those there are"))
 }
 
-fn to_info(caller: &Caller, entry: &TokenEntry) -> LoginInfo {
+fn to_info(app: &App, caller: &Caller, entry: &TokenEntry) -> LoginInfo {
     LoginInfo {
         id: entry.id.to_string(),
         name: entry.label.clone().unwrap_or_default(),
@@ -87,6 +89,7 @@ fn to_info(caller: &Caller, entry: &TokenEntry) -> LoginInfo {
         workspace: entry.workspace.as_deref().map(ToOwned::to_owned),
         created_at: entry.created_at.clone(),
         expires_at: entry.expires_at.clone(),
+        last_seen_at: app.tokens.last_use(entry).map(format_timestamp_in_seconds),
         current: caller.identity.token.as_deref() == Some(&*entry.id),
     }
 }

@@ -1,4 +1,4 @@
-//! Programs that a verb runs and waits for: the system's service manager, and the user's editor.
+//! Programs that a verb runs and waits for: the system's service manager, the user's editor, the opener of addresses.
 
 use std::fs::DirBuilder;
 use std::io::ErrorKind;
@@ -45,6 +45,19 @@ pub(crate) fn run_editor(file: &Path) -> anyhow::Result<()> {
     let status = status.with_context(|| format!("running the editor {program}; set EDITOR to another one"))?;
     ensure!(status.success(), "the editor {program} failed ({status}); nothing is changed");
     Ok(())
+}
+
+/// Has the desktop open an address in the user's browser. Returns false where there is no desktop.
+#[expect(clippy::disallowed_methods, reason = "programs that a verb waits for are run from here")]
+pub(crate) fn open_in_browser(address: &str) -> bool {
+    let is_mac = cfg!(target_os = "macos");
+    let has_desktop = ["DISPLAY", "WAYLAND_DISPLAY"].iter().any(|name| std::env::var_os(name).is_some());
+    if !is_mac && !has_desktop {
+        return false;
+    }
+    let mut opener = Command::new(if is_mac { "open" } else { "xdg-open" });
+    opener.arg(address).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    opener.status().is_ok_and(|status| status.success())
 }
 
 /// A folder for its owner alone, which is removed with its files when this is dropped.

@@ -71,6 +71,7 @@ pub(super) fn json_shape(verb: &str) -> JsonShape {
             "`[{\"id\", \"role\", \"createdAt\", \"label\"?, \"workspace\"?, \"expiresAt\"?, \"expired\"?, \"loginOf\"?}]`",
         ),
         "notify test" => Type(schema_of::<NotifyTest>(), ""),
+        "web" => Text("`{\"url\", \"code\", \"goodForSeconds\"}`"),
         "token code" => Type(schema_of::<LoginCode>(), ""),
         other => panic!("add the JSON of `wharf {other}` to json_shape in src/reference/json_shapes.rs"),
     }

@@ -37,6 +37,7 @@ pub(crate) mod status;
 pub(crate) mod stop;
 pub(crate) mod token;
 pub(crate) mod usage;
+pub(crate) mod web;
 pub(crate) mod workspace;
 
 use std::pin::Pin;

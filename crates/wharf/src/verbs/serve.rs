@@ -127,7 +127,9 @@ async fn run_host(
         });
         output::print_line(&line.to_string());
     } else {
-        print_greeting(global, &url, &watched);
+        // A pipe or a journal must not hold a code.
+        let sign_in = global.screen().terminal.then(|| server.create_sign_in_address()).flatten();
+        print_greeting(global, &url, sign_in, &watched);
     }
     let mut is_gone = false;
     let stop = async {
@@ -288,12 +290,13 @@ fn join_address(address: &str, host: Option<&str>, port: Option<u16>) -> anyhow:
 }
 
 /// Prints the first lines: commands to try on a terminal, else only the address.
-fn print_greeting(global: &GlobalOptions, url: &str, host: &Host) {
+fn print_greeting(global: &GlobalOptions, url: &str, sign_in: Option<String>, host: &Host) {
     let config = host.config();
     let (installed, missing): (Vec<_>, Vec<_>) = config.adapters().list().into_iter().partition(|info| info.installed);
     let home = std::env::var("HOME").ok();
     let greeting = Greeting {
         url: url.to_owned(),
+        sign_in,
         command: greeting::find_command(&config.program, &config.state_dir, paths::default_state_dir().ok().as_deref()),
         agents: installed.into_iter().map(|info| info.slug).collect(),
         missing_agents: missing.len(),

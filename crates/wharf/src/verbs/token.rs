@@ -32,7 +32,7 @@ enum TokenAction {
     List(List),
     /// Revoke a token: it opens nothing from now on, and what it has open is closed.
     Revoke(Revoke),
-    /// Have the host make a code that logs the web page in: good once, for a minute.
+    /// Have the host make a code that logs the web page in: good once, for two minutes.
     Code(Code),
 }
 
@@ -83,7 +83,7 @@ struct Code {
     /// The one workspace that it covers.
     #[arg(long, value_name = "SLUG")]
     workspace: Option<String>,
-    /// How long it stays logged in [default: 12h].
+    /// How long it stays logged in [default: 30d since its last use].
     #[arg(long, value_name = "TIME")]
     ttl: Option<Duration>,
     /// Print one JSON object: code, goodForSeconds, role, and the workspace if there is one.
@@ -91,7 +91,7 @@ struct Code {
     json: bool,
 }
 
-fn role_parser() -> impl TypedValueParser<Value = Access> {
+pub(super) fn role_parser() -> impl TypedValueParser<Value = Access> {
     PossibleValuesParser::new(Access::ALL.map(Access::as_str)).try_map(|word| word.parse::<Access>())
 }
 
@@ -210,6 +210,7 @@ async fn make_login_code(global: &GlobalOptions, arguments: &Code) -> anyhow::Re
         role: arguments.role.map(|role| role.to_string()),
         workspace: arguments.workspace.clone(),
         ttl_seconds: ttl.transpose()?.map(|ttl| ttl.as_secs()),
+        code_seconds: None,
     };
     let made = global.connect_client().await?.send_call(&HostCall::post("/login/codes", &asked)).await?;
     if arguments.json {

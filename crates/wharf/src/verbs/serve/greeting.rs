@@ -9,6 +9,8 @@ use crate::format::{Screen, TextStyle};
 #[derive(Debug)]
 pub(super) struct Greeting {
     pub(super) url: String,
+    /// The address that signs a browser in, for a person on a terminal.
+    pub(super) sign_in: Option<String>,
     /// The command that reaches this host from another terminal, as a shell takes it.
     pub(super) command: String,
     /// The agents that are installed.
@@ -27,12 +29,17 @@ impl Greeting {
             return vec![format!("wharf is listening on {}", self.url)];
         }
         let title = format!("wharf {} is running on {}", env!("CARGO_PKG_VERSION"), self.url);
-        let mut lines =
-            vec![screen.paint(TextStyle::Strong, &title), String::new(), "Try in another terminal:".to_owned()];
+        let mut lines = vec![screen.paint(TextStyle::Strong, &title), String::new()];
+        if let Some(address) = &self.sign_in {
+            let meaning = screen.paint(TextStyle::Faint, "signs a browser in, once, within ten minutes");
+            lines.extend([format!("Open: {address}  {meaning}"), String::new()]);
+        }
+        lines.push("Try in another terminal:".to_owned());
         let tries = [
             ("run demo tour", "watch the built-in agent work; it needs no account"),
             ("chat demo", "talk to it, line by line"),
             ("sessions", "list the sessions"),
+            ("web --phone", "sign a phone in to the web page"),
         ];
         let width = tries.iter().map(|(verb, _)| verb.len()).max().unwrap_or_default();
         let longest = tries.iter().map(|(_, meaning)| meaning.len()).max().unwrap_or_default();
@@ -113,6 +120,7 @@ mod tests {
     fn greeting() -> Greeting {
         Greeting {
             url: "http://127.0.0.1:7433".to_owned(),
+            sign_in: Some("http://127.0.0.1:7433/#c=K7Q2-9FXM".to_owned()),
             command: "./target/release/wharf".to_owned(),
             agents: vec!["claude".to_owned(), "demo".to_owned()],
             missing_agents: 9,
@@ -127,10 +135,13 @@ mod tests {
             "\
 wharf {} is running on http://127.0.0.1:7433
 
+Open: http://127.0.0.1:7433/#c=K7Q2-9FXM  signs a browser in, once, within ten minutes
+
 Try in another terminal:
   ./target/release/wharf run demo tour  watch the built-in agent work; it needs no account
   ./target/release/wharf chat demo      talk to it, line by line
   ./target/release/wharf sessions       list the sessions
+  ./target/release/wharf web --phone    sign a phone in to the web page
 
   agents    claude, demo; 9 more can be installed: ./target/release/wharf agents
   sessions  none yet
