@@ -55,7 +55,7 @@ pub use file_search::{FoundFile, FoundFiles};
 pub use host::{
     CreateError, Created, DelegationError, ForkClient, ForkError, ForkRequest, ForkStart, Host, NewSessionRequest,
     OpenError, PrestartedAgent, RemovedWorkspace, Renewal, SpawnRequest, Spawned, StartError, StorageFault, Upload,
-    UploadError,
+    UploadError, write_private,
 };
 pub use ids::{Now, is_session_id, new_client_id, new_prompt_id, new_session_id, random_text};
 pub use limits::{

@@ -20,6 +20,7 @@ mod mcp;
 mod metrics;
 mod notify;
 mod page;
+mod push;
 mod request_values;
 mod rest;
 mod revocation;
@@ -72,6 +73,8 @@ pub(crate) struct App {
     pub(crate) body_reader: Arc<body_limit::BodyReader>,
     pub(crate) large_responses: Arc<large_response::LargeResponses>,
     pub(crate) histories: Arc<acp::HistoryLimit>,
+    /// The devices that get push messages.
+    pub(crate) push: Arc<push::PushDevices>,
 }
 
 /// A bound server.
@@ -149,6 +152,7 @@ impl Server {
         let unread = Arc::new(large_response::LargeResponses::new(host.buffers()));
         let (failures, codes) = (Arc::new(auth::FailedLogins::new(limits.failed_logins)), Arc::default());
         listen::raise_open_file_limit(limits);
+        let push = Arc::new(push::PushDevices::load(&config.state_dir));
         let app = App {
             host,
             tokens,
@@ -163,6 +167,7 @@ impl Server {
             body_reader: intake,
             large_responses: unread,
             histories: Arc::default(),
+            push,
         };
         Ok(Self { listeners: Listeners { tcp, tls, unix }, socket: socket.to_owned(), socket_id, app, stop })
     }
@@ -194,7 +199,7 @@ impl Server {
     pub async fn run(self, stopped: impl Future<Output = ()>) {
         let Self { listeners: doors, socket, socket_id, app, stop } = self;
         let (router, stopping) = (build_router(app.clone()), app.stopping.clone());
-        let notifying = tokio::spawn(notify::deliver_notifications(app.host.clone()));
+        let notifying = tokio::spawn(notify::deliver_notifications(app.clone()));
         let serving = tokio::spawn(listen::serve(doors, app.host.clone(), router, stopping));
         tokio::select! {
             () = stopped => {}

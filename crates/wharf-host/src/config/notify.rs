@@ -138,7 +138,8 @@ impl WebhookUrl {
         if self.port == default { host } else { format!("{host}:{}", self.port) }
     }
 
-    fn names_this_machine(&self) -> bool {
+    /// Returns true for `localhost` and loopback addresses.
+    pub fn names_this_machine(&self) -> bool {
         self.host == "localhost" || self.host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
     }
 }

@@ -37,7 +37,8 @@ pub use forget::Renewal;
 pub use fork::{ForkClient, ForkError, ForkRequest};
 pub use prestarted_agent::PrestartedAgent;
 pub use spawn::{SpawnRequest, Spawned};
-pub(crate) use start_file::{StartInputs, write_private};
+pub(crate) use start_file::StartInputs;
+pub use start_file::write_private;
 use start_limits::StartLimits;
 pub(crate) use start_limits::StartPriority;
 pub use startup::StartError;
@@ -82,6 +83,8 @@ pub(crate) struct Inner {
     pub(crate) start_limits: StartLimits,
     pub(crate) metrics: Metrics,
     pub(crate) people: People,
+    /// Devices have subscribed to push messages.
+    pub(crate) has_push_devices: std::sync::atomic::AtomicBool,
     /// The bound for the newest events in memory, and for bytes on their way to clients.
     pub(crate) budget: Arc<TailBudget>,
     workspaces: Workspaces,

@@ -176,7 +176,7 @@ fn renewed(given: &[u8], kept: &str, member: &str) -> Result<Option<String>, Rea
 }
 
 /// Writes a file that only its owner can read, whole or not at all.
-pub(crate) fn write_private(path: &Path, text: &[u8]) -> std::io::Result<()> {
+pub fn write_private(path: &Path, text: &[u8]) -> std::io::Result<()> {
     if let Some(dir) = path.parent() {
         std::fs::DirBuilder::new().recursive(true).mode(0o700).create(dir)?;
     }

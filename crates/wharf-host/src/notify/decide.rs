@@ -26,6 +26,8 @@ pub(super) struct NotifyDecider {
     sessions: HashMap<String, ToldSession>,
     /// False while there is no receiver: whatever happens then is past when there is one.
     is_on: bool,
+    /// Devices have subscribed to push messages.
+    pub(super) has_devices: bool,
 }
 
 #[derive(Debug, Default)]
@@ -51,7 +53,7 @@ pub(super) struct Decision {
 
 impl NotifyDecider {
     pub(super) fn new(epoch: Epoch, settings: &NotifySettings) -> Self {
-        Self { epoch, sessions: HashMap::new(), is_on: settings.has_receiver() }
+        Self { epoch, sessions: HashMap::new(), is_on: settings.has_receiver(), has_devices: false }
     }
 
     /// Looks at all sessions, each with the marks of the owner.
@@ -61,7 +63,7 @@ impl NotifyDecider {
         sessions: impl Iterator<Item = (&'a Descriptor, SessionMarks)>,
         now: Duration,
     ) -> Decision {
-        let was_on = std::mem::replace(&mut self.is_on, settings.has_receiver());
+        let was_on = std::mem::replace(&mut self.is_on, settings.has_receiver() || self.has_devices);
         let mut decision = Decision::default();
         if !self.is_on {
             return decision;

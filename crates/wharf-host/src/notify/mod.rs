@@ -26,23 +26,27 @@ const PAYLOAD_VERSION: u32 = 1;
 pub enum NotifyReceiver {
     Command,
     Webhook,
+    /// The devices that have subscribed to push messages.
+    Push,
 }
 
 impl NotifyReceiver {
-    pub const ALL: [Self; 2] = [Self::Command, Self::Webhook];
+    pub const ALL: [Self; 3] = [Self::Command, Self::Webhook, Self::Push];
 
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Command => "command",
             Self::Webhook => "webhook",
+            Self::Push => "push",
         }
     }
 
-    /// Tells whether the settings have this receiver.
+    /// Tells whether the settings have this receiver. Devices subscribe by themselves: see [`Host::set_push_devices`].
     pub fn is_set(self, settings: &NotifySettings) -> bool {
         match self {
             Self::Command => !settings.command.is_empty(),
             Self::Webhook => settings.webhook.is_some(),
+            Self::Push => false,
         }
     }
 }

@@ -1,5 +1,6 @@
 //! The task that looks at the sessions whenever one changes, and passes on what a person is to be told.
 
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -18,6 +19,11 @@ const LOOK_DELAY: Duration = Duration::from_millis(250);
 const MAX_WAITING_NOTIFICATIONS: usize = 256;
 
 impl Host {
+    /// Says whether devices have subscribed to push messages: then a person is told also if the settings have no receiver.
+    pub fn set_push_devices(&self, are_there: bool) {
+        self.inner().has_push_devices.store(are_there, Ordering::Relaxed);
+    }
+
     /// Starts to watch the sessions. Returns the notifications; the task ends when the receiver is dropped.
     pub fn watch_attention(&self) -> Receiver<Notification> {
         let (sender, notifications) = mpsc::channel(MAX_WAITING_NOTIFICATIONS);
@@ -64,6 +70,7 @@ fn look_at_sessions(
 ) -> Option<Duration> {
     let known = host.registry.list_descriptors();
     let sessions = known.iter().map(|known| (&**known, host.people.marks(OWNER, &SessionId::new(known.id.as_str()))));
+    decider.has_devices = host.has_push_devices.load(Ordering::Relaxed);
     let decision = decider.decide(&host.config.notify, sessions, now);
     for notification in decision.tell {
         if sender.try_send(notification).is_err() {

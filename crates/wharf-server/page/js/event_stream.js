@@ -1,10 +1,16 @@
 // @ts-check
 /** Reads server-sent events with `fetch`: the page's key goes along, and statuses can be seen. */
 import { send, toError, CallError } from "./api.js";
+import { takeSlot } from "./stream_slots.js";
 
 /** A stream without a beat for so long is dead. The host sends one every ten seconds. */
 const SILENCE_MS = 25_000;
 const MAX_DELAY_MS = 30_000;
+/** A tab without a place for its stream has read what is new when nothing came for so long. */
+const BRIEF_SILENCE_MS = 300;
+/** The pause between two looks of a tab that is seen, and of one that is not. */
+const BRIEF_PAUSE_MS = 1500;
+const HIDDEN_PAUSE_MS = 10_000;
 
 /**
  * Splits the text of an event stream into events.
@@ -47,12 +53,15 @@ export function followStream(options) {
   let closed = false;
   let failures = 0;
   let abort = new AbortController();
+  let isBrief = false;
   /** @type {(() => void) | null} */
   let wakeUp = null;
 
   async function readOnce() {
     abort = new AbortController();
+    let silence = SILENCE_MS;
     let timer = setTimeout(() => abort.abort(), SILENCE_MS);
+    isBrief = !takeSlot();
     try {
       const response = await send("GET", options.path(), { headers: options.headers?.(), signal: abort.signal });
       if (!response.ok || !response.body) throw await toError(response);
@@ -66,7 +75,9 @@ export function followStream(options) {
         const { value, done } = await reader.read();
         if (done || closed) return;
         clearTimeout(timer);
-        timer = setTimeout(() => abort.abort(), SILENCE_MS);
+        // The host sends what is new at once: silence after it means that there is no more.
+        silence = isBrief ? BRIEF_SILENCE_MS : SILENCE_MS;
+        timer = setTimeout(() => abort.abort(), silence);
         parse(value);
       }
     } finally {
@@ -84,6 +95,10 @@ export function followStream(options) {
         error = caught instanceof CallError ? caught : undefined;
       }
       if (closed) return;
+      if (isBrief && !error && failures === 0) {
+        await pause(document.visibilityState === "hidden" ? HIDDEN_PAUSE_MS : BRIEF_PAUSE_MS);
+        continue;
+      }
       if (error && [401, 403, 404].includes(error.status)) return options.onFatal(error);
       failures += 1;
       if (failures > 1 || error) options.onState("lost", error);
@@ -104,6 +119,8 @@ export function followStream(options) {
 
   const retryNow = () => {
     if (document.visibilityState === "visible") wakeUp?.();
+    // A tab that is not seen any more makes room.
+    else if (!isBrief) setTimeout(() => { if (document.visibilityState === "hidden" && !isBrief) abort.abort(); }, HIDDEN_PAUSE_MS);
   };
   addEventListener("online", retryNow);
   document.addEventListener("visibilitychange", retryNow);

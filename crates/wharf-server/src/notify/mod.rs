@@ -9,6 +9,9 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 use wharf_host::{CommandFailure, Host, Notification, NotifyKind, NotifyReceiver};
 
+use crate::App;
+
+pub(crate) use webhook::post_request;
 use webhook::send_webhook;
 
 /// Notifications that wait for one receiver, with those that are tried again.
@@ -30,11 +33,11 @@ pub(crate) struct DeliveryFailure {
 }
 
 impl DeliveryFailure {
-    fn permanent(why: impl Into<String>) -> Self {
+    pub(crate) fn permanent(why: impl Into<String>) -> Self {
         Self { why: why.into(), output: None, can_retry: false }
     }
 
-    fn temporary(why: impl Into<String>) -> Self {
+    pub(crate) fn temporary(why: impl Into<String>) -> Self {
         Self { can_retry: true, ..Self::permanent(why) }
     }
 }
@@ -58,14 +61,14 @@ struct Delivery {
 }
 
 /// Delivers notifications for as long as the host lives.
-pub(crate) async fn deliver_notifications(host: Host) {
-    let mut notifications = host.watch_attention();
-    let queues = NotifyReceiver::ALL.map(|receiver| (receiver, start_receiver(host.clone(), receiver)));
+pub(crate) async fn deliver_notifications(app: App) {
+    app.host.set_push_devices(app.push.has_subscriptions());
+    let mut notifications = app.host.watch_attention();
+    let queues = NotifyReceiver::ALL.map(|receiver| (receiver, start_receiver(app.clone(), receiver)));
     while let Some(notification) = notifications.recv().await {
-        let settings = &host.config().notify;
-        for (receiver, queue) in queues.iter().filter(|(receiver, _)| receiver.is_set(settings)) {
+        for (receiver, queue) in queues.iter().filter(|(receiver, _)| is_set(&app, *receiver)) {
             if queue.try_send(notification.clone()).is_err() {
-                host.metrics().notifications.count_dropped(*receiver);
+                app.host.metrics().notifications.count_dropped(*receiver);
                 tracing::warn!(
                     receiver = receiver.as_str(),
                     "a notification is dropped: too many wait for this receiver"
@@ -75,26 +78,31 @@ pub(crate) async fn deliver_notifications(host: Host) {
     }
 }
 
-fn start_receiver(host: Host, receiver: NotifyReceiver) -> Sender<Notification> {
+/// Tells whether this receiver is to be told: by the settings, or because a device has subscribed.
+pub(crate) fn is_set(app: &App, receiver: NotifyReceiver) -> bool {
+    receiver.is_set(&app.host.config().notify) || (receiver == NotifyReceiver::Push && app.push.has_subscriptions())
+}
+
+fn start_receiver(app: App, receiver: NotifyReceiver) -> Sender<Notification> {
     let (sender, incoming) = mpsc::channel(MAX_WAITING_NOTIFICATIONS);
-    tokio::spawn(serve_receiver(host, receiver, incoming));
+    tokio::spawn(serve_receiver(app, receiver, incoming));
     sender
 }
 
-async fn serve_receiver(host: Host, receiver: NotifyReceiver, mut incoming: Receiver<Notification>) {
+async fn serve_receiver(app: App, receiver: NotifyReceiver, mut incoming: Receiver<Notification>) {
     let mut waiting: Vec<Delivery> = Vec::new();
     let mut under_way: JoinSet<Option<Delivery>> = JoinSet::new();
     loop {
         while under_way.len() < MAX_DELIVERIES
             && let Some(due) = waiting.iter().position(|delivery| delivery.due_at <= Instant::now())
         {
-            under_way.spawn(try_delivery(host.clone(), receiver, waiting.remove(due)));
+            under_way.spawn(try_delivery(app.clone(), receiver, waiting.remove(due)));
         }
         let next_at = waiting.iter().map(|delivery| delivery.due_at).min().filter(|_| under_way.len() < MAX_DELIVERIES);
         tokio::select! {
             arrived = incoming.recv(), if waiting.len() < MAX_WAITING_NOTIFICATIONS => match arrived {
                 Some(notification) => waiting.push(Delivery { notification, due_at: Instant::now(), failures: 0 }),
-                None => return report_undelivered(&host, receiver, waiting.len() + under_way.len()),
+                None => return report_undelivered(&app.host, receiver, waiting.len() + under_way.len()),
             },
             Some(done) = under_way.join_next() => waiting.extend(done.ok().flatten()),
             () = wait_until(next_at) => {}
@@ -122,9 +130,10 @@ async fn wait_until(at: Option<Instant>) {
 }
 
 /// Tries once, unless the reason has gone. Returns the delivery if it is to be tried again.
-async fn try_delivery(host: Host, receiver: NotifyReceiver, mut delivery: Delivery) -> Option<Delivery> {
+async fn try_delivery(app: App, receiver: NotifyReceiver, mut delivery: Delivery) -> Option<Delivery> {
+    let host = &app.host;
     delivery.notification = host.refresh_notification(delivery.notification)?;
-    let Err(failure) = deliver_once(&host, receiver, &delivery.notification).await else {
+    let Err(failure) = deliver_once(&app, receiver, &delivery.notification).await else {
         host.metrics().notifications.count_sent(receiver);
         return None;
     };
@@ -154,13 +163,19 @@ async fn try_delivery(host: Host, receiver: NotifyReceiver, mut delivery: Delive
 
 /// Tries to deliver a notification to one receiver.
 pub(crate) async fn deliver_once(
-    host: &Host,
+    app: &App,
     receiver: NotifyReceiver,
     notification: &Notification,
 ) -> Result<(), DeliveryFailure> {
+    let host = &app.host;
     match receiver {
         NotifyReceiver::Command => host.run_notify_command(notification).await.map_err(DeliveryFailure::from),
         NotifyReceiver::Webhook => send_webhook(&host.config().notify, notification).await,
+        NotifyReceiver::Push => {
+            let logins = app.tokens.logins();
+            app.push.keep_logins(|id| logins.iter().any(|login| &*login.id == id));
+            app.push.send_to_all(host.config(), notification).await
+        }
     }
 }
 

@@ -11,7 +11,6 @@ use hyper::header::{CONTENT_TYPE, HOST, USER_AGENT};
 use hyper::{Request, Response, StatusCode};
 use hyper_util::rt::TokioIo;
 use ring::hmac;
-use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
@@ -41,30 +40,43 @@ pub(super) async fn send_webhook(
     let Some(url) = &settings.webhook else {
         return Err(DeliveryFailure::permanent("no webhook is set; set notify.webhook"));
     };
+    let sending = async {
+        let file = settings.webhook_secret_file.clone();
+        let secret = read_files(move || read_secret(file.as_deref())).await?;
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+        let request = build_request(url, notification, secret.as_deref(), now).map_err(DeliveryFailure::permanent)?;
+        exchange(settings, url, request).await
+    };
+    check_status(url, limit_time(settings, url, sending).await?)
+}
+
+/// Sends a request and returns the status of the answer.
+pub(crate) async fn post_request(
+    settings: &NotifySettings,
+    url: &WebhookUrl,
+    request: Request<Body>,
+) -> Result<StatusCode, DeliveryFailure> {
+    limit_time(settings, url, exchange(settings, url, request)).await
+}
+
+/// Gives the sending as much time as the settings allow.
+async fn limit_time(
+    settings: &NotifySettings,
+    url: &WebhookUrl,
+    sending: impl Future<Output = Result<StatusCode, DeliveryFailure>>,
+) -> Result<StatusCode, DeliveryFailure> {
     let limit = settings.timeout.to_std().unwrap_or_default();
-    let status = tokio::time::timeout(limit, exchange(settings, url, notification)).await;
-    let status = status.map_err(|_| no_answer(url, limit))??;
-    check_status(url, status)
+    tokio::time::timeout(limit, sending).await.map_err(|_| no_answer(url, limit))?
 }
 
 fn no_answer(url: &WebhookUrl, limit: Duration) -> DeliveryFailure {
     DeliveryFailure::temporary(format!("{} did not answer within {} s", url.origin(), limit.as_secs_f32()))
 }
 
-/// The parts of a request that come from files.
-struct RequestFiles {
-    secret: Option<Vec<u8>>,
-    /// Present for `https://`.
-    tls: Option<ClientConfig>,
-}
-
-/// Reads the files on a thread that may wait for the disk.
-async fn read_files(settings: &NotifySettings, url: &WebhookUrl) -> Result<RequestFiles, DeliveryFailure> {
-    let (secret_file, ca, is_https) = (settings.webhook_secret_file.clone(), settings.webhook_ca.clone(), url.is_https);
-    let read = move || {
-        let secret = read_secret(secret_file.as_deref())?;
-        Ok(RequestFiles { secret, tls: is_https.then(|| tls_client_config(ca.as_deref())).transpose()? })
-    };
+/// Reads files on a thread that may wait for the disk.
+async fn read_files<T: Send + 'static>(
+    read: impl FnOnce() -> Result<T, String> + Send + 'static,
+) -> Result<T, DeliveryFailure> {
     let read = tokio::task::spawn_blocking(read).await;
     // A person may mend the files while the notification is tried again.
     read.unwrap_or_else(|error| Err(error.to_string())).map_err(DeliveryFailure::temporary)
@@ -117,15 +129,14 @@ fn sign(secret: &[u8], now: u64, body: &str) -> String {
 async fn exchange(
     settings: &NotifySettings,
     url: &WebhookUrl,
-    notification: &Notification,
+    request: Request<Body>,
 ) -> Result<StatusCode, DeliveryFailure> {
-    let files = read_files(settings, url).await?;
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
-    let request = build_request(url, notification, files.secret.as_deref(), now).map_err(DeliveryFailure::permanent)?;
+    let (ca, is_https) = (settings.webhook_ca.clone(), url.is_https);
+    let tls = read_files(move || is_https.then(|| tls_client_config(ca.as_deref())).transpose()).await?;
     let failed =
         |error: std::io::Error| DeliveryFailure::temporary(format!("cannot connect to {}: {error}", url.origin()));
     let stream = TcpStream::connect((url.host.as_str(), url.port)).await.map_err(failed)?;
-    if let Some(config) = files.tls {
+    if let Some(config) = tls {
         let name = ServerName::try_from(url.host.clone()).map_err(|_| {
             DeliveryFailure::permanent("notify.webhook: the host is no name that a certificate can have")
         })?;

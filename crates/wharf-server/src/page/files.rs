@@ -32,6 +32,7 @@ pub(super) const PAGE_FILES: &[(&str, &[u8])] = page_files![
     "js/sign_in.js",
     "js/storage.js",
     "js/store.js",
+    "js/stream_slots.js",
     "js/text.js",
     "js/transcript.js",
     "js/views/about.js",

@@ -50,8 +50,8 @@ fn every_import_and_reference_leads_to_a_file() {
     for (name, content) in PAGE_FILES.iter().filter(|(name, _)| name.starts_with("js/")) {
         let text = std::str::from_utf8(content).unwrap();
         let folder = Path::new(name).parent().unwrap();
-        for piece in text.split("from \"").skip(1).chain(text.split("import(\"").skip(1)) {
-            let target = piece.split('"').next().unwrap();
+        let imports = text.lines().filter(|line| line.starts_with("import ")).filter_map(|line| line.split('"').nth(1));
+        for target in imports.chain(text.split("import(\"").skip(1).filter_map(|rest| rest.split('"').next())) {
             if !target.starts_with('.') {
                 assert!(["preact", "preact/hooks"].contains(&target), "{name} imports {target}");
                 continue;

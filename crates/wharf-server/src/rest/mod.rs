@@ -15,6 +15,7 @@ mod metrics;
 mod notify;
 mod openapi;
 mod places;
+mod push;
 mod query_names;
 mod queue;
 mod rows;
@@ -84,6 +85,7 @@ fn guarded_routes() -> OpenApiRouter<App> {
         .merge(files::routes())
         .merge(logins::routes())
         .merge(places::routes())
+        .merge(push::routes())
         .merge(queue::routes())
         .merge(settings::routes())
         .merge(uploads::routes())

@@ -6,16 +6,16 @@ use wharf_host::{Notification, NotifyReceiver};
 use super::Caller;
 use crate::App;
 use crate::fault::Fault;
-use crate::notify::{DeliveryFailure, deliver_once};
+use crate::notify::{DeliveryFailure, deliver_once, is_set};
 
 /// Sends a test to each receiver that is set, once, and waits for the outcome.
 pub(crate) async fn test_notifications(app: &App, caller: &Caller) -> Result<NotifyTest, Fault> {
     caller.may_administrate()?;
     let test = Notification::new_test();
-    let set = NotifyReceiver::ALL.into_iter().filter(|receiver| receiver.is_set(&app.host.config().notify));
+    let set = NotifyReceiver::ALL.into_iter().filter(|receiver| is_set(app, *receiver));
     let mut receivers = Vec::new();
     for receiver in set {
-        receivers.push(to_result(receiver, deliver_once(&app.host, receiver, &test).await));
+        receivers.push(to_result(receiver, deliver_once(app, receiver, &test).await));
     }
     Ok(NotifyTest { receivers })
 }

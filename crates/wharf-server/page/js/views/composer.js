@@ -37,6 +37,7 @@ export function Composer({ transcript }) {
   const files = useRef(/** @type {any[]} */ ([]));
   const field = useRef(/** @type {HTMLTextAreaElement | null} */ (null));
   const retryKey = useRef({ text: "", key: "" });
+  const nextCaret = useRef(/** @type {number | null} */ (null));
   const settings = transcript.state?.settings;
   const takesImages = !settings?.accepts || settings.accepts.includes("image");
 
@@ -46,6 +47,8 @@ export function Composer({ transcript }) {
     if (!area) return;
     area.style.height = "auto";
     area.style.height = `${Math.min(area.scrollHeight + 2, innerHeight * 0.4)}px`;
+    if (nextCaret.current !== null) area.setSelectionRange(nextCaret.current, nextCaret.current);
+    nextCaret.current = null;
   }, [text]);
 
   const change = (/** @type {string} */ value) => {
@@ -64,7 +67,7 @@ export function Composer({ transcript }) {
     setDismissed(value);
     const place = completion.from + item.text.length;
     setCaret(place);
-    requestAnimationFrame(() => field.current?.setSelectionRange(place, place));
+    nextCaret.current = place;
   };
 
   const addImages = async (/** @type {Iterable<File>} */ list) => {

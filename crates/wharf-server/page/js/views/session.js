@@ -136,10 +136,10 @@ function Rename({ info, onSave, onClose }) {
   const [title, setTitle] = useState(titleOf(info));
   const submit = (/** @type {Event} */ event) => {
     event.preventDefault();
-    onSave(title.trim());
+    onSave(new FormData(/** @type {HTMLFormElement} */ (event.target)).get("title")?.toString().trim() ?? "");
     onClose();
   };
-  return html`<${Dialog} title="Rename" onClose=${onClose} heading=${false}><form onSubmit=${submit}><label>Title<input data-first value=${title} maxlength="200" onInput=${(/** @type {any} */ event) => setTitle(event.target.value)} /></label>
+  return html`<${Dialog} title="Rename" onClose=${onClose} heading=${false}><form onSubmit=${submit}><label>Title<input data-first name="title" value=${title} maxlength="200" onInput=${(/** @type {any} */ event) => setTitle(event.target.value)} /></label>
     <p class="faint">An empty title takes the agent's.</p><div class="ask-options"><button type="submit">Save</button></div></form><//>`;
 }
 

@@ -40,7 +40,8 @@ export function TranscriptView({ transcript, row }) {
     return () => observer.disconnect();
   }, [transcript]);
 
-  // Rows that were put in above must not move the first row that is in view.
+  // Rows that were put in above must not move the first row that is in view. Browsers see to that themselves, but for those
+  // that do not know `overflow-anchor`.
   useLayoutEffect(() => {
     const [element, kept] = [scroller.current, anchor.current];
     if (!element) return;
@@ -48,17 +49,18 @@ export function TranscriptView({ transcript, row }) {
       const target = element.querySelector(`[data-row="${CSS.escape(kept.id)}"]`);
       if (target) element.scrollTop += target.getBoundingClientRect().top - kept.top;
       anchor.current = null;
-      requestAnimationFrame(() => element.classList.remove("no-anchor"));
     } else if (following.current) toEnd();
   }, [transcript.rows, transcript.version]);
 
   const keepAnchor = () => {
     const element = scroller.current;
     if (!element) return;
+    // At the very top browsers keep the top in view instead of the row.
+    if (element.scrollTop < 1) element.scrollTop = 1;
+    if (CSS.supports("overflow-anchor", "auto")) return;
     const top = element.getBoundingClientRect().top;
     const first = [...element.querySelectorAll("[data-row]")].find((row) => row.getBoundingClientRect().bottom > top);
     if (!(first instanceof HTMLElement)) return;
-    element.classList.add("no-anchor");
     anchor.current = { id: first.dataset.row ?? "", top: first.getBoundingClientRect().top };
   };
 

@@ -155,7 +155,7 @@ fn a_damaged_file_is_named_with_the_reason_and_never_overwritten() {
         (String::new(), "EOF"),
         ("{}".to_owned(), "version"),
         (r#"{"version":0,"tokens":[]}"#.to_owned(), "version 0"),
-        (r#"{"version":4,"tokens":[]}"#.to_owned(), "use the newer wharf"),
+        (r#"{"version":5,"tokens":[]}"#.to_owned(), "use the newer wharf"),
         (content(&entry("")).replace("admin", "root"), "root"),
         (content(&entry("")).replace("tok_a", "host"), "does not begin with tok_"),
         (content(&entry("")).replace(&hash, "00"), "hexadecimal"),

@@ -1,0 +1,68 @@
+// An ACP agent for the tests of the page: it says and does what its prompt asks for.
+//   rows N           N rows: a message and a tool call in turn
+//   flood SECONDS N  N updates a second, in messages of a hundred updates with a tool call after each
+//   say TEXT         the text, \n and \uXXXX in it being escapes
+//   line BYTES       one line of so many bytes
+//   run              a tool call with output, a failed one, an image
+//   hold             nothing, until it is cancelled
+import readline from "node:readline";
+
+let nextId = 1;
+const held = new Map();
+const send = (message) => process.stdout.write(`${JSON.stringify({ jsonrpc: "2.0", ...message })}\n`);
+const update = (sessionId, update) => send({ method: "session/update", params: { sessionId, update } });
+const say = (sessionId, text) => update(sessionId, { sessionUpdate: "agent_message_chunk", content: { type: "text", text } });
+const tool = (sessionId, id, more) => update(sessionId, { sessionUpdate: "tool_call", toolCallId: id, title: id, kind: "read", status: "completed", ...more });
+// A picture of four pixels.
+const PICTURE = "iVBORw0KGgoAAAANSUhEUgAAAAIAAAACCAIAAAD91JpzAAAAFklEQVR4nGP8z8Dwn4GBgYkBCv4zMAAAFQAC/2Yx4ZcAAAAASUVORK5CYII=";
+
+async function perform(sessionId, id, text) {
+  const [word, ...rest] = text.split(" ");
+  if (word === "rows") {
+    const count = Number(rest[0]);
+    for (let row = 0; row < count; row += 2) {
+      say(sessionId, `Message ${row}. It has **some** text and \`code\`, so that it takes a line or two on the screen of a phone.\n`);
+      tool(sessionId, `read-${row}`, { title: `Read file_${row}.txt`, status: row % 50 === 48 ? "failed" : "completed", content: [{ type: "content", content: { type: "text", text: `content of ${row}` } }] });
+      if (row % 500 === 0) await new Promise((resolve) => setImmediate(resolve));
+    }
+  } else if (word === "flood") {
+    const [seconds, rate] = rest.map(Number);
+    const begin = Date.now();
+    let sent = 0;
+    while (Date.now() - begin < seconds * 1000 && !held.get(sessionId)?.cancelled) {
+      const due = Math.floor(((Date.now() - begin) / 1000) * rate);
+      for (; sent < due; sent += 1) {
+        if (sent % 101 === 100) tool(sessionId, `step-${sent}`, { title: `Step ${sent}` });
+        else say(sessionId, `word${sent} `);
+      }
+      await new Promise((resolve) => setTimeout(resolve, 10));
+    }
+  } else if (word === "say") say(sessionId, JSON.parse(`"${rest.join(" ").replaceAll('"', '\\"')}"`));
+  else if (word === "line") {
+    const piece = "x".repeat(50_000);
+    for (let left = Number(rest[0]); left > 0; left -= piece.length) say(sessionId, piece.slice(0, left));
+  } else if (word === "run") {
+    tool(sessionId, "t1", { title: "cargo test", kind: "execute", rawInput: { command: "cargo test" }, content: [{ type: "content", content: { type: "text", text: "running 3 tests\nok\n" } }] });
+    tool(sessionId, "t2", { title: "cargo clippy", kind: "execute", status: "failed", content: [{ type: "content", content: { type: "text", text: "error: unused variable" } }] });
+    update(sessionId, { sessionUpdate: "agent_message_chunk", content: { type: "image", mimeType: "image/png", data: PICTURE } });
+  } else if (word === "hold") await new Promise((resolve) => held.set(sessionId, { resolve }));
+  else say(sessionId, `You said: ${text}`);
+  const cancelled = held.get(sessionId)?.cancelled;
+  held.delete(sessionId);
+  send({ id, result: { stopReason: cancelled ? "cancelled" : "end_turn" } });
+}
+
+readline.createInterface({ input: process.stdin }).on("line", (line) => {
+  const { id, method, params } = JSON.parse(line);
+  if (method === "initialize") send({ id, result: { protocolVersion: 1, agentCapabilities: { loadSession: true, promptCapabilities: { image: true, embeddedContext: true } }, authMethods: [] } });
+  else if (method === "session/new") send({ id, result: { sessionId: `rows-${process.pid}-${nextId++}` } });
+  else if (method === "session/load" || method === "session/resume") send({ id, result: {} });
+  else if (method === "session/prompt") {
+    held.set(params.sessionId, {});
+    perform(params.sessionId, id, params.prompt.map((part) => part.text ?? "").join(""));
+  } else if (method === "session/cancel") {
+    const turn = held.get(params.sessionId) ?? {};
+    held.set(params.sessionId, { ...turn, cancelled: true });
+    turn.resolve?.();
+  } else if (id !== undefined) send({ id, error: { code: -32601, message: `no method ${method}` } });
+});

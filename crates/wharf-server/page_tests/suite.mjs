@@ -1,0 +1,40 @@
+// Small parts that all cases share.
+import assert from "node:assert/strict";
+
+export { assert };
+
+/** @type {{ name: string, work: (world: any) => Promise<void> }[]} */
+export const cases = [];
+export const test = (name, work) => cases.push({ name, work });
+
+/** Opens a page that is signed in, at a route. */
+export async function openPage(world, route = "", { code = {}, host = world.host, context = null } = {}) {
+  const tab = await world.browser.open({ context });
+  world.tabs.push(tab);
+  await tab.send("Page.addScriptToEvaluateOnNewDocument", { source: "window.violations = []; document.addEventListener('securitypolicyviolation', (e) => window.violations.push(e.violatedDirective + ' ' + e.blockedURI));" });
+  if (context) await tab.go(`${host.url}/${route}`);
+  else {
+    await tab.go(await host.signInAddress(code));
+    await tab.waitFor(".side-head");
+    if (route) await tab.run((hash) => { location.hash = hash; }, route);
+  }
+  return tab;
+}
+
+/** Returns the text of the agent's messages that the page shows, without markup and blanks. */
+export const shownMessages = (tab) => tab.run(() => [...document.querySelectorAll(".row-message .markdown")].map((one) => one.textContent).join("").replace(/[\s*`#|-]/g, ""));
+
+/** Waits until the page shows exactly the messages of the host's rows. */
+export async function waitSameText(world, tab, id) {
+  const wanted = await world.host.messages(id);
+  await tab.wait((text) => [...document.querySelectorAll(".row-message .markdown")].map((one) => one.textContent).join("").replace(/[\s*`#|-]/g, "") === text, `the text of the rows (${wanted.length} characters)`, wanted);
+}
+
+/** Waits until a session's turn has ended. */
+export async function waitIdle(world, id) {
+  for (;;) {
+    const session = await world.host.call("GET", `sessions/${id}`);
+    if (session.turn === "idle" && session.queued === 0) return session;
+    await new Promise((resolve) => setTimeout(resolve, 50));
+  }
+}
