@@ -1,5 +1,5 @@
 //! The repo's tasks: `cargo xtask tidy`, `cargo xtask test`, `cargo xtask soak`, `cargo xtask bench`, `cargo xtask clients`,
-//! `cargo xtask picture`.
+//! `cargo xtask page`, `cargo xtask picture`.
 //!
 //! It is *not* part of the product and depends on none of the repo's crates, so that it builds in seconds and still
 //! runs when they do not compile.
@@ -9,6 +9,7 @@ mod bench;
 mod clients;
 mod needs;
 mod output;
+mod page;
 mod picture;
 mod process;
 mod repo;
@@ -23,17 +24,21 @@ use anyhow::{Result, bail};
 const USAGE: &str = "\
 usage: cargo xtask COMMAND
 
-  test [--fast] [--without node] [--without python]
-                                run every test; --fast leaves out the long random walks, the doc tests and the generated
-                                clients, --without leaves out the client of that language
+  test [--fast] [--without node] [--without python] [--without browser]
+                                run every test; --fast leaves out the long random walks, the doc tests, the generated
+                                clients and the web page, --without leaves out the client of that language or the tests
+                                of the web page in Chromium
+  page [NAME]                   run the tests of the web page in Chromium, those with NAME in their name
   tidy                          check the invariants that a machine can check
   soak NAME                     run a random test for long: walk (ten minutes) or kills (500 kills of the host)
   clients [--without node] [--without python]
                                 generate clients from /openapi.json, and follow the rows of a session with each
   picture                       turn a terminal screen (tmux capture-pane -ep) into an SVG picture
+  picture page                  make the pictures of the web page in docs/images
   bench [--quick] [--no-build] [--against PATH] [MEASURE …]
                                 measure the binary of the dist profile: burst, burst_packed, tick, never_reading,
-                                status, bridge, restart; or, if it is named, the first build itself: build;
+                                status, bridge, restart; or, if it is named, the first build itself: build, or the web
+                                page in Chromium: page;
                                 --against measures another wharf binary in the same rounds";
 
 fn main() -> ExitCode {
@@ -56,7 +61,9 @@ fn dispatch(args: &[String]) -> Result<()> {
         "soak" => soak::run(&root, rest),
         "bench" => bench::run(&root, rest),
         "clients" => clients::run(&root, rest),
+        "picture" if rest == ["page"] => page::draw_pictures(&root),
         "picture" => picture::run(rest),
+        "page" => page::run(&root, rest),
         "help" | "--help" | "-h" => {
             output::print_line(USAGE);
             Ok(())

@@ -8,10 +8,13 @@ use anyhow::{Context as _, Result, bail};
 use crate::clients::{self, ClientLanguage};
 use crate::needs::{Need, install_missing};
 use crate::output::{print_line, print_progress};
+use crate::page::{self, BROWSER_NAME, BROWSER_NEEDS};
 use crate::process::{capture_stdout, cargo_command, run_checked};
 
 /// The name of the stage that generates clients.
 const CLIENTS_STAGE: &str = "generated clients follow the rows of a session";
+/// The name of the stage that drives a browser.
+const PAGE_STAGE: &str = "the web page in Chromium";
 /// The crate that holds the official ACP SDK.
 const CONFORMANCE: &str = "wharf-conformance";
 
@@ -32,12 +35,16 @@ const NEEDS: &[Need] = &[
 ];
 
 pub(crate) fn run(root: &Path, args: &[String]) -> Result<()> {
-    let (fast, languages) = parse_arguments(args)?;
+    let TestChoice { fast, languages, browser } = parse_arguments(args)?;
     let began = Instant::now();
     install_missing(NEEDS)?;
     for language in &languages {
         let missing = format!("the generated clients need it; --without {} leaves that out", language.name());
         install_missing(language.needs()).context(missing)?;
+    }
+    if browser {
+        let missing = format!("the tests of the web page need it; --without {BROWSER_NAME} leaves them out");
+        install_missing(BROWSER_NEEDS).context(missing)?;
     }
 
     print_progress("building the programs that the tests drive");
@@ -63,35 +70,51 @@ pub(crate) fn run(root: &Path, args: &[String]) -> Result<()> {
         print_progress(CLIENTS_STAGE);
         stages.push((CLIENTS_STAGE, clients::follow_rows(root, &languages)));
     }
-    let skipped = list_skipped(&languages);
-    if !skipped.is_empty() {
-        print_line(&format!("skipped: {}", skipped.join(", ")));
+    if browser {
+        print_progress(PAGE_STAGE);
+        stages.push((PAGE_STAGE, page::test_page(root, &[])));
     }
-    report_stages(stages, began)
+    report_stages(stages, &list_skipped(&languages, browser), began)
 }
 
-/// Returns whether the long stages are left out, and the languages that clients are generated for.
-fn parse_arguments(args: &[String]) -> Result<(bool, Vec<ClientLanguage>)> {
-    let (fast, rest): (Vec<String>, Vec<String>) = args.iter().cloned().partition(|arg| arg == "--fast");
-    let languages = clients::read_languages(&rest).context("test takes --fast, and --without with a language")?;
-    Ok(if fast.is_empty() { (false, languages) } else { (true, Vec::new()) })
+/// The stages that are to run.
+#[derive(Debug, PartialEq, Eq)]
+struct TestChoice {
+    fast: bool,
+    languages: Vec<ClientLanguage>,
+    browser: bool,
 }
 
-/// Returns the languages that no client is generated for.
-fn list_skipped(languages: &[ClientLanguage]) -> Vec<String> {
+/// Reads which stages are left out: the long ones by `--fast`, others by `--without`.
+fn parse_arguments(args: &[String]) -> Result<TestChoice> {
+    let (fast, mut rest): (Vec<String>, Vec<String>) = args.iter().cloned().partition(|arg| arg == "--fast");
+    let place = rest.windows(2).position(|pair| pair[0] == "--without" && pair[1] == BROWSER_NAME);
+    if let Some(place) = place {
+        rest.drain(place..place + 2);
+    }
+    let languages =
+        clients::read_languages(&rest).context("test takes --fast, and --without with a language or browser")?;
+    let (fast, browser) = (!fast.is_empty(), place.is_none());
+    Ok(TestChoice { fast, languages: if fast { Vec::new() } else { languages }, browser: browser && !fast })
+}
+
+/// Returns the stages that were left out.
+fn list_skipped(languages: &[ClientLanguage], browser: bool) -> Vec<String> {
     let all = ClientLanguage::ALL.into_iter().filter(|language| !languages.contains(language));
-    all.map(|language| format!("the generated client for {}", language.name())).collect()
+    let clients = all.map(|language| format!("the generated client for {}", language.name()));
+    clients.chain((!browser).then(|| PAGE_STAGE.to_owned())).collect()
 }
 
 /// Prints one line at the end with either runner, and fails if a stage failed; later stages run all the same.
-fn report_stages(stages: Vec<(&'static str, Result<()>)>, began: Instant) -> Result<()> {
+fn report_stages(stages: Vec<(&'static str, Result<()>)>, skipped: &[String], began: Instant) -> Result<()> {
     let total = stages.len();
     let failed: Vec<String> =
         stages.into_iter().filter_map(|(name, result)| result.err().map(|e| format!("{name} ({e:#})"))).collect();
     print_line(&format!(
-        "test summary: {} of {total} stages passed in {:.0} s",
+        "test summary: {} of {total} stages passed in {:.0} s{}",
         total - failed.len(),
-        began.elapsed().as_secs_f64()
+        began.elapsed().as_secs_f64(),
+        if skipped.is_empty() { String::new() } else { format!("; skipped: {}", skipped.join(", ")) }
     ));
     if !failed.is_empty() {
         bail!("failed: {}", failed.join("; "));
@@ -118,9 +141,12 @@ mod tests {
     #[test]
     fn arguments_leave_out_stages() {
         let parse = |words: &[&str]| parse_arguments(&to_args(words)).unwrap();
-        assert_eq!(parse(&[]), (false, vec![ClientLanguage::Node, ClientLanguage::Python]));
-        assert_eq!(parse(&["--without", "node"]), (false, vec![ClientLanguage::Python]));
-        assert_eq!(parse(&["--fast"]), (true, Vec::new()));
+        let all = vec![ClientLanguage::Node, ClientLanguage::Python];
+        let python = vec![ClientLanguage::Python];
+        assert_eq!(parse(&[]), TestChoice { fast: false, languages: all.clone(), browser: true });
+        assert_eq!(parse(&["--without", "node"]), TestChoice { fast: false, languages: python, browser: true });
+        assert_eq!(parse(&["--without", "browser"]), TestChoice { fast: false, languages: all, browser: false });
+        assert_eq!(parse(&["--fast"]), TestChoice { fast: true, languages: Vec::new(), browser: false });
         assert!(parse_arguments(&to_args(&["--without", "rust"])).is_err());
         assert!(parse_arguments(&to_args(&["--slow"])).is_err());
     }
@@ -128,7 +154,7 @@ mod tests {
     #[test]
     fn one_failed_stage_fails_the_run_and_is_named() {
         let stages = vec![("good", Ok(())), ("bad", Err(anyhow::anyhow!("exit status: 1")))];
-        let error = report_stages(stages, Instant::now()).unwrap_err();
+        let error = report_stages(stages, &[], Instant::now()).unwrap_err();
         assert_eq!(error.to_string(), "failed: bad (exit status: 1)");
     }
 }

@@ -26,6 +26,7 @@ use anyhow::{Context as _, Result, bail};
 use serde_json::{Value, json};
 
 use crate::output::{print_line, print_progress};
+use crate::page;
 use crate::process::{cargo_command, run_checked};
 use crate::repo;
 use compare::{Binary, Side, print_compared};
@@ -50,6 +51,8 @@ const MEASURES: &[&str] = &[
 ];
 /// The measure of the build itself. It runs only if it is named: it takes minutes and needs no host.
 const BUILD_MEASURE: &str = "build";
+/// The measure of the web page in a browser. It runs only if it is named: it takes half an hour.
+const PAGE_MEASURE: &str = "page";
 /// The profile of the measured programs, and of xtask while it measures.
 const BENCH_PROFILE: &str = "dist";
 const CLIENT_COUNTS: &[usize] = &[1, 8];
@@ -60,6 +63,9 @@ const UPDATE_BYTES: u64 = 200;
 struct Plan {
     measures: Vec<String>,
     measures_build: bool,
+    measures_page: bool,
+    /// Few updates and rounds.
+    is_quick: bool,
     builds_programs: bool,
     /// The binary of another version, whose figures stand beside those of this one.
     against: Option<PathBuf>,
@@ -84,6 +90,8 @@ impl Plan {
             Self {
                 measures,
                 measures_build,
+                measures_page: false,
+                is_quick: false,
                 builds_programs,
                 against: None,
                 repeats,
@@ -103,7 +111,18 @@ impl Plan {
                 "--quick" => {
                     let (burst, ticks, flood, calls, cold) = (20_000, 300, 50_000, 1_000, 500);
                     let (long_session, searched) = (5_000, 20);
-                    plan = Self { repeats: 1, burst, ticks, flood, calls, cold, long_session, searched, ..plan };
+                    plan = Self {
+                        is_quick: true,
+                        repeats: 1,
+                        burst,
+                        ticks,
+                        flood,
+                        calls,
+                        cold,
+                        long_session,
+                        searched,
+                        ..plan
+                    };
                 }
                 "--no-build" => plan.builds_programs = false,
                 "--against" => {
@@ -112,11 +131,15 @@ impl Plan {
                     plan.against = Some(found);
                 }
                 BUILD_MEASURE => plan.measures_build = true,
+                PAGE_MEASURE => plan.measures_page = true,
                 name if MEASURES.contains(&name) => plan.measures.push(name.to_owned()),
-                other => bail!("no measure called {other:?}; there are: {}, {BUILD_MEASURE}", MEASURES.join(", ")),
+                other => bail!(
+                    "no measure called {other:?}; there are: {}, {BUILD_MEASURE}, {PAGE_MEASURE}",
+                    MEASURES.join(", ")
+                ),
             }
         }
-        if plan.measures.is_empty() && !plan.measures_build {
+        if plan.measures.is_empty() && !plan.measures_build && !plan.measures_page {
             plan.measures = MEASURES.iter().map(|name| (*name).to_owned()).collect();
         }
         Ok(plan)
@@ -140,13 +163,19 @@ pub(crate) fn run(root: &Path, args: &[String]) -> Result<()> {
     if plan.measures_build {
         build::measure(root, &dir)?;
     }
+    if plan.measures_page {
+        if plan.builds_programs {
+            run_checked(cargo_command(root).args(["build", "--profile", BENCH_PROFILE, "-p", "wharf", "--bins"]))?;
+        }
+        page::measure_page(root, &target.join(BENCH_PROFILE).join("wharf"), plan.is_quick)?;
+    }
     if plan.measures.is_empty() {
         return Ok(());
     }
     if cfg!(debug_assertions) {
         // The readers share the machine with the measured host, so they must be optimised too.
         print_progress("starting over, optimised");
-        let args = args.iter().filter(|arg| *arg != BUILD_MEASURE);
+        let args = args.iter().filter(|arg| *arg != BUILD_MEASURE && *arg != PAGE_MEASURE);
         let bench = ["--profile", BENCH_PROFILE, "-p", "xtask", "--", "bench"];
         let manifest = root.join("Cargo.toml");
         // It stays in the caller's directory, for a relative path after `--against`.

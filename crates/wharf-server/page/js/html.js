@@ -3,4 +3,5 @@
 import { h } from "preact";
 import htm from "../vendor/htm.js";
 
-export const html = htm.bind(h);
+/** @type {(strings: TemplateStringsArray, ...values: any[]) => any} */
+export const html = /** @type {any} */ (htm).bind(h);

@@ -38,11 +38,11 @@ export class MarkdownView {
     this.broken = false;
     this.ended = false;
     this.parser = smd.parser({
-      data: this,
-      add_token: (view, type) => view.#open(type),
-      end_token: (view) => view.#close(),
-      add_text: (view, text) => appendText(view.#top(), text),
-      set_attr: (view, type, value) => view.#setAttribute(type, value),
+      data: null,
+      add_token: (/** @type {null} */ _, /** @type {number} */ type) => this.#open(type),
+      end_token: () => this.#close(),
+      add_text: (/** @type {null} */ _, /** @type {string} */ text) => appendText(this.#top(), text),
+      set_attr: (/** @type {null} */ _, /** @type {number} */ type, /** @type {string} */ value) => this.#setAttribute(type, value),
     });
   }
 
@@ -85,7 +85,6 @@ export class MarkdownView {
 
   /** @param {number} type */
   #open(type) {
-    if (type === smd.DOCUMENT) return;
     let element;
     if (type === smd.CODE_FENCE || type === smd.CODE_BLOCK) {
       const box = document.createElement("pre");

@@ -111,7 +111,7 @@ function openStream(id) {
   const own = app.transcript;
   return followStream({
     path: () => `sessions/stream${api.toQuery({ rows: id ?? undefined })}`,
-    headers: () => (own?.position ? { "Last-Event-ID": own.position } : {}),
+    headers: () => /** @type {Record<string, string>} */ (own?.position ? { "Last-Event-ID": own.position } : {}),
     onEvent: (event, data, eventId) => {
       if (takeListEvent(event, data)) return changed();
       if (own && own === app.transcript && own.apply(event, data, eventId)) changed();

@@ -20,6 +20,7 @@ export function TranscriptView({ transcript, row }) {
   const content = useRef(/** @type {HTMLElement | null} */ (null));
   const following = useRef(true);
   const loading = useRef(false);
+  const firstDrawn = useRef("");
   const anchor = useRef(/** @type {{ id: string, top: number } | null} */ (null));
   const [atEnd, setAtEnd] = useState(true);
   const [seenVersion, setSeenVersion] = useState(0);
@@ -40,8 +41,8 @@ export function TranscriptView({ transcript, row }) {
     return () => observer.disconnect();
   }, [transcript]);
 
-  // Rows that were put in above must not move the first row that is in view. Browsers see to that themselves, but for those
-  // that do not know `overflow-anchor`.
+  // Rows that were put in above must not move the first row that is in view. The page sees to that itself when they are put in;
+  // afterwards the browser does, when it learns how high they are.
   useLayoutEffect(() => {
     const [element, kept] = [scroller.current, anchor.current];
     if (!element) return;
@@ -55,21 +56,22 @@ export function TranscriptView({ transcript, row }) {
   const keepAnchor = () => {
     const element = scroller.current;
     if (!element) return;
-    // At the very top browsers keep the top in view instead of the row.
-    if (element.scrollTop < 1) element.scrollTop = 1;
-    if (CSS.supports("overflow-anchor", "auto")) return;
     const top = element.getBoundingClientRect().top;
     const first = [...element.querySelectorAll("[data-row]")].find((row) => row.getBoundingClientRect().bottom > top);
     if (!(first instanceof HTMLElement)) return;
     anchor.current = { id: first.dataset.row ?? "", top: first.getBoundingClientRect().top };
   };
 
+  // The rows that are drawn are still the old ones: now is the time to see where they are.
+  const first = transcript.rows[0]?.id ?? "";
+  if (first !== firstDrawn.current && !following.current) keepAnchor();
+  firstDrawn.current = first;
+
   const loadOlder = async () => {
     if (loading.current || !transcript.before || !transcript.loaded) return;
     loading.current = true;
     const page = await attempt(api.get(`sessions/${transcript.session}/rows`, { before: transcript.before, limit: 100 }));
     if (page && app.transcript === transcript) {
-      keepAnchor();
       transcript.prepend(page);
       changed();
     }
