@@ -56,7 +56,7 @@ export class Host {
   }
 
   async call(method, route, body, headers = {}) {
-    const response = await fetch(`${this.url}/${route}`, { method, headers: { authorization: `Bearer ${this.token}`, "content-type": "application/json", ...headers }, body: body === undefined ? undefined : JSON.stringify(body) });
+    const response = await fetch(`${this.url}/${route}`, { method, headers: { authorization: `Bearer ${this.token}`, "content-type": "application/json", "x-wharf-client": "editor", ...headers }, body: body === undefined ? undefined : JSON.stringify(body) });
     const answer = await response.json().catch(() => null);
     if (!response.ok) throw new Error(`${method} ${route}: ${response.status} ${JSON.stringify(answer)}`);
     return answer;

@@ -133,16 +133,23 @@ enum Verb {
     Mcp(verbs::mcp::McpVerb),
     /// Try the command and the webhook that tell you of sessions.
     Notify(verbs::notify::NotifyVerb),
-    /// Sign a browser or a phone in to the web page.
-    Web(verbs::web::WebVerb),
-    /// Make, list and revoke tokens.
-    Token(verbs::token::TokenVerb),
+    #[command(flatten)]
+    Access(AccessVerb),
     /// Print a script that completes wharf's verbs and options in your shell.
     Completions(verbs::completions::CompletionsVerb),
     /// Print the manual page, or write one for each verb.
     Man(verbs::man::ManVerb),
     /// Speak ACP on stdin and stdout as the built-in demo agent (no model, no network).
     DemoAgent,
+}
+
+/// The verbs that let people and programs in.
+#[derive(Debug, clap::Subcommand)]
+enum AccessVerb {
+    /// Sign a browser or a phone in to the web page.
+    Web(verbs::web::WebVerb),
+    /// Make, list and revoke tokens.
+    Token(verbs::token::TokenVerb),
 }
 
 /// Returns the command line with the examples of every verb.
@@ -219,8 +226,8 @@ fn run_verb(global: &GlobalOptions, verb: Verb) -> anyhow::Result<Exit> {
         Verb::Acp(verb) => verbs::acp::run(global, verb).map(well),
         Verb::Mcp(verb) => verbs::mcp::run(global, verb).map(well),
         Verb::Notify(verb) => verbs::block_on(verbs::notify::run(global, verb)),
-        Verb::Web(verb) => verbs::block_on(verbs::web::run(global, verb)),
-        Verb::Token(verb) => verbs::token::run(global, verb).map(well),
+        Verb::Access(AccessVerb::Web(verb)) => verbs::block_on(verbs::web::run(global, verb)),
+        Verb::Access(AccessVerb::Token(verb)) => verbs::token::run(global, verb).map(well),
         Verb::Completions(verb) => verbs::completions::run(verb).map(well),
         Verb::Man(verb) => verbs::man::run(verb).map(well),
         Verb::DemoAgent => verbs::demo_agent::run().map(well),

@@ -1,3 +1,5 @@
+//! Tests of the page's files: all are served, small, and refer to each other rightly.
+
 use std::collections::BTreeSet;
 use std::path::Path;
 
