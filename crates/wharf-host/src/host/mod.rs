@@ -84,7 +84,7 @@ pub(crate) struct Inner {
     pub(crate) metrics: Metrics,
     pub(crate) people: People,
     /// Devices have subscribed to push messages.
-    pub(crate) has_push_devices: std::sync::atomic::AtomicBool,
+    pub(crate) has_push_devices: tokio::sync::watch::Sender<bool>,
     /// The bound for the newest events in memory, and for bytes on their way to clients.
     pub(crate) budget: Arc<TailBudget>,
     workspaces: Workspaces,

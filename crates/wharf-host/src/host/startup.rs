@@ -93,7 +93,7 @@ impl Host {
             agents: AgentProcesses::new(records, state_id, initialize_cache, logs),
             metrics: Metrics::default(),
             people: People::load(root.join("people.json")),
-            has_push_devices: std::sync::atomic::AtomicBool::new(false),
+            has_push_devices: tokio::sync::watch::Sender::new(false),
             budget,
             locks: StepLocks::default(),
         });

@@ -1,6 +1,5 @@
 //! The task that looks at the sessions whenever one changes, and passes on what a person is to be told.
 
-use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -21,7 +20,7 @@ const MAX_WAITING_NOTIFICATIONS: usize = 256;
 impl Host {
     /// Says whether devices have subscribed to push messages: then a person is told also if the settings have no receiver.
     pub fn set_push_devices(&self, are_there: bool) {
-        self.inner().has_push_devices.store(are_there, Ordering::Relaxed);
+        self.inner().has_push_devices.send_if_modified(|before| std::mem::replace(before, are_there) != are_there);
     }
 
     /// Starts to watch the sessions. Returns the notifications; the task ends when the receiver is dropped.
@@ -35,11 +34,14 @@ impl Host {
 
 async fn look_at_changes(host: Weak<Inner>, mut decider: NotifyDecider, sender: Sender<Notification>) {
     let began = Instant::now();
-    let watched = host.upgrade().map(|host| (host.registry.watch_changes(), host.config.watch_changes()));
-    let Some((mut changes, mut settings)) = watched else { return };
+    let watched = host.upgrade().map(|host| {
+        (host.registry.watch_changes(), host.config.watch_changes(), host.has_push_devices.subscribe())
+    });
+    let Some((mut changes, mut settings, mut devices)) = watched else { return };
     loop {
         changes.borrow_and_update();
         settings.borrow_and_update();
+        devices.borrow_and_update();
         let Some(inner) = host.upgrade() else { return };
         let next_at = look_at_sessions(&inner, &mut decider, &sender, began.elapsed());
         drop(inner);
@@ -47,6 +49,7 @@ async fn look_at_changes(host: Weak<Inner>, mut decider: NotifyDecider, sender: 
             changed = changes.changed() => if changed.is_err() { return },
             // At once: an event before the look that first sees a receiver is not told.
             _ = settings.changed() => continue,
+            changed = devices.changed() => if changed.is_ok() { continue } else { return },
             () = wait_until(next_at.map(|at| began + at)) => {}
             () = sender.closed() => return,
         }
@@ -70,7 +73,7 @@ fn look_at_sessions(
 ) -> Option<Duration> {
     let known = host.registry.list_descriptors();
     let sessions = known.iter().map(|known| (&**known, host.people.marks(OWNER, &SessionId::new(known.id.as_str()))));
-    decider.has_devices = host.has_push_devices.load(Ordering::Relaxed);
+    decider.has_devices = *host.has_push_devices.borrow();
     let decision = decider.decide(&host.config.notify, sessions, now);
     for notification in decision.tell {
         if sender.try_send(notification).is_err() {

@@ -16,7 +16,7 @@ fn browser_page(host: &TestHost) -> RestClient {
 }
 
 /// Returns a login code from the command line.
-fn create_login_code(host: &TestHost, arguments: &[&str]) -> Result<String> {
+pub(crate) fn create_login_code(host: &TestHost, arguments: &[&str]) -> Result<String> {
     Ok(expect_stdout(run_token(host, &[&["code", "--no-start"], arguments].concat())?)?.trim_end().to_owned())
 }
 
@@ -26,15 +26,15 @@ async fn log_in(host: &TestHost, code: &str) -> Result<RestAnswer> {
 }
 
 /// A logged-in page.
-struct LoginPage {
+pub(crate) struct LoginPage {
     http: RestClient,
-    origin: String,
-    cookie: String,
+    pub(crate) origin: String,
+    pub(crate) cookie: String,
     key: String,
 }
 
 impl LoginPage {
-    async fn open(host: &TestHost, code: &str) -> Result<Self> {
+    pub(crate) async fn open(host: &TestHost, code: &str) -> Result<Self> {
         let answer = log_in(host, code).await?;
         let set = answer.header("set-cookie").context("no cookie")?.to_owned();
         for word in ["wharf_login=", "; HttpOnly", "; SameSite=Strict", "; Path=/", "; Max-Age="] {
@@ -45,7 +45,7 @@ impl LoginPage {
         Ok(Self { http: browser_page(host), origin: host.url().to_owned(), cookie, key })
     }
 
-    async fn send(&self, method: &str, path: &str, more: &[(&str, &str)], body: &str) -> Result<RestAnswer> {
+    pub(crate) async fn send(&self, method: &str, path: &str, more: &[(&str, &str)], body: &str) -> Result<RestAnswer> {
         let own = [("cookie", self.cookie.as_str()), ("wharf-page", &self.key)];
         let json = [("content-type", "application/json")];
         let headers = [&own[..], more, if body.is_empty() { &[] } else { &json }].concat();
@@ -159,7 +159,7 @@ async fn login_has_the_rights_of_its_token_and_ends_with_it() -> Result<()> {
     let observer = RestClient::with_token(&host, &observer);
     let ask = async |http: &RestClient, body: Value| http.post("/login/codes", &body).await;
     let made = ask(&observer, json!({})).await?.expect(201)?;
-    assert_eq!((&made["role"], &made["goodForSeconds"]), (&json!("observer"), &json!(60)));
+    assert_eq!((&made["role"], &made["goodForSeconds"]), (&json!("observer"), &json!(120)));
     let page = LoginPage::open(&host, made["code"].as_str().unwrap_or_default()).await?;
     let own = [("origin", page.origin.as_str())];
     assert_eq!(page.send("GET", "/sessions", &[], "").await?.status, 200);

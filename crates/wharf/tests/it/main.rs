@@ -85,6 +85,7 @@ mod openapi;
 mod operator_output;
 mod orphans;
 mod oversized_answers;
+mod page;
 mod program;
 mod queue;
 mod raw_client;
