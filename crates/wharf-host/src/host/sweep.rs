@@ -74,6 +74,8 @@ async fn sweep_once(host: &Weak<Inner>, reported: &mut HashSet<SessionId>) {
     let mut tried = HashSet::new();
     while let Some((id, why)) = host.choose_now(reported).into_iter().find(|(id, _)| tried.insert(id.clone())) {
         host.forget_chosen(&id, why).await;
+        // A long sweep leaves room for others, who may change the next choice.
+        tokio::task::yield_now().await;
     }
 }
 
