@@ -2,6 +2,7 @@
 //! alive.
 
 mod answer;
+mod connection;
 mod download;
 mod follow;
 mod sse;
@@ -26,6 +27,7 @@ use crate::exit::{Exit, Failure};
 use crate::output;
 
 pub(crate) use answer::HostAnswer;
+pub(crate) use connection::StreamConnection;
 pub(crate) use follow::{StreamFollower, StreamStart};
 pub(crate) use sse::SseEvent;
 
@@ -45,6 +47,11 @@ pub(crate) struct HostCall {
 impl HostCall {
     pub(crate) fn get(path: impl Into<String>) -> Self {
         Self { method: Method::GET, path: path.into(), body: None, headers: Vec::new() }
+    }
+
+    /// Creates a request with a body that is JSON text already.
+    pub(crate) fn with_json(method: Method, path: impl Into<String>, body: Option<String>) -> Self {
+        Self { method, body, ..Self::get(path) }
     }
 
     pub(crate) fn post(path: impl Into<String>, body: &impl Serialize) -> Self {
@@ -217,7 +224,7 @@ impl HostClient {
         output::print_note(&format!("wharf: {method} {path} on {} -> {end} in {millis:.1} ms", self.address));
     }
 
-    fn host_gone_error(&self, no: ConnectError) -> anyhow::Error {
+    pub(crate) fn host_gone_error(&self, no: ConnectError) -> anyhow::Error {
         match no {
             ConnectError::Refused(error) => error,
             ConnectError::NoHost => {

@@ -1,0 +1,23 @@
+//! Requests that read parts of a transcript.
+
+use super::{ApiCall, join_path, percent_encode};
+use crate::rows::OlderRows;
+
+/// Rows of a page that is loaded above those that are there.
+const OLDER_PAGE_ROWS: usize = 100;
+
+/// Reads one row whole.
+pub(crate) fn read_row(session: &str, row: &str) -> ApiCall {
+    ApiCall::get(join_path(&["sessions", session, "rows", row]))
+}
+
+/// Reads the page before the oldest row that is held. Returns `None` if there is none.
+pub(crate) fn read_older_rows(session: &str, older: &OlderRows) -> Option<ApiCall> {
+    let position = match older {
+        OlderRows::None => return None,
+        OlderRows::Before(cursor) => format!("before={}", percent_encode(cursor)),
+        OlderRows::Around(row) => format!("around={}", percent_encode(row)),
+    };
+    let path = join_path(&["sessions", session, "rows"]);
+    Some(ApiCall::get(format!("{path}?limit={OLDER_PAGE_ROWS}&{position}")))
+}

@@ -1,0 +1,66 @@
+//! The lines of a typed text on the screen, and the cell of its cursor.
+
+use unicode_segmentation::UnicodeSegmentation;
+use unicode_width::UnicodeWidthStr;
+
+/// A typed text, broken into lines of the screen.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct EditorLines {
+    pub(crate) lines: Vec<String>,
+    /// The line and the column of the cursor.
+    pub(crate) cursor: (usize, usize),
+}
+
+/// Breaks a text into lines of at most `width` columns. Control characters are shown as blanks.
+pub(crate) fn lay_out_editor(text: &str, cursor: usize, width: usize) -> EditorLines {
+    let width = width.max(1);
+    let mut lines = vec![String::new()];
+    let (mut column, mut place) = (0, None);
+    for (at, cluster) in text.grapheme_indices(true) {
+        let is_break = cluster == "\n" || cluster == "\r\n";
+        let shown = if cluster.chars().any(char::is_control) { " " } else { cluster };
+        let columns = shown.width();
+        if !is_break && column + columns > width {
+            lines.push(String::new());
+            column = 0;
+        }
+        if at == cursor {
+            place = Some((lines.len() - 1, column));
+        }
+        if is_break {
+            lines.push(String::new());
+            column = 0;
+        } else if let Some(line) = lines.last_mut() {
+            line.push_str(shown);
+            column += columns;
+        }
+    }
+    let end = (lines.len() - 1, column);
+    let cursor = match place.unwrap_or(end) {
+        // The cursor stands after a full line: at the beginning of the next one.
+        (line, column) if column >= width => {
+            if line + 1 == lines.len() {
+                lines.push(String::new());
+            }
+            (line + 1, 0)
+        }
+        place => place,
+    };
+    EditorLines { lines, cursor }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_breaks_at_the_width_and_the_cursor_has_a_cell() {
+        let laid = lay_out_editor("abcde\nf", 7, 3);
+        assert_eq!((laid.lines, laid.cursor), (vec!["abc".to_owned(), "de".to_owned(), "f".to_owned()], (2, 1)));
+        let full = lay_out_editor("abc", 3, 3);
+        assert_eq!((full.lines.len(), full.cursor), (2, (1, 0)));
+        assert_eq!(lay_out_editor("", 0, 3).cursor, (0, 0));
+        assert_eq!(lay_out_editor("日本", 3, 3).cursor, (1, 0));
+        assert_eq!(lay_out_editor("a\x1bb", 2, 9).lines, ["a b"]);
+    }
+}

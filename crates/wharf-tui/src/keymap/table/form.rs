@@ -1,0 +1,18 @@
+//! Keys of the form for a new session.
+
+use super::{bind, show};
+use crate::keymap::{Binding, Command, FormCommand, KeyScope};
+
+const fn run(command: FormCommand) -> Command {
+    Command::Form(command)
+}
+
+const SCOPE: KeyScope = KeyScope::Form;
+
+pub(super) const BINDINGS: &[Binding] = &[
+    show(SCOPE, run(FormCommand::NextField), &["tab"], "Next field", "next field"),
+    bind(SCOPE, run(FormCommand::PreviousField), &["shift-tab"], "Field before"),
+    show(SCOPE, run(FormCommand::NextValue), &["right"], "Next value of the field", "other value"),
+    bind(SCOPE, run(FormCommand::PreviousValue), &["left"], "Value of the field before"),
+    show(SCOPE, run(FormCommand::Submit), &["enter"], "Start the session", "start"),
+];

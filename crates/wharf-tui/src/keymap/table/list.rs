@@ -1,0 +1,25 @@
+//! Keys of the list of sessions.
+
+use super::{bind, show};
+use crate::keymap::{Binding, Command, GlobalCommand, KeyScope, ListCommand};
+
+const fn run(command: ListCommand) -> Command {
+    Command::List(command)
+}
+
+const SCOPE: KeyScope = KeyScope::List;
+
+pub(super) const BINDINGS: &[Binding] = &[
+    bind(SCOPE, run(ListCommand::Down), &["j", "down"], "Next session"),
+    bind(SCOPE, run(ListCommand::Up), &["k", "up"], "Session before"),
+    bind(SCOPE, run(ListCommand::First), &["g", "home"], "First session"),
+    bind(SCOPE, run(ListCommand::Last), &["G", "end"], "Last session"),
+    bind(SCOPE, run(ListCommand::PageDown), &["pgdn", "ctrl-d"], "Page down"),
+    bind(SCOPE, run(ListCommand::PageUp), &["pgup", "ctrl-u"], "Page up"),
+    show(SCOPE, run(ListCommand::Open), &["enter", "space"], "Open the session", "open"),
+    show(SCOPE, run(ListCommand::AnswerHere), &["a"], "Answer the session's question", "answer"),
+    show(SCOPE, run(ListCommand::New), &["n"], "New session", "new"),
+    show(SCOPE, run(ListCommand::Filter), &["/"], "Filter the list", "filter"),
+    show(SCOPE, Command::Global(GlobalCommand::OpenHelp), &["?"], "All keys", "help"),
+    bind(SCOPE, Command::Global(GlobalCommand::Detach), &["q"], "Detach; the agents go on"),
+];

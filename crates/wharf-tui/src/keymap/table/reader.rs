@@ -1,0 +1,20 @@
+//! Keys of a text over the whole screen.
+
+use super::{bind, show};
+use crate::keymap::{Binding, Command, KeyScope, ReaderCommand};
+
+const fn run(command: ReaderCommand) -> Command {
+    Command::Reader(command)
+}
+
+const SCOPE: KeyScope = KeyScope::Reader;
+
+pub(super) const BINDINGS: &[Binding] = &[
+    show(SCOPE, run(ReaderCommand::Down), &["j", "down"], "Line down", "down"),
+    show(SCOPE, run(ReaderCommand::Up), &["k", "up"], "Line up", "up"),
+    bind(SCOPE, run(ReaderCommand::PageDown), &["space", "pgdn", "ctrl-d"], "Page down"),
+    bind(SCOPE, run(ReaderCommand::PageUp), &["pgup", "ctrl-u"], "Page up"),
+    bind(SCOPE, run(ReaderCommand::First), &["g", "home"], "Beginning"),
+    bind(SCOPE, run(ReaderCommand::Last), &["G", "end"], "End"),
+    show(SCOPE, run(ReaderCommand::Close), &["q"], "Close", "close"),
+];

@@ -1,0 +1,27 @@
+//! Keys of the transcript.
+
+use super::{bind, show};
+use crate::keymap::{Binding, Command, GlobalCommand, KeyScope, TranscriptCommand};
+
+const fn run(command: TranscriptCommand) -> Command {
+    Command::Transcript(command)
+}
+
+const SCOPE: KeyScope = KeyScope::Transcript;
+
+pub(super) const BINDINGS: &[Binding] = &[
+    bind(SCOPE, run(TranscriptCommand::RowDown), &["j", "down"], "Next row"),
+    bind(SCOPE, run(TranscriptCommand::RowUp), &["k", "up"], "Row before"),
+    show(SCOPE, run(TranscriptCommand::ToggleRow), &["enter", "space"], "Open or fold the row", "open"),
+    bind(SCOPE, run(TranscriptCommand::Oldest), &["g", "home"], "Oldest row that is loaded"),
+    show(SCOPE, run(TranscriptCommand::Newest), &["G", "end"], "Newest row, and follow", "newest"),
+    bind(SCOPE, run(TranscriptCommand::HalfPageDown), &["ctrl-d"], "Half a page down"),
+    bind(SCOPE, run(TranscriptCommand::HalfPageUp), &["ctrl-u"], "Half a page up"),
+    bind(SCOPE, run(TranscriptCommand::PageDown), &["pgdn"], "Page down"),
+    bind(SCOPE, run(TranscriptCommand::PageUp), &["pgup"], "Page up"),
+    show(SCOPE, run(TranscriptCommand::PromptBefore), &["["], "Prompt before", "prompt before"),
+    bind(SCOPE, run(TranscriptCommand::PromptAfter), &["]"], "Prompt after"),
+    show(SCOPE, run(TranscriptCommand::FocusComposer), &["i", "tab"], "Go to the composer", "composer"),
+    bind(SCOPE, Command::Global(GlobalCommand::OpenHelp), &["?"], "All keys"),
+    bind(SCOPE, Command::Global(GlobalCommand::StepBack), &["q"], "One step back"),
+];

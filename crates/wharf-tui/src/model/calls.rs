@@ -1,0 +1,57 @@
+//! The requests that have no answer yet, each with its purpose.
+
+use std::collections::BTreeMap;
+
+use crate::input::{CallId, StreamId};
+
+/// The purpose of a request: how its answer is read and what it changes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum CallPurpose {
+    /// A row that an append did not fit.
+    ReadRow {
+        stream: StreamId,
+    },
+    OlderRows {
+        stream: StreamId,
+    },
+    /// A prompt; the text goes back to the composer if it is refused.
+    SendPrompt {
+        session: String,
+        text: String,
+    },
+    Interrupt {
+        session: String,
+    },
+    AnswerAsk {
+        session: String,
+        ask: u64,
+    },
+    MarkSeen,
+    Adapters,
+    Places,
+    Spawn,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct PendingCalls {
+    last: u64,
+    pending: BTreeMap<CallId, CallPurpose>,
+}
+
+impl PendingCalls {
+    pub(crate) fn begin(&mut self, purpose: CallPurpose) -> CallId {
+        let id = CallId(self.next_number());
+        self.pending.insert(id, purpose);
+        id
+    }
+
+    /// Returns the purpose of a request that is answered now.
+    pub(crate) fn finish(&mut self, id: CallId) -> Option<CallPurpose> {
+        self.pending.remove(&id)
+    }
+
+    pub(crate) fn next_number(&mut self) -> u64 {
+        self.last += 1;
+        self.last
+    }
+}

@@ -1,0 +1,40 @@
+//! What lies over the panes and takes all keys.
+
+use crate::composer::TextBuffer;
+use crate::keymap::{Binding, all_bindings};
+
+#[derive(Debug)]
+pub(crate) enum Overlay {
+    Palette(Palette),
+    /// The form for a new session; its fields are in `TuiState::form`.
+    NewSession,
+    Reader(ReaderText),
+}
+
+/// The command palette.
+#[derive(Debug, Default)]
+pub(crate) struct Palette {
+    pub(crate) query: TextBuffer,
+    pub(crate) selected: usize,
+}
+
+impl Palette {
+    /// Returns the commands whose title has all words of the query.
+    pub(crate) fn matches(&self) -> Vec<&'static Binding> {
+        let words: Vec<String> = self.query.text().split_whitespace().map(str::to_lowercase).collect();
+        let fits = |binding: &&Binding| {
+            let title = binding.title.to_lowercase();
+            words.iter().all(|word| title.contains(word))
+        };
+        all_bindings().filter(|binding| binding.is_in_palette()).filter(fits).collect()
+    }
+}
+
+/// A text over the whole screen.
+#[derive(Debug, Default)]
+pub(crate) struct ReaderText {
+    pub(crate) title: String,
+    pub(crate) lines: Vec<String>,
+    /// Lines above the screen.
+    pub(crate) scroll: usize,
+}

@@ -1,0 +1,40 @@
+//! Commands of the list of sessions.
+
+use crate::composer::TextBuffer;
+use crate::keymap::ListCommand;
+use crate::model::TuiState;
+use crate::view::divide_screen;
+
+impl TuiState {
+    pub(super) fn run_list_command(&mut self, command: ListCommand) {
+        let page = isize::try_from(self.list_page()).unwrap_or(1);
+        match command {
+            ListCommand::Down => self.list.move_selection(1),
+            ListCommand::Up => self.list.move_selection(-1),
+            ListCommand::First => self.list.move_selection(isize::MIN),
+            ListCommand::Last => self.list.move_selection(isize::MAX),
+            ListCommand::PageDown => self.list.move_selection(page),
+            ListCommand::PageUp => self.list.move_selection(-page),
+            ListCommand::Open => self.open_selected(),
+            ListCommand::AnswerHere => {
+                self.open_selected();
+                self.wants_ask_focus = true;
+                self.focus_wanted_ask();
+            }
+            ListCommand::Filter => self.list.filter = Some(TextBuffer::default()),
+            ListCommand::New => self.open_form(),
+        }
+    }
+
+    pub(super) fn open_selected(&mut self) {
+        match self.list.selected.clone() {
+            Some(id) => self.open_session(&id),
+            None => self.tell("no session is selected"),
+        }
+    }
+
+    /// Returns the sessions that fit the list: each takes two lines.
+    fn list_page(&self) -> usize {
+        divide_screen(self).list.map_or(1, |area| usize::from(area.height / 2).max(1))
+    }
+}

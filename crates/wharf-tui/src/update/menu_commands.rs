@@ -1,0 +1,56 @@
+//! Lists of choices and texts over the screen.
+
+use crate::keymap::{MenuCommand, ReaderCommand};
+use crate::model::{Overlay, PaneFocus, TuiState};
+use crate::view::divide_screen;
+
+impl TuiState {
+    pub(super) fn run_menu_command(&mut self, command: MenuCommand) {
+        match self.overlays.last_mut() {
+            Some(Overlay::Palette(palette)) => {
+                let matches = palette.matches();
+                match command {
+                    MenuCommand::Down => palette.selected = (palette.selected + 1).min(matches.len().saturating_sub(1)),
+                    MenuCommand::Up => palette.selected = palette.selected.saturating_sub(1),
+                    MenuCommand::Choose => {
+                        let chosen = matches.get(palette.selected).map(|binding| binding.command);
+                        self.overlays.pop();
+                        if let Some(command) = chosen {
+                            self.run_command(command);
+                        }
+                    }
+                }
+            }
+            // The list while its filter is typed.
+            None if self.focus == PaneFocus::List => match command {
+                MenuCommand::Down => self.list.move_selection(1),
+                MenuCommand::Up => self.list.move_selection(-1),
+                MenuCommand::Choose => {
+                    self.list.filter = None;
+                    self.list.sort();
+                    self.open_selected();
+                }
+            },
+            Some(Overlay::NewSession | Overlay::Reader(_)) | None => {}
+        }
+    }
+
+    pub(super) fn run_reader_command(&mut self, command: ReaderCommand) {
+        let height = usize::from(divide_screen(self).overlay.height.saturating_sub(2)).max(1);
+        let Some(Overlay::Reader(reader)) = self.overlays.last_mut() else { return };
+        let last = reader.lines.len().saturating_sub(height);
+        reader.scroll = match command {
+            ReaderCommand::Down => reader.scroll + 1,
+            ReaderCommand::Up => reader.scroll.saturating_sub(1),
+            ReaderCommand::PageDown => reader.scroll + height,
+            ReaderCommand::PageUp => reader.scroll.saturating_sub(height),
+            ReaderCommand::First => 0,
+            ReaderCommand::Last => last,
+            ReaderCommand::Close => {
+                self.overlays.pop();
+                return;
+            }
+        }
+        .min(last);
+    }
+}

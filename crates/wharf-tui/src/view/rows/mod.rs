@@ -1,0 +1,100 @@
+//! Rows as lines: one file per kind. All text that agents and clients wrote is made printable here.
+
+mod diff;
+mod end;
+mod prompt;
+mod text;
+mod tool;
+
+pub(super) use diff::diff_lines;
+
+use ratatui_core::text::Line;
+use wharf_api::{LiveOutput, NoticeLevel, RowBody, RowNotice, RowPart, RowPlan, TranscriptRow};
+
+use super::Theme;
+use crate::layout::RowLayout;
+use crate::text::{format_size, to_printable, to_printable_lines, wrap_plain};
+
+/// How a row is shown.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RowLook<'a> {
+    pub(crate) width: u16,
+    pub(crate) theme: Theme,
+    /// The person opened or folded the row against its default.
+    pub(crate) is_toggled: bool,
+    /// The output of the row's command, which is not in the row yet.
+    pub(crate) live: Option<&'a LiveOutput>,
+    pub(crate) utc_offset_minutes: i32,
+}
+
+impl RowLook<'_> {
+    const fn columns(&self) -> usize {
+        self.width as usize
+    }
+}
+
+/// Lays out a row. A row that is not for people (a notice of level `debug`) has no lines.
+pub(crate) fn lay_out_row(row: &TranscriptRow, look: &RowLook<'_>) -> RowLayout {
+    let lines = match &row.body {
+        RowBody::Prompt(prompt) => prompt::prompt_lines(prompt, &row.at, look),
+        RowBody::Message(message) => text::message_lines(message, look),
+        RowBody::Thought(thought) => text::thought_lines(thought, look),
+        RowBody::Tool(tool) => tool::tool_lines(tool, row, look),
+        // The newest plan is pinned above the composer.
+        RowBody::Plan(plan) => plan_lines(plan, look),
+        RowBody::Ask(ask) => tool::ask_lines(ask, look),
+        RowBody::Notice(notice) => notice_lines(notice, look),
+        RowBody::TurnEnd(end) => end::turn_end_lines(end, look),
+        RowBody::Unknown => wrap_plain(&to_printable(&row.summary), look.theme.plain, look.columns()),
+    };
+    RowLayout { lines }
+}
+
+fn plan_lines(plan: &RowPlan, look: &RowLook<'_>) -> Vec<Line<'static>> {
+    let mark = if look.is_toggled { "▾" } else { "▸" };
+    let mut lines = vec![Line::styled(format!("{mark} Plan {}/{}", plan.done, plan.total), look.theme.faint)];
+    if look.is_toggled {
+        for entry in &plan.entries {
+            let mark = match entry.status.as_str() {
+                "completed" => "✓",
+                "in_progress" => "▸",
+                _ => "·",
+            };
+            let text = format!("  {mark} {}", to_printable(&entry.text));
+            lines.extend(wrap_plain(&text, look.theme.plain, look.columns()));
+        }
+    }
+    lines
+}
+
+fn notice_lines(notice: &RowNotice, look: &RowLook<'_>) -> Vec<Line<'static>> {
+    let style = match notice.level {
+        NoticeLevel::Debug => return Vec::new(),
+        NoticeLevel::Warning => look.theme.wants,
+        NoticeLevel::Error => look.theme.bad,
+        NoticeLevel::Info | NoticeLevel::Other(_) => look.theme.faint,
+    };
+    wrap_plain(&format!("─ {}", to_printable(&notice.text)), style, look.columns())
+}
+
+/// Returns the text of the parts, printable; other content is named.
+fn parts_text(parts: &[RowPart]) -> String {
+    let mut text = String::new();
+    for part in parts {
+        match part {
+            RowPart::Text(part) => {
+                text.push_str(&part.text);
+                if let Some(cut) = &part.cut {
+                    text.push_str(&format!("\n[… {} in all]", format_size(cut.bytes)));
+                }
+            }
+            RowPart::Blob(blob) => {
+                let name = blob.name.as_deref().unwrap_or(&blob.media);
+                text.push_str(&format!("[{name}, {}, {}]", blob.mime, format_size(blob.bytes)));
+            }
+            RowPart::File(file) => text.push_str(&format!("[{}]", file.name.as_deref().unwrap_or(&file.uri))),
+            RowPart::Unknown => {}
+        }
+    }
+    to_printable_lines(&text)
+}

@@ -1,0 +1,130 @@
+//! The host's streams: they are followed for ever, and every loss is told to the core.
+
+use std::time::Duration;
+
+use tokio::sync::mpsc::Sender;
+use tokio::task::JoinHandle;
+use wharf_api::{ErrorCode, RowStreamEvent, SessionInfo, SessionStreamEvent};
+use wharf_tui::{StreamId, StreamInput, TuiInput};
+
+use crate::client::{HostClient, SseEvent, StreamConnection, url_path};
+use crate::connect::ConnectError;
+use crate::exit::Failure;
+
+/// The delay between two attempts: short at first, then at a pace that costs nothing.
+const FIRST_RETRY_DELAY: Duration = Duration::from_millis(250);
+const MAX_RETRY_DELAY: Duration = Duration::from_secs(5);
+/// The host sends something at least every 25 s; without a byte for so long the connection is dead.
+const LIST_SILENCE_LIMIT: Duration = Duration::from_secs(60);
+/// The host sends a beat every 10 s (rule 13.5).
+const ROWS_SILENCE_LIMIT: Duration = Duration::from_secs(25);
+
+/// A stream that is followed. It ends when this is dropped.
+#[derive(Debug)]
+pub(super) struct FollowedStream(JoinHandle<()>);
+
+impl Drop for FollowedStream {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+/// Follows the stream of all sessions.
+pub(super) fn follow_list(client: &HostClient, inputs: Sender<TuiInput>) -> FollowedStream {
+    let follower = Follower {
+        client: client.clone(),
+        path: "/sessions/stream".to_owned(),
+        silence_limit: LIST_SILENCE_LIMIT,
+        inputs,
+        keeps_place: false,
+    };
+    let read = |event: &SseEvent| -> anyhow::Result<SessionStreamEvent<SessionInfo>> {
+        Ok(SessionStreamEvent::read(&event.kind, wharf_host::frame::to_value(event.data.as_bytes()))?)
+    };
+    FollowedStream(tokio::spawn(follower.run(read, TuiInput::List, |_| None)))
+}
+
+/// Follows the rows of one session.
+pub(super) fn follow_rows(
+    client: &HostClient,
+    session: &str,
+    stream: StreamId,
+    inputs: Sender<TuiInput>,
+) -> FollowedStream {
+    let follower = Follower {
+        client: client.clone(),
+        path: url_path(&["sessions", session, "rows", "stream"]),
+        silence_limit: ROWS_SILENCE_LIMIT,
+        inputs,
+        keeps_place: true,
+    };
+    let gone = |code: ErrorCode| (code == ErrorCode::UNKNOWN_SESSION).then_some(RowStreamEvent::Gone);
+    let to_input = move |input| TuiInput::Rows { stream, input };
+    FollowedStream(tokio::spawn(follower.run(SseEvent::parse_row_event, to_input, gone)))
+}
+
+#[derive(Debug)]
+struct Follower {
+    client: HostClient,
+    path: String,
+    silence_limit: Duration,
+    inputs: Sender<TuiInput>,
+    /// A new connection goes on after the last event; otherwise it begins anew.
+    keeps_place: bool,
+}
+
+impl Follower {
+    /// Reads the stream over any number of connections. Ends when the client has left or the stream is over.
+    async fn run<E>(
+        self,
+        read: impl Fn(&SseEvent) -> anyhow::Result<E>,
+        to_input: impl Fn(StreamInput<E>) -> TuiInput,
+        last_event: impl Fn(ErrorCode) -> Option<E>,
+    ) {
+        let mut last: Option<String> = None;
+        let mut delay = FIRST_RETRY_DELAY;
+        loop {
+            let reason = match StreamConnection::open(&self.client, &self.path, last.as_deref()).await {
+                Ok(Some(mut connection)) => {
+                    if self.inputs.send(to_input(StreamInput::Connected)).await.is_err() {
+                        return;
+                    }
+                    loop {
+                        let event = match connection.next_unless_silent(self.silence_limit).await {
+                            Ok(Some(event)) => event,
+                            Ok(None) => break "the connection was lost".to_owned(),
+                            Err(error) => break error.to_string(),
+                        };
+                        delay = FIRST_RETRY_DELAY;
+                        last = event.id.clone().filter(|_| self.keeps_place).or(last);
+                        match read(&event) {
+                            Ok(event) => {
+                                if self.inputs.send(to_input(StreamInput::Event(event))).await.is_err() {
+                                    return;
+                                }
+                            }
+                            Err(error) => break format!("an event is not readable: {error}"),
+                        }
+                    }
+                }
+                Ok(None) => "the stream is over".to_owned(),
+                Err(ConnectError::NoHost) => "no host is running".to_owned(),
+                Err(ConnectError::Refused(error)) => {
+                    // A place that the host does not know any more: the next attempt begins anew.
+                    last = None;
+                    if let Some(event) = Failure::code_of(&error).and_then(&last_event) {
+                        let _ = self.inputs.send(to_input(StreamInput::Event(event))).await;
+                        return;
+                    }
+                    error.to_string()
+                }
+            };
+            let lost = StreamInput::Lost { reason, retry_in: Some(delay) };
+            if self.inputs.send(to_input(lost)).await.is_err() {
+                return;
+            }
+            tokio::time::sleep(delay).await;
+            delay = (delay * 2).min(MAX_RETRY_DELAY);
+        }
+    }
+}
