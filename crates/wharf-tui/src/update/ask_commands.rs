@@ -2,7 +2,7 @@
 
 use crate::api_call::answer_ask;
 use crate::keymap::AskCommand;
-use crate::model::{CallPurpose, PaneFocus, TuiState, only_option};
+use crate::model::{CallPurpose, PaneFocus, RowsLink, TuiState, only_option};
 
 /// The lines by which the subject is scrolled.
 const SCROLL_LINES: usize = 5;
@@ -14,18 +14,22 @@ impl TuiState {
             self.show_next_ask();
             return;
         }
+        if self.open.as_ref().is_none_or(|open| open.dock.shown.is_none()) {
+            self.tell("no question is open here");
+            return;
+        }
         self.wants_ask_focus = true;
         self.focus_wanted_ask();
     }
 
-    /// Gives the focus to the ask that the person wanted to see, as soon as it is there.
+    /// Gives the focus to the ask that the person wanted to see, once the session's first page has come. An ask that comes
+    /// later does not get it.
     pub(super) fn focus_wanted_ask(&mut self) {
         let Some(open) = &self.open else { return };
-        if !self.wants_ask_focus || open.dock.shown.is_none() {
+        if matches!(open.link, RowsLink::Opening { .. }) || !std::mem::take(&mut self.wants_ask_focus) {
             return;
         }
-        self.wants_ask_focus = false;
-        if !self.options.is_readonly {
+        if open.dock.shown.is_some() && !self.options.is_readonly {
             self.focus = PaneFocus::Ask;
         }
     }

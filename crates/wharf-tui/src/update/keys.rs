@@ -37,6 +37,7 @@ impl TuiState {
         self.last_key_at = self.now.elapsed;
         // A key in a terminal proves that its window has the focus.
         self.has_terminal_focus = true;
+        self.wants_ask_focus = false;
         let prefix = self.chord.take();
         let scopes = self.key_scopes();
         match self.keymap.find(&scopes, prefix, key) {

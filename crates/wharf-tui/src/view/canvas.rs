@@ -25,8 +25,10 @@ impl Canvas {
         ScreenFrame { buffer: self.buffer, cursor: self.cursor }
     }
 
-    pub(crate) const fn place_cursor(&mut self, x: u16, y: u16) {
-        self.cursor = Some(Position::new(x, y));
+    /// Shows the cursor in this cell, if the screen has it.
+    pub(crate) fn place_cursor(&mut self, x: u16, y: u16) {
+        let place = Position::new(x, y);
+        self.cursor = Some(place).filter(|place| self.buffer.area().contains(*place));
     }
 
     pub(crate) const fn hide_cursor(&mut self) {

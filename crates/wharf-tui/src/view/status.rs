@@ -70,12 +70,12 @@ pub(super) fn draw_keys(state: &TuiState, area: Rect, canvas: &mut Canvas) {
     let mut x = area.x + 1;
     for binding in scopes.iter().flat_map(|scope| shown(*scope)) {
         let Some(short) = binding.short else { continue };
-        let text = format!("{} {short}", binding.key_label());
+        let gap = if x > area.x + 1 { " · " } else { "" };
+        let text = format!("{gap}{} {short}", binding.key_label());
         let columns = u16::try_from(crate::text::display_width(&text)).unwrap_or(u16::MAX);
         if x.saturating_add(columns) > area.right() {
             break;
         }
         x += canvas.write(x, area.y, columns, &text, canvas.theme.faint);
-        x += canvas.write(x, area.y, area.right().saturating_sub(x).min(3), " · ", canvas.theme.faint);
     }
 }

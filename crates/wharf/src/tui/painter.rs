@@ -140,7 +140,7 @@ mod tests {
         for frame in frames {
             terminal.process(&painter.paint(frame));
         }
-        (terminal.screen().contents(), terminal.screen().cursor_position())
+        (terminal.screen().contents().trim_end().to_owned(), terminal.screen().cursor_position())
     }
 
     #[test]
