@@ -29,7 +29,7 @@ pub enum TuiInput {
     /// The answer to a call.
     Answer {
         call: CallId,
-        answer: Result<Vec<u8>, CallFailure>,
+        answer: Result<Vec<u8>, ApiFailure>,
     },
     /// A program that the shell ran has ended.
     Program(ProgramEnd),
@@ -75,7 +75,7 @@ pub struct CallId(pub u64);
 
 /// The reason why a call has no answer.
 #[derive(Clone, Debug, PartialEq)]
-pub struct CallFailure {
+pub struct ApiFailure {
     /// The host's code; `None` if no host answered, so that it is not known whether the call had an effect.
     pub code: Option<ErrorCode>,
     /// For a person.

@@ -64,14 +64,8 @@ enum Verb {
     Show(verbs::show::ShowVerb),
     /// Send a prompt to a session.
     Prompt(verbs::prompt::PromptVerb),
-    /// Open the full-screen client, with a session if one is named; an agent's name starts one.
-    ///
-    /// Leaving it never ends an agent. `wharf` alone does the same without a session.
-    Attach(verbs::attach::AttachVerb),
-    /// Talk to a session, line by line; an agent's name starts one.
-    ///
-    /// Ctrl-C interrupts the turn; twice leaves. Ctrl-D leaves. The agent goes on in both cases.
-    Chat(verbs::attach::ChatVerb),
+    #[command(flatten)]
+    Converse(verbs::attach::ConverseVerb),
     /// Show what a session said and did.
     Output(verbs::output::OutputVerb),
     /// Show the host's own log, or what a session's agent wrote beside the protocol.
@@ -191,8 +185,7 @@ fn run_verb(global: &GlobalOptions, verb: Verb) -> anyhow::Result<Exit> {
         Verb::Sessions(verb) => verbs::block_on(verbs::sessions::run(global, verb)),
         Verb::Show(verb) => verbs::block_on(verbs::show::run(global, verb)),
         Verb::Prompt(verb) => verbs::block_on(verbs::prompt::run(global, verb)),
-        Verb::Attach(verb) => verbs::block_on(verbs::attach::run(global, verb)),
-        Verb::Chat(verb) => verbs::block_on(verbs::attach::run_chat(global, verb)),
+        Verb::Converse(verb) => verbs::block_on(verbs::attach::run(global, verb)),
         Verb::Output(verb) => verbs::block_on(verbs::output::run(global, verb)),
         Verb::Logs(verb) => verbs::block_on(verbs::logs::run(global, verb)),
         Verb::Search(verb) => verbs::block_on(verbs::search::run(global, verb)),

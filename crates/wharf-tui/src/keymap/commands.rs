@@ -2,7 +2,7 @@
 
 /// A command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Command {
+pub enum TuiCommand {
     Global(GlobalCommand),
     List(ListCommand),
     Transcript(TranscriptCommand),

@@ -79,10 +79,13 @@ impl KeyPress {
 
     /// Returns the character that the key types, if it types one.
     pub const fn typed_char(self) -> Option<char> {
-        match self.code {
-            KeyCode::Char(character) if !self.ctrl && !self.alt => Some(character),
-            _ => None,
+        if let KeyCode::Char(character) = self.code
+            && !self.ctrl
+            && !self.alt
+        {
+            return Some(character);
         }
+        None
     }
 }
 
@@ -97,10 +100,7 @@ impl std::fmt::Display for KeyPress {
         if let Some((_, _, label)) = NAMES.iter().find(|(code, _, _)| *code == self.code) {
             return f.write_str(label);
         }
-        match self.code {
-            KeyCode::Char(character) if self.ctrl => write!(f, "{}", character.to_ascii_uppercase()),
-            KeyCode::Char(character) => write!(f, "{character}"),
-            _ => Ok(()),
-        }
+        let KeyCode::Char(character) = self.code else { return Ok(()) };
+        if self.ctrl { write!(f, "{}", character.to_ascii_uppercase()) } else { write!(f, "{character}") }
     }
 }

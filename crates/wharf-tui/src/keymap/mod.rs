@@ -6,8 +6,8 @@ mod key;
 mod table;
 
 pub use commands::{
-    AskCommand, Command, ComposerCommand, EditCommand, FormCommand, GlobalCommand, ListCommand, MenuCommand,
-    ReaderCommand, TranscriptCommand,
+    AskCommand, ComposerCommand, EditCommand, FormCommand, GlobalCommand, ListCommand, MenuCommand, ReaderCommand,
+    TranscriptCommand, TuiCommand,
 };
 pub use key::{KeyCode, KeyPress};
 
@@ -33,9 +33,9 @@ pub enum KeyScope {
 
 /// A command with its keys.
 #[derive(Clone, Copy, Debug)]
-pub struct Binding {
+pub struct KeyBinding {
     pub scope: KeyScope,
-    pub command: Command,
+    pub command: TuiCommand,
     /// Each is a key or a chord of two, such as `ctrl-x ctrl-e`. The first one is shown.
     pub keys: &'static [&'static str],
     /// The command in the palette and the help: a sentence without its full stop.
@@ -44,11 +44,11 @@ pub struct Binding {
     pub short: Option<&'static str>,
 }
 
-impl Binding {
+impl KeyBinding {
     /// Returns true if the palette lists it: commands that need no place on the screen.
     pub const fn is_in_palette(&self) -> bool {
         matches!(self.scope, KeyScope::Everywhere | KeyScope::List | KeyScope::Transcript | KeyScope::Composer)
-            && !matches!(self.command, Command::Edit(_))
+            && !matches!(self.command, TuiCommand::Edit(_))
     }
 
     /// Returns the first key as people write it: `Ctrl-P`.
@@ -68,14 +68,14 @@ fn label_chord(keys: &str) -> String {
 }
 
 /// Returns the bindings of all places, in the order of the help.
-pub fn all_bindings() -> impl Iterator<Item = &'static Binding> {
+pub fn all_bindings() -> impl Iterator<Item = &'static KeyBinding> {
     table::TABLES.iter().flat_map(|table| table.iter())
 }
 
 /// The outcome of a key press.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum KeyMeaning {
-    Run(Command),
+    Run(TuiCommand),
     /// The first key of a chord.
     Prefix,
     Unbound,
@@ -84,7 +84,7 @@ pub(crate) enum KeyMeaning {
 /// Finds commands by keys.
 #[derive(Debug)]
 pub(crate) struct Keymap {
-    chords: HashMap<(KeyScope, Vec<KeyPress>), Command>,
+    chords: HashMap<(KeyScope, Vec<KeyPress>), TuiCommand>,
 }
 
 impl Keymap {

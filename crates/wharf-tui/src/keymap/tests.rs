@@ -1,3 +1,5 @@
+//! Tests of the table of keys.
+
 use std::collections::HashSet;
 
 use super::*;
@@ -24,7 +26,7 @@ fn every_key_is_readable_and_bound_once_in_its_place() {
 fn keys_of_terminals_and_multiplexers_are_free() {
     const TAKEN: &[&str] = &["ctrl-s", "ctrl-q", "ctrl-\\", "ctrl-i", "ctrl-m", "ctrl-["];
     for binding in all_bindings() {
-        let is_editing = matches!(binding.command, Command::Edit(_));
+        let is_editing = matches!(binding.command, TuiCommand::Edit(_));
         for key in binding.keys.iter().flat_map(|keys| keys.split(' ')) {
             assert!(!TAKEN.contains(&key), "{key} is not ours");
             assert!(is_editing || !["ctrl-a", "ctrl-b", "ctrl-h"].contains(&key), "{key} is for editing only");
@@ -39,9 +41,9 @@ fn chords_and_inner_places_are_found_first() {
     let keymap = Keymap::new();
     let scopes = [KeyScope::Composer, KeyScope::TextField, KeyScope::Everywhere];
     assert_eq!(keymap.find(&scopes, None, press("ctrl-x")), KeyMeaning::Prefix);
-    let editor = KeyMeaning::Run(Command::Composer(ComposerCommand::OpenEditor));
+    let editor = KeyMeaning::Run(TuiCommand::Composer(ComposerCommand::OpenEditor));
     assert_eq!(keymap.find(&scopes, Some(press("ctrl-x")), press("ctrl-e")), editor);
-    let detach = KeyMeaning::Run(Command::Composer(ComposerCommand::DetachOrDelete));
+    let detach = KeyMeaning::Run(TuiCommand::Composer(ComposerCommand::DetachOrDelete));
     assert_eq!(keymap.find(&scopes, None, press("ctrl-d")), detach);
     assert_eq!(keymap.find(&scopes, None, press("x")), KeyMeaning::Unbound);
 }

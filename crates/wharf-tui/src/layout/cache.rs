@@ -7,7 +7,7 @@ use wharf_api::TranscriptRow;
 
 use super::RowLayout;
 use crate::rows::RowPlace;
-use crate::view::{RowLook, lay_out_row};
+use crate::view::{RowLayoutOptions, lay_out_row};
 
 /// The rows that are kept: several screens in both directions.
 const MAX_CACHED_ROWS: usize = 1_000;
@@ -29,7 +29,12 @@ struct LayoutKey {
 
 impl LayoutCache {
     /// Returns the lines of a row.
-    pub(crate) fn lay_out(&mut self, place: RowPlace, row: &TranscriptRow, look: &RowLook<'_>) -> Rc<RowLayout> {
+    pub(crate) fn lay_out(
+        &mut self,
+        place: RowPlace,
+        row: &TranscriptRow,
+        look: &RowLayoutOptions<'_>,
+    ) -> Rc<RowLayout> {
         let live_bytes = look.live.map_or(0, |live| live.bytes);
         let key = LayoutKey { rev: row.rev, width: look.width, is_toggled: look.is_toggled, live_bytes };
         if let Some((held, layout)) = self.rows.get(&place)

@@ -75,21 +75,18 @@ impl OpenSession {
     /// Returns the open asks, the oldest first. An ask whose row is not loaded is left out.
     pub(crate) fn open_asks(&self) -> Vec<&RowAsk> {
         let ids = self.rows.state().map(|state| state.asks.as_slice()).unwrap_or_default();
-        ids.iter()
-            .filter_map(|id| match &self.rows.get(RowPlace::of_id(id))?.body {
-                RowBody::Ask(ask) if ask.state == AskState::Open => Some(&**ask),
-                _ => None,
-            })
-            .collect()
+        let open_ask = |id: &String| {
+            let RowBody::Ask(ask) = &self.rows.get(RowPlace::of_id(id))?.body else { return None };
+            (ask.state == AskState::Open).then_some(&**ask)
+        };
+        ids.iter().filter_map(open_ask).collect()
     }
 
     /// Returns the plan that is pinned above the composer.
     pub(crate) fn pinned_plan(&self) -> Option<&RowPlan> {
         let id = self.rows.state()?.plan.as_deref()?;
-        match &self.rows.get(RowPlace::of_id(id))?.body {
-            RowBody::Plan(plan) => Some(plan),
-            _ => None,
-        }
+        let RowBody::Plan(plan) = &self.rows.get(RowPlace::of_id(id))?.body else { return None };
+        Some(plan)
     }
 
     /// Returns true while a turn runs or waits for an answer.

@@ -1,7 +1,7 @@
-//! What lies over the panes and takes all keys.
+//! Overlays lie over the panes and take all keys.
 
 use crate::composer::TextBuffer;
-use crate::keymap::{Binding, all_bindings};
+use crate::keymap::{KeyBinding, all_bindings};
 
 #[derive(Debug)]
 pub(crate) enum Overlay {
@@ -20,9 +20,9 @@ pub(crate) struct Palette {
 
 impl Palette {
     /// Returns the commands whose title has all words of the query.
-    pub(crate) fn matches(&self) -> Vec<&'static Binding> {
+    pub(crate) fn matches(&self) -> Vec<&'static KeyBinding> {
         let words: Vec<String> = self.query.text().split_whitespace().map(str::to_lowercase).collect();
-        let fits = |binding: &&Binding| {
+        let fits = |binding: &&KeyBinding| {
             let title = binding.title.to_lowercase();
             words.iter().all(|word| title.contains(word))
         };

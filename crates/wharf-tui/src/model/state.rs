@@ -74,7 +74,7 @@ pub struct TuiState {
     pub(crate) focus: PaneFocus,
     /// The person wants to answer: the next ask of the open session gets the focus.
     pub(crate) wants_ask_focus: bool,
-    /// What lies over the panes, the topmost last. It takes all keys.
+    /// The overlays, the topmost last, which takes all keys.
     pub(crate) overlays: Vec<Overlay>,
     pub(crate) form: NewSessionForm,
     pub(crate) choices: StartChoices,

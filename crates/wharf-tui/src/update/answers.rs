@@ -3,17 +3,17 @@
 use serde::de::DeserializeOwned;
 use wharf_api::{AdapterList, PlaceList, RowPage, SpawnedSession, TranscriptRow};
 
-use crate::input::{CallFailure, CallId};
+use crate::input::{ApiFailure, CallId};
 use crate::model::{CallPurpose, InterruptStep, OpenSession, TuiState};
 
 /// Reads an answer as a type of the contract.
-fn read_answer<T: DeserializeOwned>(body: &[u8]) -> Result<T, CallFailure> {
+fn read_answer<T: DeserializeOwned>(body: &[u8]) -> Result<T, ApiFailure> {
     wharf_json::read_own(body)
-        .map_err(|error| CallFailure { code: None, text: format!("the host's answer is not readable: {error}") })
+        .map_err(|error| ApiFailure { code: None, text: format!("the host's answer is not readable: {error}") })
 }
 
 impl TuiState {
-    pub(super) fn handle_answer(&mut self, call: CallId, answer: Result<Vec<u8>, CallFailure>) {
+    pub(super) fn handle_answer(&mut self, call: CallId, answer: Result<Vec<u8>, ApiFailure>) {
         let Some(purpose) = self.calls.finish(call) else { return };
         let outcome = answer.and_then(|body| self.take_answer(&purpose, &body));
         if let Err(failure) = outcome {
@@ -21,7 +21,7 @@ impl TuiState {
         }
     }
 
-    fn take_answer(&mut self, purpose: &CallPurpose, body: &[u8]) -> Result<(), CallFailure> {
+    fn take_answer(&mut self, purpose: &CallPurpose, body: &[u8]) -> Result<(), ApiFailure> {
         match purpose {
             CallPurpose::ReadRow { stream } => {
                 let row: TranscriptRow = read_answer(body)?;
@@ -48,7 +48,7 @@ impl TuiState {
         Ok(())
     }
 
-    fn take_failure(&mut self, purpose: CallPurpose, failure: CallFailure) {
+    fn take_failure(&mut self, purpose: CallPurpose, failure: ApiFailure) {
         match purpose {
             CallPurpose::SendPrompt { session, text } => {
                 self.restore_prompt(&session, &text);

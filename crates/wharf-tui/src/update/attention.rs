@@ -43,7 +43,11 @@ impl TuiState {
         let what = match attention.state {
             AttentionState::NeedsAnswer => "asks",
             AttentionState::Failed => "failed",
-            _ => "finished",
+            AttentionState::Finished
+            | AttentionState::Parked
+            | AttentionState::Working
+            | AttentionState::Quiet
+            | AttentionState::Other(_) => "finished",
         };
         let name = display_name(after).unwrap_or(&after.adapter_slug);
         let subject = attention.text.as_deref().map(|text| format!(": {text}")).unwrap_or_default();

@@ -2,7 +2,7 @@
 
 use crate::composer::TextBuffer;
 use crate::effect::DraftKey;
-use crate::keymap::{Command, EditCommand, KeyMeaning, KeyPress, KeyScope};
+use crate::keymap::{EditCommand, KeyMeaning, KeyPress, KeyScope, TuiCommand};
 use crate::model::{FormField, Overlay, PaneFocus, TuiState};
 
 impl TuiState {
@@ -48,17 +48,17 @@ impl TuiState {
         }
     }
 
-    pub(crate) fn run_command(&mut self, command: Command) {
+    pub(crate) fn run_command(&mut self, command: TuiCommand) {
         match command {
-            Command::Global(command) => self.run_global_command(command),
-            Command::List(command) => self.run_list_command(command),
-            Command::Transcript(command) => self.run_transcript_command(command),
-            Command::Composer(command) => self.run_composer_command(command),
-            Command::Edit(command) => self.run_edit_command(command),
-            Command::Ask(command) => self.run_ask_command(command),
-            Command::Form(command) => self.run_form_command(command),
-            Command::Menu(command) => self.run_menu_command(command),
-            Command::Reader(command) => self.run_reader_command(command),
+            TuiCommand::Global(command) => self.run_global_command(command),
+            TuiCommand::List(command) => self.run_list_command(command),
+            TuiCommand::Transcript(command) => self.run_transcript_command(command),
+            TuiCommand::Composer(command) => self.run_composer_command(command),
+            TuiCommand::Edit(command) => self.run_edit_command(command),
+            TuiCommand::Ask(command) => self.run_ask_command(command),
+            TuiCommand::Form(command) => self.run_form_command(command),
+            TuiCommand::Menu(command) => self.run_menu_command(command),
+            TuiCommand::Reader(command) => self.run_reader_command(command),
         }
     }
 

@@ -48,13 +48,12 @@ impl TuiState {
         let mut answer = None;
         let mut prompt = None;
         for (_, row) in open.rows.iter().rev() {
-            match &row.body {
-                RowBody::Message(message) if answer.is_none() => answer = Some(join_text(&message.parts)),
-                RowBody::Prompt(asked) => {
-                    prompt = Some(join_text(&asked.parts));
-                    break;
-                }
-                _ => {}
+            if let RowBody::Prompt(asked) = &row.body {
+                prompt = Some(join_text(&asked.parts));
+                break;
+            }
+            if let RowBody::Message(message) = &row.body {
+                answer = answer.or_else(|| Some(join_text(&message.parts)));
             }
         }
         let mut text = prompt.map(|prompt| format!("> {}\n", prompt.trim_end())).unwrap_or_default();

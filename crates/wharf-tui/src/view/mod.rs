@@ -16,7 +16,7 @@ mod transcript;
 
 pub(crate) use areas::{SessionAreas, divide_screen};
 pub(crate) use canvas::Canvas;
-pub(crate) use rows::{RowLook, lay_out_row};
+pub(crate) use rows::{RowLayoutOptions, lay_out_row};
 pub use theme::ColourUse;
 pub(crate) use theme::Theme;
 pub(crate) use transcript::{count_row_lines, transcript_area, visible_rows};

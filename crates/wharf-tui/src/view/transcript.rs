@@ -3,7 +3,7 @@
 use ratatui_core::layout::Rect;
 use wharf_api::{LiveOutput, RowBody, TranscriptRow};
 
-use super::rows::RowLook;
+use super::rows::RowLayoutOptions;
 use super::{Canvas, divide_screen};
 use crate::layout::{VisibleRow, find_visible};
 use crate::model::{OpenSession, PaneFocus, RowsLink, ScrollAnchor, TuiState};
@@ -89,8 +89,8 @@ fn row_look<'a>(
     place: RowPlace,
     row: &TranscriptRow,
     width: u16,
-) -> RowLook<'a> {
-    RowLook {
+) -> RowLayoutOptions<'a> {
+    RowLayoutOptions {
         width: width.saturating_sub(MARGIN_COLUMNS + 1),
         theme: state.theme,
         is_toggled: open.view.toggled.contains(&place),

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde_json::json;
-use wharf_tui::{CallFailure, DraftKey, StreamInput, TuiEffect, TuiInput};
+use wharf_tui::{ApiFailure, DraftKey, StreamInput, TuiEffect, TuiInput};
 
 use crate::scene::{Scene, page, session, text_row};
 
@@ -25,7 +25,7 @@ fn refused_prompt_comes_back_before_the_text_typed_since() {
     let (id, call) = scene.take_calls().pop().unwrap();
     assert_eq!(call.path, "/sessions/sess_a/prompt");
     scene.type_text("second");
-    let failure = CallFailure { code: None, text: "the queue is full".to_owned() };
+    let failure = ApiFailure { code: None, text: "the queue is full".to_owned() };
     scene.feed(TuiInput::Answer { call: id, answer: Err(failure) });
     let text = scene.text();
     assert!(text.contains("❯ first\n  second") && text.contains("not sent: the queue is full"), "{text}");
@@ -37,7 +37,8 @@ fn draft_is_saved_after_a_moment_and_before_leaving() {
     scene.type_text("half");
     scene.take_effects();
     scene.wait(Duration::from_secs(1));
-    let saved = |text: &str| TuiEffect::SaveDraft { key: DraftKey::Session("sess_a".to_owned()), text: text.to_owned() };
+    let saved =
+        |text: &str| TuiEffect::SaveDraft { key: DraftKey::Session("sess_a".to_owned()), text: text.to_owned() };
     assert!(scene.take_effects().contains(&saved("half")));
     scene.type_text(" more");
     scene.press("tab q");

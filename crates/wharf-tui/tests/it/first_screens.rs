@@ -46,7 +46,7 @@ fn refused_start_keeps_the_form_and_its_text() {
     scene.type_text("fix it");
     scene.press("enter");
     let (id, _) = scene.take_calls().pop().unwrap();
-    let failure = wharf_tui::CallFailure { code: None, text: "the disk is full".to_owned() };
+    let failure = wharf_tui::ApiFailure { code: None, text: "the disk is full".to_owned() };
     scene.feed(wharf_tui::TuiInput::Answer { call: id, answer: Err(failure) });
     assert!(scene.text().contains("the disk is full") && scene.text().contains("fix it"), "{}", scene.text());
 }

@@ -40,18 +40,31 @@ fn open_conversation(width: u16, height: u16) -> Scene {
         "output": { "text": "assertion failed\n  left: 3\n right: 4\n", "bytes": 40, "lines": 3, "exitCode": 101,
             "signal": null } });
     let rows = [
-        row(2, "prompt", "Fix it", json!({ "by": { "name": "zed" }, "acceptedAt": null,
-            "parts": [{ "type": "text", "text": "The parser drops the last line. Fix it, add a test." }] })),
+        row(
+            2,
+            "prompt",
+            "Fix it",
+            json!({ "by": { "name": "zed" }, "acceptedAt": null,
+            "parts": [{ "type": "text", "text": "The parser drops the last line. Fix it, add a test." }] }),
+        ),
         text_row(3, "thought", "I look at the parser first."),
         row(4, "tool", "cargo test -p parser (exit code 101)", tool),
-        text_row(5, "message", "The test is right and my fix was one line too short: 日本語 and \u{1b}[31mcolours\u{1b}[0m \
-            stay harmless."),
+        text_row(
+            5,
+            "message",
+            "The test is right and my fix was one line too short: 日本語 and \u{1b}[31mcolours\u{1b}[0m \
+            stay harmless.",
+        ),
         ask_row(14, "rm -rf build && git push --force"),
     ];
-    let about = session("sess_a", "Fix the parser", json!({ "turn": "awaiting_input",
+    let about = session(
+        "sess_a",
+        "Fix the parser",
+        json!({ "turn": "awaiting_input",
         "context": { "used": 76_000, "size": 200_000 },
         "usage": { "input": null, "output": null, "cached": null, "total": null,
-            "cost": { "amount": 0.41, "currency": "USD" } } }));
+            "cost": { "amount": 0.41, "currency": "USD" } } }),
+    );
     scene.rows(stream, "page", page(about, &rows, &["1-14"]));
     scene
 }

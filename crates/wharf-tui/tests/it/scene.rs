@@ -152,11 +152,16 @@ pub(crate) fn text_row(seq: u64, kind: &str, text: &str) -> Value {
 /// Returns an open ask with three options.
 pub(crate) fn ask_row(seq: u64, command: &str) -> Value {
     let option = |id: &str, name: &str| json!({ "optionId": id, "name": name, "kind": id });
-    let mut ask = row(seq, "ask", command, json!({ "askId": seq, "ask": "permission", "state": "open", "tool": null,
+    let mut ask = row(
+        seq,
+        "ask",
+        command,
+        json!({ "askId": seq, "ask": "permission", "state": "open", "tool": null,
         "answer": null, "options": [option("allow_once", "Yes"), option("allow_always", "Yes, and don't ask again"),
             option("reject_once", "No, and tell the agent what to do differently")],
         "subject": { "title": "Wants to run", "command": command, "cwd": "/w/blog", "paths": [], "diffs": [],
-            "text": null, "outside": [], "detailed": true } }));
+            "text": null, "outside": [], "detailed": true } }),
+    );
     ask["open"] = json!(true);
     ask
 }

@@ -3,7 +3,7 @@
 use hyper::Method;
 use serde_json::Value;
 use tokio::sync::mpsc::Sender;
-use wharf_tui::{ApiCall, ApiMethod, CallFailure, CallId, TuiInput};
+use wharf_tui::{ApiCall, ApiFailure, ApiMethod, CallId, TuiInput};
 
 use crate::client::{HostCall, HostClient};
 use crate::exit::Failure;
@@ -18,11 +18,11 @@ pub(super) fn start_call(client: &HostClient, id: CallId, call: ApiCall, inputs:
     });
 }
 
-async fn send(client: &HostClient, call: ApiCall) -> Result<Vec<u8>, CallFailure> {
+async fn send(client: &HostClient, call: ApiCall) -> Result<Vec<u8>, ApiFailure> {
     let answer = client.send_call(&to_host_call(client, call)).await;
     answer
         .map(crate::client::HostAnswer::into_bytes)
-        .map_err(|error| CallFailure { code: Failure::code_of(&error), text: error.to_string() })
+        .map_err(|error| ApiFailure { code: Failure::code_of(&error), text: error.to_string() })
 }
 
 fn to_host_call(client: &HostClient, call: ApiCall) -> HostCall {

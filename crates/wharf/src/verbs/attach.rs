@@ -1,7 +1,7 @@
 //! `wharf attach` and `wharf` alone: the full-screen client. `wharf chat` and `wharf attach --plain`: a conversation, line by
 //! line.
 
-use clap::Args;
+use clap::{Args, Subcommand};
 use wharf_api::{SessionInfo, SpawnedSession};
 
 use super::run::build_plain_spawn;
@@ -12,6 +12,18 @@ use crate::global::GlobalOptions;
 use crate::tui::{self, TuiStart};
 use crate::turn::Signals;
 use crate::{output, session_ref};
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum ConverseVerb {
+    /// Open the full-screen client, with a session if one is named; an agent's name starts one.
+    ///
+    /// Leaving it never ends an agent. `wharf` alone does the same without a session.
+    Attach(AttachVerb),
+    /// Talk to a session, line by line; an agent's name starts one.
+    ///
+    /// Ctrl-C interrupts the turn; twice leaves. Ctrl-D leaves. The agent goes on in both cases.
+    Chat(ChatVerb),
+}
 
 #[derive(Debug, Args)]
 pub(crate) struct AttachVerb {
@@ -33,7 +45,14 @@ pub(crate) struct ChatVerb {
     target: Option<String>,
 }
 
-pub(crate) async fn run(global: &GlobalOptions, verb: AttachVerb) -> anyhow::Result<Exit> {
+pub(crate) async fn run(global: &GlobalOptions, verb: ConverseVerb) -> anyhow::Result<Exit> {
+    match verb {
+        ConverseVerb::Attach(verb) => run_attach(global, verb).await,
+        ConverseVerb::Chat(verb) => run_chat(global, verb).await,
+    }
+}
+
+async fn run_attach(global: &GlobalOptions, verb: AttachVerb) -> anyhow::Result<Exit> {
     if verb.plain {
         return run_chat(global, ChatVerb { target: verb.target }).await;
     }
@@ -53,7 +72,7 @@ pub(crate) fn run_without_verb(global: &GlobalOptions) -> anyhow::Result<Exit> {
     Ok(Exit::Usage)
 }
 
-pub(crate) async fn run_chat(global: &GlobalOptions, verb: ChatVerb) -> anyhow::Result<Exit> {
+async fn run_chat(global: &GlobalOptions, verb: ChatVerb) -> anyhow::Result<Exit> {
     if !output::is_person_present() {
         let words = "a conversation needs a terminal; from a script use: wharf run, wharf prompt --wait";
         return Err(Failure::new(Exit::Usage, words).into());

@@ -24,7 +24,8 @@ async fn bare_wharf_starts_a_session_streams_takes_a_prompt_and_detaches() -> Re
     client.wait_for("the form with its agent", |screen| screen.contains("New session") && screen.contains("demo"))?;
     assert!(client.is_alternate_screen());
     client.press("echo first words\r")?;
-    client.wait_for("the first answer", |screen| screen.contains("\n") && screen.matches("first words").count() >= 3)?;
+    client
+        .wait_for("the first answer", |screen| screen.contains("\n") && screen.matches("first words").count() >= 3)?;
     client.wait_for_text("── done")?;
     client.press("echo second words\r")?;
     client.wait_for("the second answer", |screen| screen.matches("── done").count() == 2)?;

@@ -1,15 +1,15 @@
 //! Keys of the focused ask. They act nowhere else, so that typed text never approves anything.
 
 use super::{bind, show};
-use crate::keymap::{AskCommand, Binding, Command, GlobalCommand, KeyScope};
+use crate::keymap::{AskCommand, GlobalCommand, KeyBinding, KeyScope, TuiCommand};
 
-const fn run(command: AskCommand) -> Command {
-    Command::Ask(command)
+const fn run(command: AskCommand) -> TuiCommand {
+    TuiCommand::Ask(command)
 }
 
 const SCOPE: KeyScope = KeyScope::Ask;
 
-pub(super) const BINDINGS: &[Binding] = &[
+pub(super) const BINDINGS: &[KeyBinding] = &[
     bind(SCOPE, run(AskCommand::OptionDown), &["j", "down"], "Next option"),
     bind(SCOPE, run(AskCommand::OptionUp), &["k", "up"], "Option before"),
     show(SCOPE, run(AskCommand::Choose), &["enter", "space"], "Choose the option", "choose"),
@@ -28,5 +28,5 @@ pub(super) const BINDINGS: &[Binding] = &[
     show(SCOPE, run(AskCommand::NextAsk), &["n"], "Next question", "next question"),
     bind(SCOPE, run(AskCommand::ScrollDown), &["ctrl-d", "pgdn"], "Scroll the subject down"),
     bind(SCOPE, run(AskCommand::ScrollUp), &["ctrl-u", "pgup"], "Scroll the subject up"),
-    bind(SCOPE, Command::Global(GlobalCommand::StepBack), &["q"], "Back to the composer"),
+    bind(SCOPE, TuiCommand::Global(GlobalCommand::StepBack), &["q"], "Back to the composer"),
 ];

@@ -1,16 +1,16 @@
 //! Keys that act wherever the focus is.
 
 use super::{bind, show};
-use crate::keymap::{Binding, Command, GlobalCommand, KeyScope};
+use crate::keymap::{GlobalCommand, KeyBinding, KeyScope, TuiCommand};
 
-const fn run(command: GlobalCommand) -> Command {
-    Command::Global(command)
+const fn run(command: GlobalCommand) -> TuiCommand {
+    TuiCommand::Global(command)
 }
 
 const SCOPE: KeyScope = KeyScope::Everywhere;
 
-pub(super) const BINDINGS: &[Binding] = &[
-    show(SCOPE, run(GlobalCommand::OpenPalette), &["ctrl-p"], "Command palette", "commands"),
+pub(super) const BINDINGS: &[KeyBinding] = &[
+    show(SCOPE, run(GlobalCommand::OpenPalette), &["ctrl-p"], "TuiCommand palette", "commands"),
     show(SCOPE, run(GlobalCommand::NextWaiting), &["ctrl-n"], "Next session that needs you", "next that waits"),
     bind(SCOPE, run(GlobalCommand::FocusAsk), &["ctrl-g"], "Answer the agent's question; again: the next one"),
     bind(SCOPE, run(GlobalCommand::ToggleList), &["ctrl-t"], "Show or hide the list of sessions"),

@@ -1,15 +1,15 @@
 //! Keys of the form for a new session.
 
 use super::{bind, show};
-use crate::keymap::{Binding, Command, FormCommand, KeyScope};
+use crate::keymap::{FormCommand, KeyBinding, KeyScope, TuiCommand};
 
-const fn run(command: FormCommand) -> Command {
-    Command::Form(command)
+const fn run(command: FormCommand) -> TuiCommand {
+    TuiCommand::Form(command)
 }
 
 const SCOPE: KeyScope = KeyScope::Form;
 
-pub(super) const BINDINGS: &[Binding] = &[
+pub(super) const BINDINGS: &[KeyBinding] = &[
     show(SCOPE, run(FormCommand::NextField), &["tab"], "Next field", "next field"),
     bind(SCOPE, run(FormCommand::PreviousField), &["shift-tab"], "Field before"),
     show(SCOPE, run(FormCommand::NextValue), &["right"], "Next value of the field", "other value"),

@@ -1,15 +1,15 @@
 //! Keys of the list of sessions.
 
 use super::{bind, show};
-use crate::keymap::{Binding, Command, GlobalCommand, KeyScope, ListCommand};
+use crate::keymap::{GlobalCommand, KeyBinding, KeyScope, ListCommand, TuiCommand};
 
-const fn run(command: ListCommand) -> Command {
-    Command::List(command)
+const fn run(command: ListCommand) -> TuiCommand {
+    TuiCommand::List(command)
 }
 
 const SCOPE: KeyScope = KeyScope::List;
 
-pub(super) const BINDINGS: &[Binding] = &[
+pub(super) const BINDINGS: &[KeyBinding] = &[
     bind(SCOPE, run(ListCommand::Down), &["j", "down"], "Next session"),
     bind(SCOPE, run(ListCommand::Up), &["k", "up"], "Session before"),
     bind(SCOPE, run(ListCommand::First), &["g", "home"], "First session"),
@@ -20,6 +20,6 @@ pub(super) const BINDINGS: &[Binding] = &[
     show(SCOPE, run(ListCommand::AnswerHere), &["a"], "Answer the session's question", "answer"),
     show(SCOPE, run(ListCommand::New), &["n"], "New session", "new"),
     show(SCOPE, run(ListCommand::Filter), &["/"], "Filter the list", "filter"),
-    show(SCOPE, Command::Global(GlobalCommand::OpenHelp), &["?"], "All keys", "help"),
-    bind(SCOPE, Command::Global(GlobalCommand::Detach), &["q"], "Detach; the agents go on"),
+    show(SCOPE, TuiCommand::Global(GlobalCommand::OpenHelp), &["?"], "All keys", "help"),
+    bind(SCOPE, TuiCommand::Global(GlobalCommand::Detach), &["q"], "Detach; the agents go on"),
 ];

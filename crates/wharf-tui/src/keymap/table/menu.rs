@@ -1,15 +1,15 @@
 //! Keys of a list of choices over the screen.
 
 use super::{bind, show};
-use crate::keymap::{Binding, Command, KeyScope, MenuCommand};
+use crate::keymap::{KeyBinding, KeyScope, MenuCommand, TuiCommand};
 
-const fn run(command: MenuCommand) -> Command {
-    Command::Menu(command)
+const fn run(command: MenuCommand) -> TuiCommand {
+    TuiCommand::Menu(command)
 }
 
 const SCOPE: KeyScope = KeyScope::Menu;
 
-pub(super) const BINDINGS: &[Binding] = &[
+pub(super) const BINDINGS: &[KeyBinding] = &[
     bind(SCOPE, run(MenuCommand::Down), &["down", "ctrl-n"], "Next choice"),
     bind(SCOPE, run(MenuCommand::Up), &["up", "ctrl-p"], "Choice before"),
     show(SCOPE, run(MenuCommand::Choose), &["enter"], "Take the choice", "take"),

@@ -13,10 +13,10 @@ mod reader;
 mod text_field;
 mod transcript;
 
-use super::Binding;
+use super::KeyBinding;
 
 /// The tables of all places, in the order of the help.
-pub(super) const TABLES: &[&[Binding]] = &[
+pub(super) const TABLES: &[&[KeyBinding]] = &[
     everywhere::BINDINGS,
     composer::BINDINGS,
     text_field::BINDINGS,
@@ -31,20 +31,20 @@ pub(super) const TABLES: &[&[Binding]] = &[
 /// Makes a binding that the bottom line does not show.
 const fn bind(
     scope: super::KeyScope,
-    command: super::Command,
+    command: super::TuiCommand,
     keys: &'static [&'static str],
     title: &'static str,
-) -> Binding {
-    Binding { scope, command, keys, title, short: None }
+) -> KeyBinding {
+    KeyBinding { scope, command, keys, title, short: None }
 }
 
 /// Makes a binding that the bottom line shows by `short`.
 const fn show(
     scope: super::KeyScope,
-    command: super::Command,
+    command: super::TuiCommand,
     keys: &'static [&'static str],
     title: &'static str,
     short: &'static str,
-) -> Binding {
-    Binding { scope, command, keys, title, short: Some(short) }
+) -> KeyBinding {
+    KeyBinding { scope, command, keys, title, short: Some(short) }
 }

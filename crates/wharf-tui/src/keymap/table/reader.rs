@@ -1,15 +1,15 @@
 //! Keys of a text over the whole screen.
 
 use super::{bind, show};
-use crate::keymap::{Binding, Command, KeyScope, ReaderCommand};
+use crate::keymap::{KeyBinding, KeyScope, ReaderCommand, TuiCommand};
 
-const fn run(command: ReaderCommand) -> Command {
-    Command::Reader(command)
+const fn run(command: ReaderCommand) -> TuiCommand {
+    TuiCommand::Reader(command)
 }
 
 const SCOPE: KeyScope = KeyScope::Reader;
 
-pub(super) const BINDINGS: &[Binding] = &[
+pub(super) const BINDINGS: &[KeyBinding] = &[
     show(SCOPE, run(ReaderCommand::Down), &["j", "down"], "Line down", "down"),
     show(SCOPE, run(ReaderCommand::Up), &["k", "up"], "Line up", "up"),
     bind(SCOPE, run(ReaderCommand::PageDown), &["space", "pgdn", "ctrl-d"], "Page down"),

@@ -1,15 +1,15 @@
 //! Keys of every field that text is typed into, as in readline.
 
 use super::bind;
-use crate::keymap::{Binding, Command, EditCommand, KeyScope};
+use crate::keymap::{EditCommand, KeyBinding, KeyScope, TuiCommand};
 
-const fn run(command: EditCommand) -> Command {
-    Command::Edit(command)
+const fn run(command: EditCommand) -> TuiCommand {
+    TuiCommand::Edit(command)
 }
 
 const SCOPE: KeyScope = KeyScope::TextField;
 
-pub(super) const BINDINGS: &[Binding] = &[
+pub(super) const BINDINGS: &[KeyBinding] = &[
     bind(SCOPE, run(EditCommand::NewLine), &["ctrl-j", "shift-enter", "alt-enter"], "New line; also \\ and Enter"),
     bind(SCOPE, run(EditCommand::Left), &["left", "ctrl-b"], "Character left"),
     bind(SCOPE, run(EditCommand::Right), &["right", "ctrl-f"], "Character right"),

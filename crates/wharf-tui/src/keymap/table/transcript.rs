@@ -1,15 +1,15 @@
 //! Keys of the transcript.
 
 use super::{bind, show};
-use crate::keymap::{Binding, Command, GlobalCommand, KeyScope, TranscriptCommand};
+use crate::keymap::{GlobalCommand, KeyBinding, KeyScope, TranscriptCommand, TuiCommand};
 
-const fn run(command: TranscriptCommand) -> Command {
-    Command::Transcript(command)
+const fn run(command: TranscriptCommand) -> TuiCommand {
+    TuiCommand::Transcript(command)
 }
 
 const SCOPE: KeyScope = KeyScope::Transcript;
 
-pub(super) const BINDINGS: &[Binding] = &[
+pub(super) const BINDINGS: &[KeyBinding] = &[
     bind(SCOPE, run(TranscriptCommand::RowDown), &["j", "down"], "Next row"),
     bind(SCOPE, run(TranscriptCommand::RowUp), &["k", "up"], "Row before"),
     show(SCOPE, run(TranscriptCommand::ToggleRow), &["enter", "space"], "Open or fold the row", "open"),
@@ -22,6 +22,6 @@ pub(super) const BINDINGS: &[Binding] = &[
     show(SCOPE, run(TranscriptCommand::PromptBefore), &["["], "Prompt before", "prompt before"),
     bind(SCOPE, run(TranscriptCommand::PromptAfter), &["]"], "Prompt after"),
     show(SCOPE, run(TranscriptCommand::FocusComposer), &["i", "tab"], "Go to the composer", "composer"),
-    bind(SCOPE, Command::Global(GlobalCommand::OpenHelp), &["?"], "All keys"),
-    bind(SCOPE, Command::Global(GlobalCommand::StepBack), &["q"], "One step back"),
+    bind(SCOPE, TuiCommand::Global(GlobalCommand::OpenHelp), &["?"], "All keys"),
+    bind(SCOPE, TuiCommand::Global(GlobalCommand::StepBack), &["q"], "One step back"),
 ];

@@ -3,13 +3,13 @@
 use ratatui_core::text::Line;
 use wharf_api::{RowTurnEnd, TurnOutcome};
 
-use super::RowLook;
+use super::RowLayoutOptions;
 use crate::text::{format_duration, to_printable, to_printable_line, truncate_to_columns, wrap_plain};
 
 /// The last lines of the agent's stderr at a failure.
 const MAX_STDERR_LINES: usize = 10;
 
-pub(super) fn turn_end_lines(end: &RowTurnEnd, look: &RowLook<'_>) -> Vec<Line<'static>> {
+pub(super) fn turn_end_lines(end: &RowTurnEnd, look: &RowLayoutOptions<'_>) -> Vec<Line<'static>> {
     let theme = look.theme;
     let style = match &end.outcome {
         TurnOutcome::Done | TurnOutcome::Cancelled => theme.faint,

@@ -17,7 +17,7 @@ use crate::text::{format_size, to_printable, to_printable_lines, wrap_plain};
 
 /// How a row is shown.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct RowLook<'a> {
+pub(crate) struct RowLayoutOptions<'a> {
     pub(crate) width: u16,
     pub(crate) theme: Theme,
     /// The person opened or folded the row against its default.
@@ -27,14 +27,14 @@ pub(crate) struct RowLook<'a> {
     pub(crate) utc_offset_minutes: i32,
 }
 
-impl RowLook<'_> {
+impl RowLayoutOptions<'_> {
     const fn columns(&self) -> usize {
         self.width as usize
     }
 }
 
 /// Lays out a row. A row that is not for people (a notice of level `debug`) has no lines.
-pub(crate) fn lay_out_row(row: &TranscriptRow, look: &RowLook<'_>) -> RowLayout {
+pub(crate) fn lay_out_row(row: &TranscriptRow, look: &RowLayoutOptions<'_>) -> RowLayout {
     let lines = match &row.body {
         RowBody::Prompt(prompt) => prompt::prompt_lines(prompt, &row.at, look),
         RowBody::Message(message) => text::message_lines(message, look),
@@ -50,7 +50,7 @@ pub(crate) fn lay_out_row(row: &TranscriptRow, look: &RowLook<'_>) -> RowLayout 
     RowLayout { lines }
 }
 
-fn plan_lines(plan: &RowPlan, look: &RowLook<'_>) -> Vec<Line<'static>> {
+fn plan_lines(plan: &RowPlan, look: &RowLayoutOptions<'_>) -> Vec<Line<'static>> {
     let mark = if look.is_toggled { "▾" } else { "▸" };
     let mut lines = vec![Line::styled(format!("{mark} Plan {}/{}", plan.done, plan.total), look.theme.faint)];
     if look.is_toggled {
@@ -67,7 +67,7 @@ fn plan_lines(plan: &RowPlan, look: &RowLook<'_>) -> Vec<Line<'static>> {
     lines
 }
 
-fn notice_lines(notice: &RowNotice, look: &RowLook<'_>) -> Vec<Line<'static>> {
+fn notice_lines(notice: &RowNotice, look: &RowLayoutOptions<'_>) -> Vec<Line<'static>> {
     let style = match notice.level {
         NoticeLevel::Debug => return Vec::new(),
         NoticeLevel::Warning => look.theme.wants,

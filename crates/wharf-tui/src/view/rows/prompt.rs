@@ -3,10 +3,10 @@
 use ratatui_core::text::{Line, Span};
 use wharf_api::{RowActor, RowPrompt};
 
-use super::{RowLook, parts_text};
+use super::{RowLayoutOptions, parts_text};
 use crate::text::{parse_millis, to_printable, wrap_plain};
 
-pub(super) fn prompt_lines(prompt: &RowPrompt, at: &str, look: &RowLook<'_>) -> Vec<Line<'static>> {
+pub(super) fn prompt_lines(prompt: &RowPrompt, at: &str, look: &RowLayoutOptions<'_>) -> Vec<Line<'static>> {
     let again = if prompt.again { " · again" } else { "" };
     let head = format!("{} · {}{again}", actor_name(&prompt.by), clock_time(at, look.utc_offset_minutes));
     let mut lines = vec![Line::default(), bar_line(Line::styled(head, look.theme.faint), look)];
@@ -18,7 +18,7 @@ pub(super) fn prompt_lines(prompt: &RowPrompt, at: &str, look: &RowLook<'_>) -> 
     lines
 }
 
-fn bar_line(line: Line<'static>, look: &RowLook<'_>) -> Line<'static> {
+fn bar_line(line: Line<'static>, look: &RowLayoutOptions<'_>) -> Line<'static> {
     let style = line.style;
     let spans = line.spans.into_iter().map(|span| span.patch_style(style));
     Line::from(std::iter::once(Span::styled("▌ ", look.theme.busy)).chain(spans).collect::<Vec<_>>())

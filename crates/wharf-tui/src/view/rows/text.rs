@@ -3,15 +3,15 @@
 use ratatui_core::text::Line;
 use wharf_api::RowText;
 
-use super::{RowLook, parts_text};
+use super::{RowLayoutOptions, parts_text};
 use crate::text::{to_printable, truncate_to_columns, wrap_plain};
 
-pub(super) fn message_lines(message: &RowText, look: &RowLook<'_>) -> Vec<Line<'static>> {
+pub(super) fn message_lines(message: &RowText, look: &RowLayoutOptions<'_>) -> Vec<Line<'static>> {
     wrap_plain(parts_text(&message.parts).trim_end(), look.theme.plain, look.columns())
 }
 
 /// A thought is folded to its first line.
-pub(super) fn thought_lines(thought: &RowText, look: &RowLook<'_>) -> Vec<Line<'static>> {
+pub(super) fn thought_lines(thought: &RowText, look: &RowLayoutOptions<'_>) -> Vec<Line<'static>> {
     let text = parts_text(&thought.parts);
     if !look.is_toggled {
         let first = to_printable(text.trim().lines().next().unwrap_or_default());

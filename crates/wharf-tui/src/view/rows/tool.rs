@@ -4,7 +4,7 @@ use ratatui_core::text::{Line, Span};
 use wharf_api::{AskState, RowAsk, RowTool, ToolState, TranscriptRow};
 
 use super::prompt::actor_name;
-use super::{RowLook, diff_lines, parts_text};
+use super::{RowLayoutOptions, diff_lines, parts_text};
 use crate::text::{
     display_width, format_duration, parse_millis, to_printable, to_printable_line, truncate_to_columns, wrap_plain,
 };
@@ -14,7 +14,7 @@ const TAIL_LINES: usize = 6;
 /// The lines of output of an opened card.
 const MAX_OUTPUT_LINES: usize = 200;
 
-pub(super) fn tool_lines(tool: &RowTool, row: &TranscriptRow, look: &RowLook<'_>) -> Vec<Line<'static>> {
+pub(super) fn tool_lines(tool: &RowTool, row: &TranscriptRow, look: &RowLayoutOptions<'_>) -> Vec<Line<'static>> {
     let code = tool.output.as_ref().and_then(|output| output.exit_code).unwrap_or_default();
     let has_failed = tool.state == ToolState::Failed || code != 0;
     let mut lines = vec![head_line(tool, row, has_failed, look)];
@@ -27,7 +27,7 @@ pub(super) fn tool_lines(tool: &RowTool, row: &TranscriptRow, look: &RowLook<'_>
     lines
 }
 
-fn head_line(tool: &RowTool, row: &TranscriptRow, has_failed: bool, look: &RowLook<'_>) -> Line<'static> {
+fn head_line(tool: &RowTool, row: &TranscriptRow, has_failed: bool, look: &RowLayoutOptions<'_>) -> Line<'static> {
     let theme = look.theme;
     let (mark, style) = match &tool.state {
         _ if has_failed => ("✗", theme.bad),
@@ -52,7 +52,7 @@ fn head_line(tool: &RowTool, row: &TranscriptRow, has_failed: bool, look: &RowLo
 }
 
 /// Returns the last lines of the output, each behind a bar.
-fn output_lines(tool: &RowTool, limit: usize, look: &RowLook<'_>) -> Vec<Line<'static>> {
+fn output_lines(tool: &RowTool, limit: usize, look: &RowLayoutOptions<'_>) -> Vec<Line<'static>> {
     let live = look.live.map(|live| live.text.as_str());
     let output = tool.output.as_ref().map(|output| output.text.as_str()).filter(|text| !text.trim().is_empty());
     let text = live.or(output).map_or_else(|| parts_text(&tool.parts), str::to_owned);
@@ -71,7 +71,7 @@ fn output_lines(tool: &RowTool, limit: usize, look: &RowLook<'_>) -> Vec<Line<'s
 }
 
 /// An open ask is in the dock; here stands the question, and later its answer.
-pub(super) fn ask_lines(ask: &RowAsk, look: &RowLook<'_>) -> Vec<Line<'static>> {
+pub(super) fn ask_lines(ask: &RowAsk, look: &RowLayoutOptions<'_>) -> Vec<Line<'static>> {
     let title = to_printable(&ask.subject.title);
     let text = format!("? {title} → {}", describe_answer(ask));
     let style = if ask.state == AskState::Open { look.theme.wants } else { look.theme.faint };
