@@ -10,7 +10,7 @@ const fn run(command: GlobalCommand) -> TuiCommand {
 const SCOPE: KeyScope = KeyScope::Everywhere;
 
 pub(super) const BINDINGS: &[KeyBinding] = &[
-    show(SCOPE, run(GlobalCommand::OpenPalette), &["ctrl-p"], "TuiCommand palette", "commands"),
+    show(SCOPE, run(GlobalCommand::OpenPalette), &["ctrl-p"], "Command palette", "commands"),
     show(SCOPE, run(GlobalCommand::NextWaiting), &["ctrl-n"], "Next session that needs you", "next that waits"),
     bind(SCOPE, run(GlobalCommand::FocusAsk), &["ctrl-g"], "Answer the agent's question; again: the next one"),
     bind(SCOPE, run(GlobalCommand::ToggleList), &["ctrl-t"], "Show or hide the list of sessions"),
