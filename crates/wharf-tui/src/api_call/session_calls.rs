@@ -1,6 +1,7 @@
 //! Requests that change a session or its turn.
 
-use wharf_api::{AnswerArgs, Content, InterruptArgs, PromptArgs, SeenArgs};
+use serde_json::Value;
+use wharf_api::{AnswerAction, AnswerArgs, Content, InterruptArgs, PromptArgs, SeenArgs};
 
 use super::{ApiCall, ApiMethod, join_path};
 
@@ -20,6 +21,13 @@ pub(crate) fn interrupt_turn(session: &str, force: bool) -> ApiCall {
 /// Answers a permission.
 pub(crate) fn answer_ask(session: &str, ask: u64, option: &str) -> ApiCall {
     let body = AnswerArgs { option_id: Some(option.to_owned()), ..AnswerArgs::default() };
+    ApiCall::post(join_path(&["sessions", session, "asks", &ask.to_string()]), &body)
+}
+
+/// Answers a form: with its content, or with a refusal.
+pub(crate) fn answer_form(session: &str, ask: u64, content: Option<Value>) -> ApiCall {
+    let action = if content.is_some() { AnswerAction::Accept } else { AnswerAction::Decline };
+    let body = AnswerArgs { action: Some(action), content, ..AnswerArgs::default() };
     ApiCall::post(join_path(&["sessions", session, "asks", &ask.to_string()]), &body)
 }
 

@@ -108,6 +108,8 @@ pub enum AskCommand {
     NextAsk,
     ScrollDown,
     ScrollUp,
+    ShowWhole,
+    CopySubject,
 }
 
 /// Commands of the form for a new session.

@@ -1,6 +1,7 @@
 //! The state of the client: data and questions about it. Changes are made in `update/`, pictures in `view/`.
 
 mod ask_dock;
+mod ask_form;
 mod calls;
 mod connection;
 mod drafts;
@@ -12,7 +13,8 @@ mod session_list;
 mod state;
 mod transcript_view;
 
-pub(crate) use ask_dock::{AskDock, only_option};
+pub(crate) use ask_dock::{AskDock, ResolvedAsk, only_option};
+pub(crate) use ask_form::{AskFormField, AskFormInput};
 pub(crate) use calls::{CallPurpose, PendingCalls};
 pub(crate) use connection::HostConnection;
 pub(crate) use drafts::DraftStore;

@@ -82,6 +82,14 @@ impl OpenSession {
         ids.iter().filter_map(open_ask).collect()
     }
 
+    /// Returns an ask by its id, also if it is over.
+    pub(crate) fn find_ask(&self, id: u64) -> Option<&RowAsk> {
+        self.rows.iter().rev().find_map(|(_, row)| {
+            let RowBody::Ask(ask) = &row.body else { return None };
+            (ask.ask_id == id).then_some(&**ask)
+        })
+    }
+
     /// Returns the plan that is pinned above the composer.
     pub(crate) fn pinned_plan(&self) -> Option<&RowPlan> {
         let id = self.rows.state()?.plan.as_deref()?;

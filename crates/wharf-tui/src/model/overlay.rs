@@ -1,5 +1,6 @@
 //! Overlays lie over the panes and take all keys.
 
+use super::AskFormInput;
 use crate::composer::TextBuffer;
 use crate::keymap::{KeyBinding, all_bindings};
 
@@ -9,6 +10,7 @@ pub(crate) enum Overlay {
     /// The form for a new session; its fields are in `TuiState::form`.
     NewSession,
     Reader(ReaderText),
+    AskForm(AskFormInput),
 }
 
 /// The command palette.

@@ -1,4 +1,4 @@
-//! The form for a new session.
+//! Forms: a new session, and the form of an agent's question.
 
 use wharf_api::SpawnedSession;
 
@@ -34,6 +34,20 @@ impl TuiState {
     }
 
     pub(super) fn run_form_command(&mut self, command: FormCommand) {
+        if let Some(Overlay::AskForm(form)) = self.overlays.last_mut() {
+            match command {
+                FormCommand::NextField => form.move_focus(1),
+                FormCommand::PreviousField => form.move_focus(form.fields.len().saturating_sub(1)),
+                FormCommand::NextValue | FormCommand::PreviousValue => {
+                    let focused = form.focused;
+                    if let Some(field) = form.fields.get_mut(focused) {
+                        field.change_value(command == FormCommand::NextValue);
+                    }
+                }
+                FormCommand::Submit => self.submit_ask_form(),
+            }
+            return;
+        }
         match command {
             FormCommand::NextField => self.move_field(1),
             FormCommand::PreviousField => self.move_field(FIELDS.len() - 1),
@@ -70,6 +84,21 @@ impl TuiState {
                 self.form.mode = next.filter(|mode| !mode.is_empty()).map(str::to_owned);
             }
             FormField::Directory | FormField::Prompt => {}
+        }
+    }
+
+    fn submit_ask_form(&mut self) {
+        if !self.require_host() {
+            return;
+        }
+        let Some(Overlay::AskForm(form)) = self.overlays.last_mut() else { return };
+        let (session, ask) = (form.session.clone(), form.ask);
+        match form.to_content() {
+            Ok(content) => {
+                self.overlays.pop();
+                self.send_form_answer(session, ask, Some(content));
+            }
+            Err(reason) => form.error = Some(reason),
         }
     }
 

@@ -11,6 +11,15 @@ impl TuiState {
         match self.overlays.last() {
             Some(Overlay::Palette(_)) => vec![KeyScope::Menu, KeyScope::TextField, KeyScope::Everywhere],
             Some(Overlay::Reader(_)) => vec![KeyScope::Reader, KeyScope::Everywhere],
+            Some(Overlay::AskForm(form)) => {
+                let is_typed = form.fields.get(form.focused).is_some_and(|field| !field.is_choice());
+                let (first, second) = if is_typed {
+                    (KeyScope::TextField, KeyScope::Form)
+                } else {
+                    (KeyScope::Form, KeyScope::TextField)
+                };
+                vec![first, second, KeyScope::Everywhere]
+            }
             Some(Overlay::NewSession) => match self.form.field {
                 FormField::Prompt if !self.form.prompt.is_empty() => {
                     // Left and right move in the text.
@@ -101,6 +110,7 @@ impl TuiState {
                 FormField::Agent | FormField::Mode => None,
             },
             Some(Overlay::Reader(_)) => None,
+            Some(Overlay::AskForm(form)) => form.focused_text(),
             None => match self.focus {
                 PaneFocus::Composer => self.open.as_mut().map(|open| &mut open.composer),
                 PaneFocus::List => self.list.filter.as_mut(),
@@ -118,6 +128,7 @@ impl TuiState {
                 self.form.error = None;
                 self.drafts.set(DraftKey::NewSession, self.form.prompt.text(), now);
             }
+            (Some(Overlay::AskForm(form)), _) => form.error = None,
             (Some(Overlay::Reader(_)), _) => {}
             (None, PaneFocus::List) => self.list.sort(),
             (None, PaneFocus::Composer | PaneFocus::Transcript | PaneFocus::Ask) => self.note_draft(),

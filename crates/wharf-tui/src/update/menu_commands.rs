@@ -31,7 +31,7 @@ impl TuiState {
                     self.open_selected();
                 }
             },
-            Some(Overlay::NewSession | Overlay::Reader(_)) | None => {}
+            Some(Overlay::NewSession | Overlay::AskForm(_) | Overlay::Reader(_)) | None => {}
         }
     }
 

@@ -25,9 +25,18 @@ impl TuiState {
             RowsLink::Opening { since } => Some(since + OPENING_NOTE_DELAY).filter(|at| *at > self.now.elapsed),
             RowsLink::Live | RowsLink::Lost | RowsLink::Gone => None,
         });
+        let resolved = open.and_then(|open| open.dock.resolved.as_ref()).map(|resolved| resolved.until);
         let clock = self.has_running_clock().then(|| self.now.elapsed + CLOCK_INTERVAL);
-        let all =
-            [message, interrupt, opening, clock, self.drafts.next_save(), self.list_sort_at(), self.seen_report_at()];
+        let all = [
+            message,
+            interrupt,
+            opening,
+            resolved,
+            clock,
+            self.drafts.next_save(),
+            self.list_sort_at(),
+            self.seen_report_at(),
+        ];
         all.into_iter().flatten().min()
     }
 
@@ -48,6 +57,9 @@ impl TuiState {
             && matches!(open.interrupt, InterruptStep::Armed { until } if until <= now)
         {
             open.interrupt = InterruptStep::Idle;
+        }
+        if self.open.as_ref().is_some_and(|open| open.dock.resolved.is_some()) {
+            self.refresh_dock();
         }
         if self.list_sort_at().is_some_and(|at| at <= now) {
             self.list.sort();

@@ -15,6 +15,7 @@ mod theme;
 mod transcript;
 
 pub(crate) use areas::{SessionAreas, divide_screen};
+pub(crate) use ask_dock::{dock_scroll_limit, whole_subject};
 pub(crate) use canvas::Canvas;
 pub(crate) use rows::{RowLayoutOptions, lay_out_row};
 pub use theme::ColourUse;
@@ -77,6 +78,7 @@ pub fn view(state: &TuiState) -> ScreenFrame {
         match overlay {
             Overlay::Palette(palette) => overlays::draw_palette(palette, area, &mut canvas),
             Overlay::NewSession => overlays::draw_new_session(state, area, &mut canvas),
+            Overlay::AskForm(form) => overlays::draw_ask_form(form, area, &mut canvas),
             Overlay::Reader(reader) => overlays::draw_reader(reader, area, &mut canvas),
         }
     }

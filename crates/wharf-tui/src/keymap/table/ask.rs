@@ -28,5 +28,7 @@ pub(super) const BINDINGS: &[KeyBinding] = &[
     show(SCOPE, run(AskCommand::NextAsk), &["n"], "Next question", "next question"),
     bind(SCOPE, run(AskCommand::ScrollDown), &["ctrl-d", "pgdn"], "Scroll the subject down"),
     bind(SCOPE, run(AskCommand::ScrollUp), &["ctrl-u", "pgup"], "Scroll the subject up"),
+    show(SCOPE, run(AskCommand::ShowWhole), &["v"], "Show the whole subject", "whole subject"),
+    bind(SCOPE, run(AskCommand::CopySubject), &["y"], "Copy the command or the paths"),
     bind(SCOPE, TuiCommand::Global(GlobalCommand::StepBack), &["q"], "Back to the composer"),
 ];

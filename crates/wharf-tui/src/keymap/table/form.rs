@@ -1,4 +1,4 @@
-//! Keys of the form for a new session.
+//! Keys of forms: a new session, and the forms of agents.
 
 use super::{bind, show};
 use crate::keymap::{FormCommand, KeyBinding, KeyScope, TuiCommand};
@@ -14,5 +14,5 @@ pub(super) const BINDINGS: &[KeyBinding] = &[
     bind(SCOPE, run(FormCommand::PreviousField), &["shift-tab"], "Field before"),
     show(SCOPE, run(FormCommand::NextValue), &["right"], "Next value of the field", "other value"),
     bind(SCOPE, run(FormCommand::PreviousValue), &["left"], "Value of the field before"),
-    show(SCOPE, run(FormCommand::Submit), &["enter"], "Start the session", "start"),
+    show(SCOPE, run(FormCommand::Submit), &["enter"], "Start the session, or send the answers", "done"),
 ];

@@ -1,9 +1,11 @@
 //! Pictures that lie over the panes.
 
+mod ask_form;
 mod new_session;
 mod palette;
 mod reader;
 
+pub(super) use ask_form::draw_ask_form;
 pub(super) use new_session::draw_new_session;
 pub(super) use palette::draw_palette;
 pub(super) use reader::draw_reader;
