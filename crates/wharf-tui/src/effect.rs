@@ -17,6 +17,13 @@ pub enum TuiEffect {
         session: String,
     },
     CloseRows,
+    /// Reads a file of this machine and sends it to the host for a prompt; the outcome is `TuiInput::Answer`.
+    UploadFile {
+        id: CallId,
+        session: String,
+        path: String,
+        name: String,
+    },
     /// Keeps an unsent text on disk; an empty text removes it.
     SaveDraft {
         key: DraftKey,

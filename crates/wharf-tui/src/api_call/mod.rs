@@ -84,9 +84,11 @@ mod tests {
 
     #[test]
     fn prompt_waits_in_line_and_has_its_key() {
-        let call = send_prompt("sess_1", "fix \"it\"", "key-1");
+        let call = send_prompt("sess_1", prompt_content("fix \"it\"", &[]), PromptWhen::InTurn, "key-1");
         assert_eq!(call.path, "/sessions/sess_1/prompt");
         assert_eq!(call.body.as_deref(), Some(r#"{"prompt":"fix \"it\"","queue":true}"#));
+        let with_file = prompt_content("see", &["up_1".to_owned()]);
+        assert_eq!(with_file.json(), r#"[{"text":"see","type":"text"},{"id":"up_1","type":"upload"}]"#);
         assert_eq!((call.method, call.idempotency_key.as_deref()), (ApiMethod::Post, Some("key-1")));
     }
 }

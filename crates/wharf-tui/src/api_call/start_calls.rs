@@ -20,3 +20,8 @@ pub(crate) fn spawn_session(args: &SpawnArgs, variables: Vec<String>, key: &str)
     let forwarded_variables = Some(variables);
     ApiCall { idempotency_key: Some(key.to_owned()), respond_async: true, forwarded_variables, ..call }
 }
+
+/// Reads the host's version and its state.
+pub(crate) fn describe_host() -> ApiCall {
+    ApiCall::get(join_path(&["host"]))
+}

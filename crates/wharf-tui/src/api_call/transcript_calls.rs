@@ -21,3 +21,8 @@ pub(crate) fn read_older_rows(session: &str, older: &OlderRows) -> Option<ApiCal
     let path = join_path(&["sessions", session, "rows"]);
     Some(ApiCall::get(format!("{path}?limit={OLDER_PAGE_ROWS}&{position}")))
 }
+
+/// Searches the rows of all sessions.
+pub(crate) fn search_rows(query: &str) -> ApiCall {
+    ApiCall::get(format!("{}?q={}", join_path(&["search"]), percent_encode(query)))
+}

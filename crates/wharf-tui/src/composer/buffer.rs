@@ -70,6 +70,13 @@ impl TextBuffer {
         self.cursor += text.len();
     }
 
+    /// Replaces the text between a place and the cursor.
+    pub(crate) fn replace_before_cursor(&mut self, start: usize, text: &str) {
+        self.remember();
+        self.text.replace_range(start..self.cursor, text);
+        self.cursor = start + text.len();
+    }
+
     /// Ends the line before the cursor: a backslash there is replaced by the line break. Returns false without a backslash.
     pub(crate) fn break_line_at_backslash(&mut self) -> bool {
         if !self.text[..self.cursor].ends_with('\\') {

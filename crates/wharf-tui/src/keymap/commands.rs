@@ -22,6 +22,11 @@ pub enum GlobalCommand {
     FocusAsk,
     ToggleList,
     NewSession,
+    /// Searches the rows of all sessions.
+    SearchAll,
+    OpenSettings,
+    ResumeSession,
+    LogIn,
     OpenHelp,
     Redraw,
     Suspend,
@@ -44,6 +49,13 @@ pub enum ListCommand {
     AnswerHere,
     Filter,
     New,
+    Rename,
+    Archive,
+    Mute,
+    Kill,
+    Fork,
+    Resume,
+    CopyId,
 }
 
 /// Commands of the transcript.
@@ -67,6 +79,13 @@ pub enum TranscriptCommand {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ComposerCommand {
     Send,
+    /// Interrupts the turn; the text or a waiting prompt goes first.
+    SendNow,
+    RemoveQueued,
+    MoveQueuedUp,
+    MoveQueuedDown,
+    SearchHistory,
+    NextMode,
     OpenEditor,
     FocusTranscript,
     /// Ctrl-D: detaches if there is no text, else deletes the character after the cursor.

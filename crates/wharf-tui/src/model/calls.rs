@@ -27,6 +27,24 @@ pub(crate) enum CallPurpose {
         ask: u64,
     },
     MarkSeen,
+    /// A change whose outcome the streams show. The sentence begins the report of a failure.
+    Change {
+        failed: &'static str,
+    },
+    /// Files for a completion.
+    Files {
+        session: String,
+        query: String,
+    },
+    /// A file that goes with a prompt.
+    Upload {
+        session: String,
+    },
+    Search {
+        query: String,
+    },
+    Fork,
+    Host,
     Adapters,
     Places,
     Spawn,

@@ -3,12 +3,14 @@
 mod ask_dock;
 mod ask_form;
 mod calls;
+mod composing;
 mod connection;
 mod drafts;
 mod list_order;
 mod new_session;
 mod open_session;
 mod overlay;
+mod pick_list;
 mod session_list;
 mod state;
 mod transcript_view;
@@ -16,12 +18,16 @@ mod transcript_view;
 pub(crate) use ask_dock::{AskDock, ResolvedAsk, only_option};
 pub(crate) use ask_form::{AskFormField, AskFormInput};
 pub(crate) use calls::{CallPurpose, PendingCalls};
+pub(crate) use composing::{
+    AttachedUpload, Completion, CompletionItem, ComposingState, HistoryWalk, QueueEdit, UploadState,
+};
 pub(crate) use connection::HostConnection;
 pub(crate) use drafts::DraftStore;
 pub(crate) use list_order::{ListEntry, attention_mark, last_activity, needs_person, order_sessions};
 pub(crate) use new_session::{FormField, NewSessionForm, StartChoices};
 pub(crate) use open_session::{InterruptStep, OpenSession, RowsLink};
-pub(crate) use overlay::{Overlay, Palette, ReaderText};
+pub(crate) use overlay::{Overlay, Palette, ReaderText, RenameInput};
+pub(crate) use pick_list::{PickAction, PickItem, PickList, PickSource};
 pub(crate) use session_list::SessionList;
 pub(crate) use state::PaneFocus;
 pub use state::{TuiOptions, TuiState};

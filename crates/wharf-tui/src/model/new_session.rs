@@ -17,6 +17,20 @@ impl StartChoices {
         self.adapters.iter().filter(|adapter| adapter.installed && adapter.missing.is_empty()).collect()
     }
 
+    /// Returns the directories to choose from, each once: the person's own, those used last, and the workspaces.
+    pub(crate) fn directories(&self, here: Option<&str>) -> Vec<String> {
+        let recent = self.places.iter().flat_map(|places| places.recent.iter().map(|place| place.cwd.as_str()));
+        let workspaces =
+            self.places.iter().flat_map(|places| places.workspaces.iter().map(|place| place.path.as_str()));
+        let mut all: Vec<String> = Vec::new();
+        for directory in here.into_iter().chain(recent).chain(workspaces) {
+            if !all.iter().any(|known| known == directory) {
+                all.push(directory.to_owned());
+            }
+        }
+        all
+    }
+
     /// Returns the agent for a directory: the one used there last, else one that is signed in, else the demo.
     pub(crate) fn agent_for(&self, directory: &str) -> Option<&AdapterDescription> {
         let startable = self.startable();

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use wharf_api::{AskState, RowAsk, RowBody, RowPlan, TurnPhase};
 
-use super::{AskDock, TranscriptView};
+use super::{AskDock, ComposingState, TranscriptView};
 use crate::composer::TextBuffer;
 use crate::input::StreamId;
 use crate::rows::{RowPlace, RowSet};
@@ -46,6 +46,7 @@ pub(crate) struct OpenSession {
     pub(crate) rows: RowSet,
     pub(crate) view: TranscriptView,
     pub(crate) composer: TextBuffer,
+    pub(crate) composing: ComposingState,
     pub(crate) dock: AskDock,
     pub(crate) interrupt: InterruptStep,
     /// An older page was requested.
@@ -53,6 +54,8 @@ pub(crate) struct OpenSession {
     /// The row that was reported as seen, or is about to be, and when.
     pub(crate) seen: Option<(String, Duration)>,
     pub(crate) is_seen_reported: bool,
+    /// The row that a search found; it comes into view once it is loaded.
+    pub(crate) wanted_row: Option<String>,
 }
 
 impl OpenSession {
@@ -64,11 +67,13 @@ impl OpenSession {
             rows: RowSet::new(MAX_HELD_ROWS),
             view: TranscriptView::default(),
             composer: TextBuffer::with_text(draft),
+            composing: ComposingState::default(),
             dock: AskDock::default(),
             interrupt: InterruptStep::Idle,
             is_loading_older: false,
             seen: None,
             is_seen_reported: false,
+            wanted_row: None,
         }
     }
 

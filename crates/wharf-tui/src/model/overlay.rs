@@ -1,6 +1,6 @@
 //! Overlays lie over the panes and take all keys.
 
-use super::AskFormInput;
+use super::{AskFormInput, PickList};
 use crate::composer::TextBuffer;
 use crate::keymap::{KeyBinding, all_bindings};
 
@@ -11,6 +11,8 @@ pub(crate) enum Overlay {
     NewSession,
     Reader(ReaderText),
     AskForm(AskFormInput),
+    PickList(PickList),
+    Rename(RenameInput),
 }
 
 /// The command palette.
@@ -30,6 +32,13 @@ impl Palette {
         };
         all_bindings().filter(|binding| binding.is_in_palette()).filter(fits).collect()
     }
+}
+
+/// The new title of a session.
+#[derive(Debug, Default)]
+pub(crate) struct RenameInput {
+    pub(crate) session: String,
+    pub(crate) title: TextBuffer,
 }
 
 /// A text over the whole screen.

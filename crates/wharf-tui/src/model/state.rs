@@ -86,6 +86,8 @@ pub struct TuiState {
     /// A second Ctrl-C until then detaches.
     pub(crate) detach_armed_until: Option<Duration>,
     pub(crate) title: String,
+    /// The version of a host that differs from this client.
+    pub(crate) other_host_version: Option<String>,
     /// The laid-out rows. It is a cache: the picture does not depend on what it holds.
     pub(crate) layouts: RefCell<LayoutCache>,
     streams: u64,
@@ -118,6 +120,7 @@ impl TuiState {
             chord: None,
             detach_armed_until: None,
             title: String::new(),
+            other_host_version: None,
             layouts: RefCell::new(LayoutCache::default()),
             streams: 0,
             outbox: Vec::new(),

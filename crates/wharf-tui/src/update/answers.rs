@@ -1,7 +1,7 @@
 //! Answers of the host to calls, each by the purpose of its call.
 
 use serde::de::DeserializeOwned;
-use wharf_api::{AdapterList, PlaceList, RowPage, SpawnedSession, TranscriptRow};
+use wharf_api::{AdapterList, FileList, HostInfo, PlaceList, RowPage, SearchPage, SpawnedSession, TranscriptRow};
 
 use crate::input::{ApiFailure, CallId};
 use crate::model::{CallPurpose, InterruptStep, OpenSession, TuiState};
@@ -15,13 +15,13 @@ fn read_answer<T: DeserializeOwned>(body: &[u8]) -> Result<T, ApiFailure> {
 impl TuiState {
     pub(super) fn handle_answer(&mut self, call: CallId, answer: Result<Vec<u8>, ApiFailure>) {
         let Some(purpose) = self.calls.finish(call) else { return };
-        let outcome = answer.and_then(|body| self.take_answer(&purpose, &body));
+        let outcome = answer.and_then(|body| self.take_answer(call, &purpose, &body));
         if let Err(failure) = outcome {
-            self.take_failure(purpose, failure);
+            self.take_failure(call, purpose, failure);
         }
     }
 
-    fn take_answer(&mut self, purpose: &CallPurpose, body: &[u8]) -> Result<(), ApiFailure> {
+    fn take_answer(&mut self, call: CallId, purpose: &CallPurpose, body: &[u8]) -> Result<(), ApiFailure> {
         match purpose {
             CallPurpose::ReadRow { stream } => {
                 let row: TranscriptRow = read_answer(body)?;
@@ -36,11 +36,20 @@ impl TuiState {
                     open.is_loading_older = false;
                     open.rows.load_older(page);
                 }
+                self.show_wanted_row();
             }
             CallPurpose::Adapters => self.choices.adapters = read_answer::<AdapterList>(body)?.adapters,
             CallPurpose::Places => self.choices.places = Some(read_answer::<PlaceList>(body)?),
             CallPurpose::Spawn => self.finish_form(read_answer::<SpawnedSession>(body)?),
+            CallPurpose::Files { session, query } => {
+                self.show_found_files(session, query, read_answer::<FileList>(body)?);
+            }
+            CallPurpose::Upload { .. } => self.finish_upload(call, read_answer(body)?),
+            CallPurpose::Search { query } => self.show_hits(query, read_answer::<SearchPage>(body)?),
+            CallPurpose::Fork => self.finish_form(read_answer::<SpawnedSession>(body)?),
+            CallPurpose::Host => self.note_host_version(&read_answer::<HostInfo>(body)?.version),
             CallPurpose::SendPrompt { .. }
+            | CallPurpose::Change { .. }
             | CallPurpose::Interrupt { .. }
             | CallPurpose::AnswerAsk { .. }
             | CallPurpose::MarkSeen => {}
@@ -48,7 +57,7 @@ impl TuiState {
         Ok(())
     }
 
-    fn take_failure(&mut self, purpose: CallPurpose, failure: ApiFailure) {
+    fn take_failure(&mut self, call: CallId, purpose: CallPurpose, failure: ApiFailure) {
         match purpose {
             CallPurpose::SendPrompt { session, text } => {
                 self.restore_prompt(&session, &text);
@@ -79,8 +88,16 @@ impl TuiState {
                 self.tell_error(format!("older rows cannot be read: {}", failure.text));
             }
             CallPurpose::ReadRow { .. } => self.tell_error(failure.text),
+            CallPurpose::Change { failed } => self.tell_error(format!("{failed}: {}", failure.text)),
+            CallPurpose::Upload { .. } => self.fail_upload(call, &failure.text),
+            CallPurpose::Search { .. } => self.tell_error(format!("not searched: {}", failure.text)),
+            CallPurpose::Fork => self.tell_error(format!("not copied: {}", failure.text)),
             // The next attempt says it again; nothing is lost.
-            CallPurpose::MarkSeen | CallPurpose::Adapters | CallPurpose::Places => {}
+            CallPurpose::MarkSeen
+            | CallPurpose::Adapters
+            | CallPurpose::Places
+            | CallPurpose::Files { .. }
+            | CallPurpose::Host => {}
         }
     }
 

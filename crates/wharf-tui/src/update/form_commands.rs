@@ -83,7 +83,15 @@ impl TuiState {
                 let next = step_value(&modes, Some(self.form.mode.as_deref().unwrap_or_default()), is_next);
                 self.form.mode = next.filter(|mode| !mode.is_empty()).map(str::to_owned);
             }
-            FormField::Directory | FormField::Prompt => {}
+            FormField::Directory => {
+                let directories = self.choices.directories(self.options.directory.as_deref());
+                let directories: Vec<&str> = directories.iter().map(String::as_str).collect();
+                let next = step_value(&directories, Some(self.form.directory.text()), is_next);
+                if let Some(directory) = next {
+                    self.form.directory.set_text(directory);
+                }
+            }
+            FormField::Prompt => {}
         }
     }
 

@@ -20,6 +20,10 @@ impl TuiState {
             GlobalCommand::FocusAsk => self.focus_ask(),
             GlobalCommand::ToggleList => self.toggle_list(),
             GlobalCommand::NewSession => self.open_form(),
+            GlobalCommand::SearchAll => self.open_search(),
+            GlobalCommand::OpenSettings => self.open_settings(),
+            GlobalCommand::ResumeSession => self.resume_open(),
+            GlobalCommand::LogIn => self.log_in(),
             GlobalCommand::OpenHelp => self.overlays.push(Overlay::Reader(help_text())),
             GlobalCommand::Redraw => self.emit(TuiEffect::Redraw),
             GlobalCommand::Suspend => self.emit(TuiEffect::Suspend),
@@ -71,6 +75,9 @@ impl TuiState {
     fn step_back(&mut self) {
         if self.overlays.pop().is_some() {
             self.note_draft();
+            return;
+        }
+        if self.focus == PaneFocus::Composer && (self.close_completion() || self.leave_queue_edit()) {
             return;
         }
         match self.focus {

@@ -9,7 +9,9 @@ impl TuiState {
     /// Returns the places whose keys act now, the innermost first.
     pub(crate) fn key_scopes(&self) -> Vec<KeyScope> {
         match self.overlays.last() {
-            Some(Overlay::Palette(_)) => vec![KeyScope::Menu, KeyScope::TextField, KeyScope::Everywhere],
+            Some(Overlay::Palette(_) | Overlay::PickList(_) | Overlay::Rename(_)) => {
+                vec![KeyScope::Menu, KeyScope::TextField, KeyScope::Everywhere]
+            }
             Some(Overlay::Reader(_)) => vec![KeyScope::Reader, KeyScope::Everywhere],
             Some(Overlay::AskForm(form)) => {
                 let is_typed = form.fields.get(form.focused).is_some_and(|field| !field.is_choice());
@@ -25,8 +27,7 @@ impl TuiState {
                     // Left and right move in the text.
                     vec![KeyScope::TextField, KeyScope::Form, KeyScope::Everywhere]
                 }
-                FormField::Directory => vec![KeyScope::TextField, KeyScope::Form, KeyScope::Everywhere],
-                FormField::Prompt | FormField::Agent | FormField::Mode => {
+                FormField::Prompt | FormField::Directory | FormField::Agent | FormField::Mode => {
                     vec![KeyScope::Form, KeyScope::TextField, KeyScope::Everywhere]
                 }
             },
@@ -36,6 +37,9 @@ impl TuiState {
                 }
                 PaneFocus::List => vec![KeyScope::List, KeyScope::Everywhere],
                 PaneFocus::Transcript => vec![KeyScope::Transcript, KeyScope::Everywhere],
+                PaneFocus::Composer if self.has_completion() => {
+                    vec![KeyScope::Menu, KeyScope::Composer, KeyScope::TextField, KeyScope::Everywhere]
+                }
                 PaneFocus::Composer => vec![KeyScope::Composer, KeyScope::TextField, KeyScope::Everywhere],
                 PaneFocus::Ask => vec![KeyScope::Ask, KeyScope::Everywhere],
             },
@@ -84,20 +88,29 @@ impl TuiState {
         }
     }
 
-    pub(super) fn handle_paste(&mut self, text: &str) {
-        // Terminals send carriage returns for the line breaks of a pasted text.
-        let text = text.replace("\r\n", "\n").replace('\r', "\n");
-        if let Some(field) = self.focused_field() {
-            field.insert(&text);
-            self.after_edit();
+    fn run_edit_command(&mut self, command: EditCommand) {
+        let Some(field) = self.focused_field() else { return };
+        let has_changed = field.edit(command);
+        let is_composer = self.overlays.is_empty() && self.focus == PaneFocus::Composer;
+        match command {
+            EditCommand::Up | EditCommand::Down if is_composer => {
+                if !has_changed {
+                    self.move_beyond_edge(command == EditCommand::Up);
+                }
+            }
+            _ => self.after_edit(),
         }
     }
 
-    fn run_edit_command(&mut self, command: EditCommand) {
-        if let Some(field) = self.focused_field() {
-            field.edit(command);
-            self.after_edit();
+    /// At the edges of the text: to waiting prompts from an empty composer, else to earlier prompts.
+    fn move_beyond_edge(&mut self, is_up: bool) {
+        let Some(open) = &self.open else { return };
+        let composing = &open.composing;
+        let is_in_queue = composing.queue_edit.is_some() || (is_up && open.composer.is_empty());
+        if composing.history.is_none() && is_in_queue && self.edit_queued(is_up) {
+            return;
         }
+        self.walk_history(is_up);
     }
 
     /// Returns the text field that has the focus.
@@ -111,6 +124,8 @@ impl TuiState {
             },
             Some(Overlay::Reader(_)) => None,
             Some(Overlay::AskForm(form)) => form.focused_text(),
+            Some(Overlay::PickList(list)) => Some(&mut list.query),
+            Some(Overlay::Rename(input)) => Some(&mut input.title),
             None => match self.focus {
                 PaneFocus::Composer => self.open.as_mut().map(|open| &mut open.composer),
                 PaneFocus::List => self.list.filter.as_mut(),
@@ -129,17 +144,28 @@ impl TuiState {
                 self.drafts.set(DraftKey::NewSession, self.form.prompt.text(), now);
             }
             (Some(Overlay::AskForm(form)), _) => form.error = None,
-            (Some(Overlay::Reader(_)), _) => {}
+            (Some(Overlay::PickList(_)), _) => self.note_query(),
+            (Some(Overlay::Reader(_) | Overlay::Rename(_)), _) => {}
             (None, PaneFocus::List) => self.list.sort(),
-            (None, PaneFocus::Composer | PaneFocus::Transcript | PaneFocus::Ask) => self.note_draft(),
+            (None, PaneFocus::Composer | PaneFocus::Transcript | PaneFocus::Ask) => {
+                if let Some(open) = &mut self.open {
+                    open.composing.history = None;
+                }
+                self.refresh_completion();
+                self.note_draft();
+            }
         }
     }
 
     /// Keeps the text of the composer as the session's draft.
     pub(super) fn note_draft(&mut self) {
-        if let Some(open) = &self.open {
-            self.drafts.set(DraftKey::Session(open.id.clone()), open.composer.text(), self.now.elapsed);
-        }
+        let Some(open) = &self.open else { return };
+        let typed = match &open.composing.queue_edit {
+            Some(edit) => edit.typed.as_str(),
+            None => open.composer.text(),
+        };
+        let text = open.composing.expand_pastes(typed);
+        self.drafts.set(DraftKey::Session(open.id.clone()), &text, self.now.elapsed);
     }
 
     fn is_filter_typed(&self) -> bool {

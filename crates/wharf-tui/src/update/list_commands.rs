@@ -23,6 +23,13 @@ impl TuiState {
             }
             ListCommand::Filter => self.list.filter = Some(TextBuffer::default()),
             ListCommand::New => self.open_form(),
+            ListCommand::Rename => self.open_rename(),
+            ListCommand::Archive => self.toggle_archive(),
+            ListCommand::Mute => self.toggle_mute(),
+            ListCommand::Kill => self.ask_to_kill(),
+            ListCommand::Resume => self.resume_selected(),
+            ListCommand::Fork => self.fork_selected(),
+            ListCommand::CopyId => self.copy_session_id(),
         }
     }
 

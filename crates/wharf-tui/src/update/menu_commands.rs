@@ -1,6 +1,6 @@
 //! Lists of choices and texts over the screen.
 
-use crate::keymap::{MenuCommand, ReaderCommand};
+use crate::keymap::{ComposerCommand, MenuCommand, ReaderCommand};
 use crate::model::{Overlay, PaneFocus, TuiState};
 use crate::view::divide_screen;
 
@@ -21,6 +21,31 @@ impl TuiState {
                     }
                 }
             }
+            Some(Overlay::PickList(list)) => match command {
+                MenuCommand::Down => list.move_selection(true),
+                MenuCommand::Up => list.move_selection(false),
+                MenuCommand::Choose => {
+                    let chosen = list.matches().get(list.selected).map(|item| item.action.clone());
+                    if let Some(action) = chosen {
+                        self.overlays.pop();
+                        self.run_pick_action(action);
+                    }
+                }
+            },
+            Some(Overlay::Rename(_)) => {
+                if command == MenuCommand::Choose {
+                    self.submit_rename();
+                }
+            }
+            None if self.focus == PaneFocus::Composer => match command {
+                MenuCommand::Down => self.move_completion(true),
+                MenuCommand::Up => self.move_completion(false),
+                MenuCommand::Choose => {
+                    if !self.take_completion() {
+                        self.run_composer_command(ComposerCommand::Send);
+                    }
+                }
+            },
             // The list while its filter is typed.
             None if self.focus == PaneFocus::List => match command {
                 MenuCommand::Down => self.list.move_selection(1),

@@ -2,7 +2,9 @@
 
 mod answers;
 mod ask_commands;
+mod attachments;
 mod attention;
+mod completion;
 mod composer_commands;
 mod form_commands;
 mod global_commands;
@@ -11,14 +13,18 @@ mod list_commands;
 mod list_events;
 mod menu_commands;
 mod open_session;
+mod pick_commands;
 mod programs;
+mod queue_commands;
 mod row_events;
+mod session_commands;
 mod timers;
 mod transcript_commands;
 
+use crate::api_call::describe_host;
 use crate::effect::TuiEffect;
 use crate::input::{HostReady, TuiInput};
-use crate::model::TuiState;
+use crate::model::{CallPurpose, TuiState};
 use crate::moment::Moment;
 
 /// Applies one input. Returns the effects in the order in which the shell is to carry them out.
@@ -44,9 +50,15 @@ pub fn update(state: &mut TuiState, input: TuiInput, now: Moment) -> Vec<TuiEffe
 }
 
 impl TuiState {
+    /// Notes the version of the host, to be told if it differs from this client's.
+    fn note_host_version(&mut self, version: &str) {
+        self.other_host_version = Some(version.to_owned()).filter(|version| version != env!("CARGO_PKG_VERSION"));
+    }
+
     fn handle_host_ready(&mut self, ready: HostReady) {
         self.list.host_name = ready.host_name;
         self.load_start_choices();
+        self.call(describe_host(), CallPurpose::Host);
         if let Some(session) = ready.session {
             let id = session.id.clone();
             self.list.put(*session);

@@ -1,6 +1,6 @@
 //! Opening a session, and the words with which the client leaves.
 
-use wharf_api::{RowBody, RowPart};
+use wharf_api::{RowBody, RowPart, SessionStatus};
 
 use crate::effect::{DraftKey, TuiEffect};
 use crate::model::{OpenSession, PaneFocus, TuiState};
@@ -39,7 +39,8 @@ impl TuiState {
 
     /// Returns true if a prompt can be typed.
     pub(super) fn can_compose(&self) -> bool {
-        self.open.is_some() && !self.options.is_readonly
+        let is_killed = self.open_info().is_some_and(|info| info.status == SessionStatus::Killed);
+        self.open.is_some() && !self.options.is_readonly && !is_killed
     }
 
     /// Returns the text for the normal screen: the last prompt and answer, and the way back.
@@ -67,7 +68,7 @@ impl TuiState {
     }
 }
 
-fn join_text(parts: &[RowPart]) -> String {
+pub(super) fn join_text(parts: &[RowPart]) -> String {
     let texts = parts.iter().filter_map(|part| match part {
         RowPart::Text(text) => Some(text.text.as_str()),
         RowPart::Blob(_) | RowPart::File(_) | RowPart::Unknown => None,

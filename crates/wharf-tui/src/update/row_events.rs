@@ -64,6 +64,8 @@ impl TuiState {
         if !open.is_turn_running() {
             open.interrupt = InterruptStep::Idle;
         }
+        self.drop_started_queue_edit();
+        self.show_wanted_row();
         self.refresh_dock();
     }
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use wharf_api::TurnPhase;
+use wharf_api::{SessionStatus, TurnPhase};
 
 use crate::effect::TuiEffect;
 use crate::model::{HostConnection, InterruptStep, RowsLink, TuiState};
@@ -36,6 +36,7 @@ impl TuiState {
             self.drafts.next_save(),
             self.list_sort_at(),
             self.seen_report_at(),
+            self.search_at(),
         ];
         all.into_iter().flatten().min()
     }
@@ -43,8 +44,12 @@ impl TuiState {
     /// Returns true if a clock or countdown is on the screen and someone looks at it.
     fn has_running_clock(&self) -> bool {
         let is_retrying = matches!(self.connection, HostConnection::Lost { retry_at: Some(_), .. });
-        let is_working = self.open_info().is_some_and(|info| info.status.is_alive() && info.turn == TurnPhase::Running);
-        self.has_terminal_focus && (is_retrying || is_working)
+        let is_working = self.open_info().is_some_and(|info| {
+            info.status == SessionStatus::Starting || (info.status.is_alive() && info.turn == TurnPhase::Running)
+        });
+        let is_interrupting =
+            self.open.as_ref().is_some_and(|open| matches!(open.interrupt, InterruptStep::Asked { .. }));
+        self.has_terminal_focus && (is_retrying || is_working || is_interrupting)
     }
 
     /// Does everything whose time has come.
@@ -64,6 +69,7 @@ impl TuiState {
         if self.list_sort_at().is_some_and(|at| at <= now) {
             self.list.sort();
         }
+        self.start_due_search();
         self.save_drafts(Some(now));
         self.report_seen();
     }

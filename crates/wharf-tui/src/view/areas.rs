@@ -73,7 +73,9 @@ fn divide_session(state: &TuiState, area: Rect) -> SessionAreas {
         take_bottom(&mut rest, (lines + 1).min(room))
     });
     let queue = queue_lines(state).filter(|_| is_high).map(|lines| take_bottom(&mut rest, lines));
-    let dock = super::ask_dock::dock_lines(state, rest).map(|lines| take_bottom(&mut rest, lines));
+    let dock = super::ask_dock::dock_lines(state, rest)
+        .or_else(|| super::state_card::card_lines(state, rest))
+        .map(|lines| take_bottom(&mut rest, lines));
     let has_plan =
         state.open.as_ref().is_some_and(|open| open.pinned_plan().is_some_and(|plan| plan.done < plan.total));
     let plan = (has_plan && is_high && rest.height > 3).then(|| take_bottom(&mut rest, 1));

@@ -1,17 +1,20 @@
-//! The composer: a line that divides it, the typed text, and the cursor.
+//! The composer: a line that divides it, the typed text, the cursor, and the completion above it.
 
 use ratatui_core::layout::Rect;
+use wharf_api::SessionStatus;
 
 use super::Canvas;
 use super::areas::COMPOSER_MARK_COLUMNS;
 use crate::composer::{TextBuffer, lay_out_editor};
-use crate::model::{PaneFocus, TuiState};
+use crate::model::{Completion, OpenSession, PaneFocus, TuiState, UploadState};
 
 pub(super) fn draw_composer(state: &TuiState, area: Rect, canvas: &mut Canvas) {
     let Some(open) = &state.open else { return };
     let is_focused = state.focus == PaneFocus::Composer && state.overlays.is_empty();
     if area.height > 1 {
-        canvas.write_rule(Rect { height: 1, ..area }, "", canvas.theme.faint);
+        let rule = Rect { height: 1, ..area };
+        canvas.write_rule(rule, "", canvas.theme.faint);
+        canvas.write_right(rule, &describe_attachments(open), canvas.theme.faint);
     }
     let top = area.y + u16::from(area.height > 1);
     let text = Rect { y: top, height: area.bottom().saturating_sub(top), ..area };
@@ -20,8 +23,56 @@ pub(super) fn draw_composer(state: &TuiState, area: Rect, canvas: &mut Canvas) {
     let text =
         Rect { x: text.x + COMPOSER_MARK_COLUMNS, width: text.width.saturating_sub(COMPOSER_MARK_COLUMNS), ..text };
     draw_text_field(&open.composer, text, is_focused, canvas);
-    if open.composer.is_empty() && !is_focused {
-        canvas.write(text.x, text.y, text.width, "i or Tab to type", canvas.theme.faint);
+    if open.composer.is_empty() {
+        let hint = describe_empty(state, open, is_focused);
+        canvas.write(text.x, text.y, text.width, &hint, canvas.theme.faint);
+    }
+    if let Some(completion) = open.composing.completion.as_ref().filter(|_| is_focused) {
+        draw_completion(completion, area, canvas);
+    }
+}
+
+/// Returns the words in an empty composer.
+fn describe_empty(state: &TuiState, open: &OpenSession, is_focused: bool) -> String {
+    let info = state.open_info();
+    if info.is_some_and(|info| info.status == SessionStatus::Killed) {
+        return "killed · Ctrl-X R resumes the session".to_owned();
+    }
+    if !is_focused {
+        return "i or Tab to type".to_owned();
+    }
+    let has_commands =
+        open.rows.state().and_then(|state| state.settings.as_deref()).is_some_and(|all| !all.commands.is_empty());
+    let commands = if has_commands { " · / commands" } else { "" };
+    let waiting = open.rows.state().is_some_and(|state| !state.queue.is_empty());
+    let waiting = if waiting { " · ↑ edits the waiting prompt" } else { "" };
+    format!("a prompt{commands} · @ files{waiting}")
+}
+
+/// Returns the files that are on their way to the host.
+fn describe_attachments(open: &OpenSession) -> String {
+    let attached = open.composing.attached(open.composer.text());
+    let sending = attached.iter().filter(|upload| matches!(upload.state, UploadState::Sending(_))).count();
+    match (attached.len(), sending) {
+        (0, _) => String::new(),
+        (count, 0) => format!(" {count} attached "),
+        (count, sending) => format!(" {count} attached, {sending} on the way "),
+    }
+}
+
+/// Draws the completion over the lines above the composer.
+fn draw_completion(completion: &Completion, composer: Rect, canvas: &mut Canvas) {
+    let count = u16::try_from(completion.items.len()).unwrap_or(u16::MAX).min(composer.y);
+    let area = Rect { y: composer.y - count, height: count, ..composer };
+    canvas.clear(area);
+    for ((number, item), y) in completion.items.iter().enumerate().zip(area.top()..area.bottom()) {
+        let line = Rect { y, height: 1, ..area };
+        let used = canvas.write(area.x + 2, y, area.width.saturating_sub(2), &item.text, canvas.theme.plain);
+        let rest = area.width.saturating_sub(used + 5);
+        canvas.write(area.x + used + 4, y, rest, &item.detail, canvas.theme.faint);
+        if number == completion.selected {
+            canvas.restyle(line, canvas.theme.selected);
+        }
     }
 }
 

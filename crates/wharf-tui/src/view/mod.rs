@@ -10,6 +10,7 @@ mod plan;
 mod queue;
 mod rows;
 mod session_list;
+mod state_card;
 mod status;
 mod theme;
 mod transcript;
@@ -78,6 +79,8 @@ pub fn view(state: &TuiState) -> ScreenFrame {
         match overlay {
             Overlay::Palette(palette) => overlays::draw_palette(palette, area, &mut canvas),
             Overlay::NewSession => overlays::draw_new_session(state, area, &mut canvas),
+            Overlay::PickList(list) => overlays::draw_pick_list(list, area, &mut canvas),
+            Overlay::Rename(input) => overlays::draw_rename(&input.title, area, &mut canvas),
             Overlay::AskForm(form) => overlays::draw_ask_form(form, area, &mut canvas),
             Overlay::Reader(reader) => overlays::draw_reader(reader, area, &mut canvas),
         }
@@ -94,7 +97,11 @@ fn draw_session(state: &TuiState, areas: &SessionAreas, canvas: &mut Canvas) {
         plan::draw_plan(state, area, canvas);
     }
     if let Some(area) = areas.dock {
-        ask_dock::draw_dock(state, area, canvas);
+        if state.open.as_ref().is_some_and(|open| open.dock.has_card()) {
+            ask_dock::draw_dock(state, area, canvas);
+        } else {
+            state_card::draw_card(state, area, canvas);
+        }
     }
     if let Some(area) = areas.queue {
         queue::draw_queue(state, area, canvas);

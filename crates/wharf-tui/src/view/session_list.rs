@@ -7,7 +7,7 @@ use super::Canvas;
 use crate::composer::lay_out_editor;
 use crate::model::{ListEntry, PaneFocus, TuiState, attention_mark, last_activity, needs_person};
 use crate::session_words::display_name;
-use crate::text::{format_age, parse_millis, shorten_path};
+use crate::text::{format_age, parse_millis, shorten_path, to_printable, wrap_plain};
 
 /// The columns before the text of a session: the bar of the selection and the mark.
 const MARK_COLUMNS: u16 = 3;
@@ -53,11 +53,16 @@ fn draw_head(state: &TuiState, area: Rect, is_focused: bool, canvas: &mut Canvas
 
 fn draw_empty(state: &TuiState, area: Rect, canvas: &mut Canvas) {
     let text = match (&state.list.filter, state.list.is_loaded) {
-        (Some(filter), true) if !filter.is_empty() => "nothing matches the filter",
-        (_, true) => "no sessions yet · n starts one",
-        (_, false) => "",
+        (Some(filter), true) if !filter.is_empty() => {
+            format!("no session has “{}” in its title, agent, workspace or directory · Esc shows all", filter.text())
+        }
+        (_, true) => "no sessions yet · n starts one".to_owned(),
+        (_, false) => String::new(),
     };
-    canvas.write(area.x + 1, area.y, area.width.saturating_sub(1), text, canvas.theme.faint);
+    let lines = wrap_plain(&to_printable(&text), canvas.theme.faint, usize::from(area.width.saturating_sub(2)));
+    for (line, y) in lines.iter().zip(area.top()..area.bottom()) {
+        canvas.write_line(area.x + 1, y, area.width.saturating_sub(1), line);
+    }
 }
 
 /// The lines of an entry.
@@ -134,6 +139,9 @@ fn draw_session(state: &TuiState, session: &SessionInfo, area: Rect, selection: 
         _ => theme.plain,
     };
     canvas.write(area.x + 1, area.y, 1, &mark.to_string(), mark_style);
+    if attention.is_some_and(|attention| attention.unread) {
+        canvas.write(area.x + 2, area.y, 1, "•", theme.strong);
+    }
     let mut x = area.x + MARK_COLUMNS;
     let mut room = left.saturating_sub(MARK_COLUMNS + 1);
     if needs_person(session) {
@@ -147,6 +155,8 @@ fn draw_session(state: &TuiState, session: &SessionInfo, area: Rect, selection: 
     if area.height > 1 {
         let detail = attention.and_then(|attention| attention.text.clone());
         let detail = detail.unwrap_or_else(|| session.adapter_slug.clone());
+        let is_muted = attention.is_some_and(|attention| attention.muted);
+        let detail = if is_muted { format!("muted · {detail}") } else { detail };
         let room = area.width.saturating_sub(MARK_COLUMNS);
         canvas.write(area.x + MARK_COLUMNS, area.y + 1, room, &detail, theme.faint);
     }

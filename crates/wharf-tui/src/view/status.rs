@@ -1,24 +1,34 @@
 //! The two lines at the bottom: the state of the host and the turn, and the keys of the focused place.
 
 use ratatui_core::layout::Rect;
-use wharf_api::{SessionInfo, SessionStatus, TurnPhase};
+use wharf_api::{SessionInfo, SessionStatus, StoragePause, TurnPhase};
 
 use super::Canvas;
 use crate::keymap::{KeyScope, all_bindings};
 use crate::model::{HostConnection, InterruptStep, TuiState};
 use crate::session_words::is_asleep;
-use crate::text::parse_millis;
+use crate::text::{format_age, parse_millis};
+
+/// A start that takes longer is explained.
+const SLOW_START_SECONDS: u64 = 15;
+/// The host ends a turn by force so long after it was interrupted, unless it is configured otherwise.
+const CANCEL_TIMEOUT_SECONDS: u64 = 30;
 
 pub(super) fn draw_status(state: &TuiState, area: Rect, canvas: &mut Canvas) {
     let theme = canvas.theme;
     let (text, style) = match (&state.connection, &state.message) {
-        (HostConnection::Connecting { .. }, _) => ("connecting to the host…".to_owned(), theme.faint),
+        (HostConnection::Connecting { .. }, _) => ("starting the host…".to_owned(), theme.faint),
         (HostConnection::Lost { reason, retry_at }, _) => (describe_loss(state, reason, *retry_at), theme.wants),
         (HostConnection::Connected, Some(message)) if message.is_error => (message.text.clone(), theme.bad),
         (HostConnection::Connected, Some(message)) => (message.text.clone(), theme.plain),
         (HostConnection::Connected, None) => (describe_session(state).unwrap_or_default(), theme.plain),
     };
-    canvas.write(area.x + 1, area.y, area.width.saturating_sub(1), &text, style);
+    let note = match &state.other_host_version {
+        Some(version) => format!(" host {version}, this is {}: wharf restart ", env!("CARGO_PKG_VERSION")),
+        None => String::new(),
+    };
+    let left = canvas.write_right(area, &note, theme.wants);
+    canvas.write(area.x + 1, area.y, left.saturating_sub(1), &text, style);
 }
 
 fn describe_loss(state: &TuiState, reason: &str, retry_at: Option<std::time::Duration>) -> String {
@@ -38,7 +48,14 @@ fn describe_session(state: &TuiState) -> Option<String> {
         InterruptStep::Armed { .. } => "Esc again to interrupt the turn".to_owned(),
         InterruptStep::Asked { since } => {
             let seconds = state.now.elapsed.saturating_sub(since).as_secs();
-            format!("interrupting · {seconds} s · Esc again to force it")
+            match CANCEL_TIMEOUT_SECONDS.saturating_sub(seconds) {
+                0 => "interrupting · Esc ends it by force".to_owned(),
+                left => format!("interrupting · forced in {left} s · Esc ends it by force now"),
+            }
+        }
+        InterruptStep::Idle if open.composing.queue_edit.is_some() => {
+            "Enter saves · Esc leaves it as it was · Ctrl-X D removes · Ctrl-X ↑ ↓ moves · Ctrl-X Enter sends now"
+                .to_owned()
         }
         InterruptStep::Idle => describe_turn(state, info),
     };
@@ -46,19 +63,31 @@ fn describe_session(state: &TuiState) -> Option<String> {
 }
 
 fn describe_turn(state: &TuiState, info: &SessionInfo) -> String {
-    if info.paused.is_some() {
-        return "paused: the disk is full · kill and interrupt work".to_owned();
+    match &info.paused {
+        Some(StoragePause::StorageFull) => return "paused: disk full · kill and interrupt work".to_owned(),
+        Some(_) => return "paused: the disk is read-only · kill and interrupt work".to_owned(),
+        None => {}
     }
+    let seconds_since = |at: Option<u64>| at.map_or(0, |at| state.now.unix_millis.saturating_sub(at) / 1_000);
     match (&info.status, &info.turn) {
-        (SessionStatus::Starting, _) => format!("» starting {}", info.adapter_slug),
+        (SessionStatus::Starting, _) => {
+            let seconds = seconds_since(parse_millis(&info.started_at));
+            let note = if seconds >= SLOW_START_SECONDS { " · the first start may download the adapter" } else { "" };
+            format!("» starting {} · {seconds} s{note} · Enter queues", info.adapter_slug)
+        }
         (SessionStatus::Running, TurnPhase::Idle) => "idle".to_owned(),
         (SessionStatus::Running, TurnPhase::AwaitingInput) => "? waits for an answer · Ctrl-G".to_owned(),
         (SessionStatus::Running, _) => {
             let since = info.attention.as_ref().and_then(|attention| parse_millis(&attention.since));
-            let seconds = since.map_or(0, |since| state.now.unix_millis.saturating_sub(since) / 1_000);
+            let seconds = seconds_since(since);
             format!("» working {}:{:02} · Enter queues · Esc Esc interrupts", seconds / 60, seconds % 60)
         }
         _ if is_asleep(info) => "z asleep · the next prompt wakes it".to_owned(),
+        (SessionStatus::Killed, _) => {
+            let age = info.ended_at.as_deref().and_then(parse_millis);
+            let age = age.map(|at| format!(" {}", format_age(at, state.now.unix_millis))).unwrap_or_default();
+            format!("killed{age} · Ctrl-X R resumes · its history stays")
+        }
         (status, _) => format!("{status} · {}", info.message.as_deref().unwrap_or("its history stays")),
     }
 }

@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 use wharf_tui::TuiEffect;
 
+use crate::frames::check_frame;
 use crate::scene::{Scene, attention, session};
 
 fn adapter(slug: &str, installed: bool) -> Value {
@@ -16,7 +17,7 @@ fn form_opens_without_sessions_and_starts_the_agent_used_here_last() {
     let mut scene = Scene::connected(80, 24);
     let calls = scene.take_calls();
     let paths: Vec<&str> = calls.iter().map(|(_, call)| call.path.as_str()).collect();
-    assert_eq!(paths, ["/adapters", "/places"]);
+    assert_eq!(paths, ["/adapters", "/places", "/host"]);
     scene.answer(calls[0].0, &json!({ "adapters": [adapter("demo", true), adapter("codex", true)] }));
     let place = json!({ "cwd": "/w/blog", "adapterSlug": "codex", "lastUsedAt": "", "sessions": 1 });
     scene.answer(calls[1].0, &json!({ "recent": [place], "workspaces": [] }));
@@ -73,4 +74,29 @@ fn list_opens_at_the_session_of_this_directory_else_at_the_first_that_waits() {
     let mut scene = Scene::connected(80, 24);
     scene.list(&[waiting, session("here", "here", json!({}))]);
     assert_eq!(opened(&mut scene).as_deref(), Some("here"));
+}
+
+#[test]
+fn form_offers_recent_directories_and_names_other_agents() {
+    let mut scene = Scene::connected(100, 24);
+    let calls = scene.take_calls();
+    scene.answer(calls[0].0, &json!({ "adapters": [adapter("demo", true), adapter("gemini", false)] }));
+    let place = |cwd: &str| json!({ "cwd": cwd, "adapterSlug": "demo", "lastUsedAt": "", "sessions": 1 });
+    scene.answer(calls[1].0, &json!({ "recent": [place("/w/blog"), place("/w/shop")], "workspaces": [] }));
+    scene.list(&[]);
+    scene.press("tab right");
+    check_frame(&scene, "new_session_100x24");
+    scene.press("right");
+    assert!(scene.text().contains("/w/blog"), "the choice goes around: {}", scene.text());
+}
+
+#[test]
+fn other_version_of_the_host_is_told() {
+    let mut scene = Scene::connected(100, 24);
+    let calls = scene.take_calls();
+    let host = json!({ "version": "9.9.9", "pid": 1, "url": "", "stateDir": "", "defaultAgent": "demo",
+        "sessions": { "total": 0, "live": 0 } });
+    scene.answer(calls[2].0, &host);
+    scene.list(&[session("a", "a", json!({}))]);
+    assert!(scene.text().contains("host 9.9.9, this is"), "{}", scene.text());
 }

@@ -4,8 +4,12 @@
 #![expect(clippy::wildcard_enum_match_arm, reason = "a test looks for one effect among all")]
 
 mod asks;
+mod completing;
 mod composing;
 mod first_screens;
 mod frames;
+mod queueing;
 mod scene;
+mod session_commands;
 mod sizes;
+mod states;

@@ -1,11 +1,12 @@
 //! Calls of the core, sent to the host.
 
+use anyhow::Context;
 use hyper::Method;
 use serde_json::Value;
 use tokio::sync::mpsc::Sender;
-use wharf_tui::{ApiCall, ApiFailure, ApiMethod, CallId, TuiInput};
+use wharf_tui::{ApiCall, ApiFailure, ApiMethod, CallId, TuiInput, percent_encode};
 
-use crate::client::{HostCall, HostClient};
+use crate::client::{HostCall, HostClient, url_path};
 use crate::exit::Failure;
 
 /// Sends a call in a task of its own; its outcome comes as an input.
@@ -18,8 +19,48 @@ pub(super) fn start_call(client: &HostClient, id: CallId, call: ApiCall, inputs:
     });
 }
 
+/// The largest file that is sent with a prompt.
+const MAX_UPLOAD_BYTES: u64 = 20 << 20;
+
+/// Reads a file of this machine and sends it to the host in a task of its own; its outcome comes as an input.
+pub(super) fn start_upload(
+    client: &HostClient,
+    id: CallId,
+    session: &str,
+    file: (String, String),
+    inputs: &Sender<TuiInput>,
+) {
+    let (client, inputs) = (client.clone(), inputs.clone());
+    let (path, name) = file;
+    let address = format!("{}?name={}", url_path(&["sessions", session, "uploads"]), percent_encode(&name));
+    tokio::spawn(async move {
+        let answer = match tokio::task::spawn_blocking(move || read_upload(&path)).await {
+            Ok(Ok(bytes)) => exchange(&client, &HostCall::post_file(address, bytes)).await,
+            Ok(Err(error)) => Err(ApiFailure { code: None, text: format!("{error:#}") }),
+            Err(error) => Err(ApiFailure { code: None, text: error.to_string() }),
+        };
+        let _ = inputs.send(TuiInput::Answer { call: id, answer }).await;
+    });
+}
+
+fn read_upload(path: &str) -> anyhow::Result<Vec<u8>> {
+    let home = std::env::var_os("HOME").map(std::path::PathBuf::from);
+    let file = match (path.strip_prefix("~/"), home) {
+        (Some(rest), Some(home)) => home.join(rest),
+        (Some(_), None) | (None, _) => path.into(),
+    };
+    let about = std::fs::metadata(&file).with_context(|| format!("reading {path}"))?;
+    anyhow::ensure!(about.is_file(), "{path} is not a file");
+    anyhow::ensure!(about.len() <= MAX_UPLOAD_BYTES, "{path} has more than {} MB", MAX_UPLOAD_BYTES >> 20);
+    std::fs::read(&file).with_context(|| format!("reading {path}"))
+}
+
 async fn send(client: &HostClient, call: ApiCall) -> Result<Vec<u8>, ApiFailure> {
-    let answer = client.send_call(&to_host_call(client, call)).await;
+    exchange(client, &to_host_call(client, call)).await
+}
+
+async fn exchange(client: &HostClient, call: &HostCall) -> Result<Vec<u8>, ApiFailure> {
+    let answer = client.send_call(call).await;
     answer
         .map(crate::client::HostAnswer::into_bytes)
         .map_err(|error| ApiFailure { code: Failure::code_of(&error), text: error.to_string() })

@@ -171,6 +171,11 @@ impl EventLoop {
                 self.rows = client.map(|client| follow_rows(client, &session, stream, self.sender.clone()));
             }
             TuiEffect::CloseRows => self.rows = None,
+            TuiEffect::UploadFile { id, session, path, name } => {
+                if let Some(client) = &self.client {
+                    calls::start_upload(client, id, &session, (path, name), &self.sender);
+                }
+            }
             TuiEffect::SaveDraft { key, text } => {
                 // A disk that is full does not end the client: the text is still in its field.
                 let _ = self.drafts.save(&key, &text);

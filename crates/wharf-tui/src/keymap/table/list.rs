@@ -20,6 +20,13 @@ pub(super) const BINDINGS: &[KeyBinding] = &[
     show(SCOPE, run(ListCommand::AnswerHere), &["a"], "Answer the session's question", "answer"),
     show(SCOPE, run(ListCommand::New), &["n"], "New session", "new"),
     show(SCOPE, run(ListCommand::Filter), &["/"], "Filter the list", "filter"),
+    bind(SCOPE, run(ListCommand::Rename), &["r"], "Rename the session"),
+    bind(SCOPE, run(ListCommand::Archive), &["x"], "Archive the session, or bring it back"),
+    bind(SCOPE, run(ListCommand::Mute), &["z"], "Mute the session, or let it notify again"),
+    bind(SCOPE, run(ListCommand::Kill), &["K"], "Kill the session's agent (asks first)"),
+    bind(SCOPE, run(ListCommand::Resume), &["R"], "Resume the selected session"),
+    bind(SCOPE, run(ListCommand::Fork), &["f"], "Copy the session into a new one"),
+    bind(SCOPE, run(ListCommand::CopyId), &["y"], "Copy the session's id"),
     show(SCOPE, TuiCommand::Global(GlobalCommand::OpenHelp), &["?"], "All keys", "help"),
     bind(SCOPE, TuiCommand::Global(GlobalCommand::Detach), &["q"], "Detach; the agents go on"),
 ];

@@ -12,5 +12,5 @@ const SCOPE: KeyScope = KeyScope::Menu;
 pub(super) const BINDINGS: &[KeyBinding] = &[
     bind(SCOPE, run(MenuCommand::Down), &["down", "ctrl-n"], "Next choice"),
     bind(SCOPE, run(MenuCommand::Up), &["up", "ctrl-p"], "Choice before"),
-    show(SCOPE, run(MenuCommand::Choose), &["enter"], "Take the choice", "take"),
+    show(SCOPE, run(MenuCommand::Choose), &["enter", "tab"], "Take the choice", "take"),
 ];

@@ -3,12 +3,16 @@
 mod ask_form;
 mod new_session;
 mod palette;
+mod pick_list;
 mod reader;
+mod rename;
 
 pub(super) use ask_form::draw_ask_form;
 pub(super) use new_session::draw_new_session;
 pub(super) use palette::draw_palette;
+pub(super) use pick_list::draw_pick_list;
 pub(super) use reader::draw_reader;
+pub(super) use rename::draw_rename;
 
 use ratatui_core::layout::Rect;
 

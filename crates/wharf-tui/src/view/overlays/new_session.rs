@@ -5,7 +5,7 @@ use wharf_api::{AdapterDescription, LoginState};
 
 use super::draw_frame;
 use crate::model::{FormField, TuiState};
-use crate::text::shorten_path;
+use crate::text::{shorten_path, truncate_to_columns};
 use crate::view::Canvas;
 use crate::view::areas::COMPOSER_MARK_COLUMNS;
 use crate::view::composer::draw_text_field;
@@ -35,7 +35,10 @@ pub(in crate::view) fn draw_new_session(state: &TuiState, area: Rect, canvas: &m
         let is_focused = form.field == field;
         let style = if is_focused { theme.strong } else { theme.plain };
         canvas.write(line.x, line.y, NAME_COLUMNS, name, theme.faint);
-        let room = Rect { x: line.x + NAME_COLUMNS, width: line.width.saturating_sub(NAME_COLUMNS), ..line };
+        let hint = describe_other_values(state, field, is_focused);
+        let hint = truncate_to_columns(&hint, usize::from(line.width / 2));
+        let left = canvas.write_right(line, &hint, theme.faint);
+        let room = Rect { x: line.x + NAME_COLUMNS, width: left.saturating_sub(NAME_COLUMNS + 1), ..line };
         if is_focused && field == FormField::Directory {
             draw_text_field(&form.directory, room, true, canvas);
         } else {
@@ -68,4 +71,27 @@ fn describe_agent(agent: &AdapterDescription) -> String {
         LoginState::Unknown | LoginState::Other(_) => "",
     };
     format!("{}{version}{login}", agent.slug)
+}
+
+/// Returns the other values of a field: keys for the directory, names for the agent and the mode.
+fn describe_other_values(state: &TuiState, field: FormField, is_focused: bool) -> String {
+    let chosen = state.form.chosen_agent(&state.choices);
+    match field {
+        FormField::Directory if is_focused => "← → recent · or type a path".to_owned(),
+        FormField::Agent => {
+            let others =
+                state.choices.adapters.iter().filter(|adapter| Some(&adapter.slug) != chosen.map(|own| &own.slug));
+            let names = others.map(|adapter| match (adapter.installed, adapter.missing.is_empty()) {
+                (false, _) => format!("{} (not installed)", adapter.slug),
+                (true, false) => format!("{} (cannot start)", adapter.slug),
+                (true, true) => adapter.slug.clone(),
+            });
+            names.collect::<Vec<_>>().join(" · ")
+        }
+        FormField::Mode if is_focused => {
+            let modes = chosen.map(|agent| agent.modes.as_slice()).unwrap_or_default();
+            modes.iter().map(|mode| mode.id.as_str()).collect::<Vec<_>>().join(" · ")
+        }
+        FormField::Directory | FormField::Mode | FormField::Prompt => String::new(),
+    }
 }
