@@ -17,6 +17,8 @@ pub(crate) struct TextBuffer {
     killed: String,
     /// Earlier texts with their cursors, the newest last.
     undo: Vec<(String, usize)>,
+    /// The last command cut text: the next cut joins it.
+    is_killing: bool,
     /// The last change was the typing of a character: the next one belongs to the same step.
     is_typing: bool,
 }
@@ -59,6 +61,7 @@ impl TextBuffer {
         if !self.is_typing || character.is_whitespace() {
             self.remember();
         }
+        self.is_killing = false;
         self.text.insert(self.cursor, character);
         self.cursor += character.len_utf8();
         self.is_typing = true;
@@ -68,6 +71,11 @@ impl TextBuffer {
         self.remember();
         self.text.insert_str(self.cursor, text);
         self.cursor += text.len();
+    }
+
+    pub(crate) fn set_cursor(&mut self, cursor: usize) {
+        self.is_typing = false;
+        self.cursor = cursor;
     }
 
     /// Replaces the text between a place and the cursor.
@@ -91,6 +99,7 @@ impl TextBuffer {
     pub(crate) fn edit(&mut self, command: EditCommand) -> bool {
         let before = self.cursor;
         let length = self.text.len();
+        let was_killing = std::mem::take(&mut self.is_killing);
         match command {
             EditCommand::NewLine => self.insert("\n"),
             EditCommand::Left => self.cursor = self.cluster_before(),
@@ -103,12 +112,12 @@ impl TextBuffer {
             EditCommand::LineEnd => self.cursor = self.line_end(),
             EditCommand::DeleteBefore => self.remove(self.cluster_before(), before),
             EditCommand::DeleteAfter => self.remove(before, self.cluster_after()),
-            EditCommand::KillWord => self.kill(self.word_before(), before),
-            EditCommand::KillToLineStart => self.kill(self.line_start(), before),
+            EditCommand::KillWord => self.kill(self.word_before(), before, was_killing),
+            EditCommand::KillToLineStart => self.kill(self.line_start(), before, was_killing),
             EditCommand::KillToLineEnd => {
                 // At the end of a line the line break is cut.
                 let end = self.line_end();
-                self.kill(before, if end == before { self.cluster_after() } else { end });
+                self.kill(before, if end == before { self.cluster_after() } else { end }, was_killing);
             }
             EditCommand::Yank => {
                 let killed = self.killed.clone();
@@ -140,9 +149,16 @@ impl TextBuffer {
         }
     }
 
-    fn kill(&mut self, from: usize, to: usize) {
+    /// Cuts a part of the text. Cuts in a row are put in again together, in the order of the text.
+    fn kill(&mut self, from: usize, to: usize, joins: bool) {
+        self.is_killing = true;
         if from < to {
-            self.killed = self.text[from..to].to_owned();
+            let cut = &self.text[from..to];
+            self.killed = match (joins, to == self.cursor) {
+                (true, true) => format!("{cut}{}", self.killed),
+                (true, false) => format!("{}{cut}", self.killed),
+                (false, _) => cut.to_owned(),
+            };
             self.remove(from, to);
         }
     }
@@ -234,6 +250,8 @@ mod tests {
     fn words_and_lines_are_cut_and_put_in_again() {
         assert_eq!(after("one two|", &[EditCommand::KillWord]), "one |");
         assert_eq!(after("one two|", &[EditCommand::KillWord, EditCommand::Yank]), "one two|");
+        let two_cuts = [EditCommand::KillWord, EditCommand::KillWord, EditCommand::Yank];
+        assert_eq!(after("one two three|", &two_cuts), "one two three|", "cuts in a row join");
         assert_eq!(after("a\nbc|d\ne", &[EditCommand::KillToLineStart]), "a\n|d\ne");
         assert_eq!(after("a\n|bcd\ne", &[EditCommand::KillToLineEnd, EditCommand::KillToLineEnd]), "a\n|e");
         assert_eq!(after("one |two", &[EditCommand::WordRight, EditCommand::WordLeft]), "one |two");

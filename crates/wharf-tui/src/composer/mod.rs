@@ -4,4 +4,4 @@ mod buffer;
 mod lines;
 
 pub(crate) use buffer::TextBuffer;
-pub(crate) use lines::lay_out_editor;
+pub(crate) use lines::{lay_out_editor, move_by_line};

@@ -29,6 +29,8 @@ pub(crate) struct PickItem {
 pub(crate) enum PickSource {
     /// All items are there; the query selects among them.
     Fixed,
+    /// A question: the answers are there, and nothing is typed.
+    Question,
     /// The host searches for the query, once it has not changed until `due`.
     Search { due: Option<Duration> },
 }
@@ -69,7 +71,8 @@ impl PickList {
     pub(crate) fn confirm(question: &str, yes: &str, action: PickAction) -> Self {
         let item =
             |label: &str, action: PickAction| PickItem { label: label.to_owned(), detail: String::new(), action };
-        Self::new(question, vec![item("No", PickAction::Nothing), item(yes, action)])
+        let answers = vec![item("No", PickAction::Nothing), item(yes, action)];
+        Self { source: PickSource::Question, ..Self::new(question, answers) }
     }
 
     /// Makes an empty search over all sessions.

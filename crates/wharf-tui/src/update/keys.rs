@@ -1,9 +1,10 @@
 //! Keys: the focused place, then everywhere; printable keys go to the text field that has the focus.
 
-use crate::composer::TextBuffer;
+use crate::composer::{TextBuffer, move_by_line};
 use crate::effect::DraftKey;
 use crate::keymap::{EditCommand, KeyMeaning, KeyPress, KeyScope, TuiCommand};
-use crate::model::{FormField, Overlay, PaneFocus, TuiState};
+use crate::model::{FormField, Overlay, PaneFocus, PickSource, TuiState};
+use crate::view::{COMPOSER_MARK_COLUMNS, divide_screen};
 
 impl TuiState {
     /// Returns the places whose keys act now, the innermost first.
@@ -89,8 +90,15 @@ impl TuiState {
     }
 
     fn run_edit_command(&mut self, command: EditCommand) {
+        let is_vertical = matches!(command, EditCommand::Up | EditCommand::Down);
+        let width = self.composer_columns();
         let Some(field) = self.focused_field() else { return };
-        let has_changed = field.edit(command);
+        let has_changed = if is_vertical {
+            let place = move_by_line(field.text(), field.cursor(), width, command == EditCommand::Up);
+            place.map(|place| field.set_cursor(place)).is_some()
+        } else {
+            field.edit(command)
+        };
         let is_composer = self.overlays.is_empty() && self.focus == PaneFocus::Composer;
         match command {
             EditCommand::Up | EditCommand::Down if is_composer => {
@@ -100,6 +108,14 @@ impl TuiState {
             }
             _ => self.after_edit(),
         }
+    }
+
+    /// Returns the columns of a line of the composer, or of the form's prompt.
+    fn composer_columns(&self) -> usize {
+        let areas = divide_screen(self);
+        let composer = areas.session.and_then(|session| session.composer).filter(|_| self.overlays.is_empty());
+        let room = composer.map_or(areas.overlay.width.saturating_sub(4), |area| area.width);
+        usize::from(room.saturating_sub(COMPOSER_MARK_COLUMNS))
     }
 
     /// At the edges of the text: to waiting prompts from an empty composer, else to earlier prompts.
@@ -124,7 +140,7 @@ impl TuiState {
             },
             Some(Overlay::Reader(_)) => None,
             Some(Overlay::AskForm(form)) => form.focused_text(),
-            Some(Overlay::PickList(list)) => Some(&mut list.query),
+            Some(Overlay::PickList(list)) => (list.source != PickSource::Question).then_some(&mut list.query),
             Some(Overlay::Rename(input)) => Some(&mut input.title),
             None => match self.focus {
                 PaneFocus::Composer => self.open.as_mut().map(|open| &mut open.composer),

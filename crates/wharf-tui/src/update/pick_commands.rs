@@ -113,7 +113,7 @@ impl TuiState {
         let Some(Overlay::PickList(list)) = self.overlays.last() else { return None };
         match list.source {
             PickSource::Search { due } => due,
-            PickSource::Fixed => None,
+            PickSource::Fixed | PickSource::Question => None,
         }
     }
 

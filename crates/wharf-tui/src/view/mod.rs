@@ -15,7 +15,7 @@ mod status;
 mod theme;
 mod transcript;
 
-pub(crate) use areas::{SessionAreas, divide_screen};
+pub(crate) use areas::{COMPOSER_MARK_COLUMNS, SessionAreas, divide_screen};
 pub(crate) use ask_dock::{dock_scroll_limit, whole_subject};
 pub(crate) use canvas::Canvas;
 pub(crate) use rows::{RowLayoutOptions, lay_out_row};

@@ -4,7 +4,7 @@ use ratatui_core::layout::Rect;
 use wharf_api::{SessionInfo, SessionStatus, StoragePause, TurnPhase};
 
 use super::Canvas;
-use crate::keymap::{KeyScope, all_bindings};
+use crate::keymap::{KeyBinding, KeyMeaning, KeyPress, all_bindings};
 use crate::model::{HostConnection, InterruptStep, TuiState};
 use crate::session_words::is_asleep;
 use crate::text::{format_age, parse_millis};
@@ -92,15 +92,26 @@ fn describe_turn(state: &TuiState, info: &SessionInfo) -> String {
     }
 }
 
-/// Draws the keys of the focused place, then those that act everywhere, as many as fit.
+/// Draws the keys of the focused place, then those that act everywhere, as many as fit. A key that an inner place takes is left
+/// out.
 pub(super) fn draw_keys(state: &TuiState, area: Rect, canvas: &mut Canvas) {
     let scopes = state.key_scopes();
-    let shown = |scope: KeyScope| all_bindings().filter(move |binding| binding.scope == scope);
+    let acts = |binding: &&KeyBinding| {
+        let first = binding.keys.first().and_then(|keys| KeyPress::parse(keys));
+        first.is_some_and(|key| state.keymap.find(&scopes, None, key) == KeyMeaning::Run(binding.command))
+    };
+    let shown = scopes.iter().flat_map(|scope| all_bindings().filter(move |binding| binding.scope == *scope));
+    let mut texts: Vec<String> = Vec::new();
+    for binding in shown.filter(acts) {
+        texts.extend(binding.short.map(|short| format!("{} {short}", binding.key_label())));
+    }
+    if !state.overlays.is_empty() {
+        texts.push("Esc back".to_owned());
+    }
     let mut x = area.x + 1;
-    for binding in scopes.iter().flat_map(|scope| shown(*scope)) {
-        let Some(short) = binding.short else { continue };
+    for text in texts {
         let gap = if x > area.x + 1 { " · " } else { "" };
-        let text = format!("{gap}{} {short}", binding.key_label());
+        let text = format!("{gap}{text}");
         let columns = u16::try_from(crate::text::display_width(&text)).unwrap_or(u16::MAX);
         if x.saturating_add(columns) > area.right() {
             break;

@@ -9,6 +9,7 @@ mod composing;
 mod first_screens;
 mod frames;
 mod queueing;
+mod random_keys;
 mod scene;
 mod session_commands;
 mod sizes;

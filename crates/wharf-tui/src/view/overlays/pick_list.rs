@@ -3,7 +3,7 @@
 use ratatui_core::layout::Rect;
 
 use super::{center, draw_frame};
-use crate::model::PickList;
+use crate::model::{PickList, PickSource};
 use crate::view::Canvas;
 use crate::view::composer::draw_text_field;
 
@@ -12,12 +12,19 @@ const HEIGHT_LINES: u16 = 22;
 
 pub(in crate::view) fn draw_pick_list(list: &PickList, area: Rect, canvas: &mut Canvas) {
     let matches = list.matches();
-    let wanted = u16::try_from(matches.len().max(1) + 3).unwrap_or(HEIGHT_LINES);
-    let is_search = !matches!(list.source, crate::model::PickSource::Fixed);
-    let height = if is_search { HEIGHT_LINES } else { wanted.min(HEIGHT_LINES) };
+    let query_lines = u16::from(list.source != PickSource::Question);
+    let height = match list.source {
+        PickSource::Search { .. } => HEIGHT_LINES,
+        PickSource::Fixed | PickSource::Question => {
+            let lines = u16::try_from(matches.len().max(1)).unwrap_or(HEIGHT_LINES);
+            (lines + query_lines + 2).min(HEIGHT_LINES)
+        }
+    };
     let inside = draw_frame(center(area, WIDTH_COLUMNS, height), &list.title, canvas);
-    draw_text_field(&list.query, Rect { height: inside.height.min(1), ..inside }, true, canvas);
-    let room = Rect { y: inside.y + 1, height: inside.height.saturating_sub(1), ..inside };
+    if query_lines > 0 {
+        draw_text_field(&list.query, Rect { height: inside.height.min(1), ..inside }, true, canvas);
+    }
+    let room = Rect { y: inside.y + query_lines, height: inside.height.saturating_sub(query_lines), ..inside };
     if matches.is_empty() && room.height > 0 {
         canvas.write(room.x, room.y, room.width, &list.note, canvas.theme.faint);
     }
