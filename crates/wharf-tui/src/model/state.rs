@@ -74,6 +74,8 @@ pub struct TuiState {
     pub(crate) focus: PaneFocus,
     /// The person wants to answer: the next ask of the open session gets the focus.
     pub(crate) wants_ask_focus: bool,
+    /// When the last card went away while it had the focus: a second tap of its key is not typed.
+    pub(crate) ask_left_at: Option<Duration>,
     /// The overlays, the topmost last, which takes all keys.
     pub(crate) overlays: Vec<Overlay>,
     pub(crate) form: NewSessionForm,
@@ -111,6 +113,7 @@ impl TuiState {
             open: None,
             focus: PaneFocus::List,
             wants_ask_focus: false,
+            ask_left_at: None,
             overlays: Vec::new(),
             form,
             choices: StartChoices::default(),

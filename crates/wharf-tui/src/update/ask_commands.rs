@@ -57,6 +57,7 @@ impl TuiState {
         dock.follow(&asks, now);
         open.dock = dock;
         if self.focus == PaneFocus::Ask && !open.dock.has_card() {
+            self.ask_left_at = Some(now);
             self.focus_session();
         }
         self.focus_wanted_ask();
@@ -134,6 +135,7 @@ impl TuiState {
         let is_last = open.open_asks().len() == 1;
         self.call(answer_ask(&session, ask, option), CallPurpose::AnswerAsk { session, ask });
         if is_rejection && is_last {
+            self.ask_left_at = Some(self.now.elapsed);
             self.focus_session();
             self.tell("denied · tell the agent what to do instead");
         }

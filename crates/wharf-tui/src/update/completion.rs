@@ -5,8 +5,8 @@ use wharf_api::FileList;
 use crate::api_call::find_files;
 use crate::model::{CallPurpose, Completion, CompletionItem, TuiState};
 
-/// The most items of a completion.
-const MAX_ITEMS: usize = 8;
+/// The most files of a completion.
+const MAX_FILES: usize = 8;
 
 impl TuiState {
     /// Brings the completion up to date with the text and the cursor.
@@ -32,7 +32,7 @@ impl TuiState {
         let session = open.id.clone();
         open.composing.completion = Some(Completion { start, word, items: items.unwrap_or_default(), selected: 0 });
         if self.connection.is_connected() {
-            self.call(find_files(&session, &query, MAX_ITEMS), CallPurpose::Files { session, query });
+            self.call(find_files(&session, &query, MAX_FILES), CallPurpose::Files { session, query });
         }
     }
 
@@ -51,7 +51,7 @@ impl TuiState {
             detail: command.description.clone().unwrap_or_default(),
         };
         let fitting = commands.iter().filter(|command| command.name.to_lowercase().starts_with(&beginning));
-        fitting.take(MAX_ITEMS).map(item).collect()
+        fitting.map(item).collect()
     }
 
     /// Shows the files that the host found, if the person still looks for them.
@@ -65,7 +65,7 @@ impl TuiState {
             text: format!("@{}", file.path),
             detail: if file.kind == wharf_api::FileKind::Directory { "directory" } else { "" }.to_owned(),
         };
-        completion.items = found.files.into_iter().take(MAX_ITEMS).map(item).collect();
+        completion.items = found.files.into_iter().take(MAX_FILES).map(item).collect();
         completion.selected = 0;
     }
 

@@ -102,6 +102,8 @@ impl TuiState {
             return;
         }
         let session = open.id.clone();
+        // The step of the interrupt stands where the message was.
+        self.message = None;
         let force = match open.interrupt {
             InterruptStep::Armed { until } if now < until => false,
             InterruptStep::Asked { .. } => true,

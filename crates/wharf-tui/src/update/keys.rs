@@ -3,7 +3,7 @@
 use crate::composer::{TextBuffer, move_by_line};
 use crate::effect::DraftKey;
 use crate::keymap::{EditCommand, KeyMeaning, KeyPress, KeyScope, TuiCommand};
-use crate::model::{FormField, Overlay, PaneFocus, PickSource, TuiState};
+use crate::model::{ANSWER_GUARD, FormField, Overlay, PaneFocus, PickSource, TuiState};
 use crate::view::{COMPOSER_MARK_COLUMNS, divide_screen};
 
 impl TuiState {
@@ -79,6 +79,10 @@ impl TuiState {
     /// Types a character into the focused field. In the transcript it goes to the composer, which gets the focus.
     fn type_key(&mut self, key: KeyPress) {
         let Some(character) = key.typed_char() else { return };
+        // The second tap of a key that answered an ask.
+        if self.ask_left_at.is_some_and(|at| self.now.elapsed < at + ANSWER_GUARD) {
+            return;
+        }
         let may_compose = self.overlays.is_empty() && self.focus == PaneFocus::Transcript && self.can_compose();
         if may_compose {
             self.focus = PaneFocus::Composer;

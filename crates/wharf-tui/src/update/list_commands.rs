@@ -1,5 +1,7 @@
 //! Commands of the list of sessions.
 
+use wharf_api::AttentionState;
+
 use crate::composer::TextBuffer;
 use crate::keymap::ListCommand;
 use crate::model::TuiState;
@@ -16,11 +18,7 @@ impl TuiState {
             ListCommand::PageDown => self.list.move_selection(page),
             ListCommand::PageUp => self.list.move_selection(-page),
             ListCommand::Open => self.open_selected(),
-            ListCommand::AnswerHere => {
-                self.open_selected();
-                self.wants_ask_focus = true;
-                self.focus_wanted_ask();
-            }
+            ListCommand::AnswerHere => self.answer_selected(),
             ListCommand::Filter => self.list.filter = Some(TextBuffer::default()),
             ListCommand::New => self.open_form(),
             ListCommand::Rename => self.open_rename(),
@@ -31,6 +29,20 @@ impl TuiState {
             ListCommand::Fork => self.fork_selected(),
             ListCommand::CopyId => self.copy_session_id(),
         }
+    }
+
+    /// Opens the session that asks, with the focus on its ask. It may be one that the selected session's agent started.
+    fn answer_selected(&mut self) {
+        let selected = self.list.selected.as_deref().and_then(|id| self.list.get(id));
+        let attention = selected.and_then(|session| session.attention.as_ref());
+        let asks = attention.filter(|attention| attention.state == AttentionState::NeedsAnswer);
+        let Some(id) = asks.and_then(|attention| attention.via.clone().or_else(|| self.list.selected.clone())) else {
+            self.tell("this session asks nothing");
+            return;
+        };
+        self.open_session(&id);
+        self.wants_ask_focus = true;
+        self.focus_wanted_ask();
     }
 
     pub(super) fn open_selected(&mut self) {

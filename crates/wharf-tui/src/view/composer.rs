@@ -8,6 +8,9 @@ use super::areas::COMPOSER_MARK_COLUMNS;
 use crate::composer::{TextBuffer, lay_out_editor};
 use crate::model::{Completion, OpenSession, PaneFocus, TuiState, UploadState};
 
+/// The lines of a completion; the selected item stays in view.
+const MAX_COMPLETION_LINES: u16 = 8;
+
 pub(super) fn draw_composer(state: &TuiState, area: Rect, canvas: &mut Canvas) {
     let Some(open) = &state.open else { return };
     let is_focused = state.focus == PaneFocus::Composer && state.overlays.is_empty();
@@ -62,10 +65,11 @@ fn describe_attachments(open: &OpenSession) -> String {
 
 /// Draws the completion over the lines above the composer.
 fn draw_completion(completion: &Completion, composer: Rect, canvas: &mut Canvas) {
-    let count = u16::try_from(completion.items.len()).unwrap_or(u16::MAX).min(composer.y);
+    let count = u16::try_from(completion.items.len()).unwrap_or(u16::MAX).min(MAX_COMPLETION_LINES).min(composer.y);
     let area = Rect { y: composer.y - count, height: count, ..composer };
     canvas.clear(area);
-    for ((number, item), y) in completion.items.iter().enumerate().zip(area.top()..area.bottom()) {
+    let skipped = (completion.selected + 1).saturating_sub(usize::from(count));
+    for ((number, item), y) in completion.items.iter().enumerate().skip(skipped).zip(area.top()..area.bottom()) {
         let line = Rect { y, height: 1, ..area };
         let used = canvas.write(area.x + 2, y, area.width.saturating_sub(2), &item.text, canvas.theme.plain);
         let rest = area.width.saturating_sub(used + 5);

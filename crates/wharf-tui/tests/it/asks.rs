@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::scene::{Scene, ask_row, page, session, text_row};
+use crate::scene::{Scene, ask_row, attention, page, session, text_row};
 
 fn open_session(scene: &mut Scene) -> wharf_tui::StreamId {
     let about = session("sess_a", "Fix the parser", json!({ "turn": "running" }));
@@ -51,6 +51,8 @@ fn focused_ask_takes_one_answer_and_none_in_its_first_moment() {
     answered["state"] = json!("answered");
     scene.rows(stream, "row", answered);
     scene.rows(stream, "state", json!({ "asks": [] }));
+    scene.press("a");
+    scene.wait(Duration::from_millis(400));
     scene.type_text("next");
     assert!(scene.text().contains("❯ next"), "the composer has the focus again:\n{}", scene.text());
 }
@@ -158,6 +160,7 @@ fn denial_leads_back_to_the_composer() {
     scene.wait(Duration::from_secs(1));
     scene.press("ctrl-g d");
     assert_eq!(bodies(&mut scene), [json!({ "optionId": "reject_once" })]);
+    scene.wait(Duration::from_millis(400));
     scene.type_text("use git rm");
     assert!(scene.text().contains("❯ use git rm"), "{}", scene.text());
 }
@@ -187,4 +190,26 @@ fn edit_outside_of_the_directory_is_marked_and_long_subjects_scroll() {
     assert!(!scene.text().contains("line 29"), "scrolling stops at the end: {}", scene.text());
     scene.press("v");
     assert!(scene.text().contains("Wants to edit 2 files") && scene.text().contains("line 1"), "{}", scene.text());
+}
+
+#[test]
+fn answer_key_of_the_list_opens_the_session_that_asks() {
+    let mut scene = Scene::connected(80, 24);
+    let mut parent = session("sess_a", "Parent", attention("needs_answer", "2026-11-17T09:58:00.000Z", Some("may I?")));
+    parent["attention"]["via"] = json!("sess_child");
+    scene.list(&[parent, session("sess_b", "Quiet", json!({}))]);
+    scene.take_effects();
+    scene.press("G a");
+    assert!(scene.text().contains("this session asks nothing"), "{}", scene.text());
+    scene.press("g a");
+    let opened = scene.take_effects().into_iter().find_map(|effect| match effect {
+        wharf_tui::TuiEffect::OpenRows { session, stream } => Some((session, stream)),
+        _ => None,
+    });
+    let (id, stream) = opened.unwrap();
+    assert_eq!(id, "sess_child");
+    scene.rows(stream, "page", page(session(&id, "Child", json!({})), &[ask_row(14, "rm -rf build")], &["1-14"]));
+    scene.wait(Duration::from_millis(400));
+    scene.press("a");
+    assert_eq!(bodies(&mut scene), [json!({ "optionId": "allow_once" })]);
 }

@@ -64,7 +64,8 @@ fn prompt_is_not_sent_to_a_lost_host_and_its_text_stays() {
 fn second_esc_interrupts_and_a_third_forces() {
     let mut scene = open_session("running");
     scene.take_effects();
-    scene.press("esc");
+    scene.type_text("x");
+    scene.press("ctrl-c esc");
     assert!(scene.text().contains("Esc again to interrupt"), "{}", scene.text());
     scene.wait(Duration::from_secs(4));
     scene.press("esc");
