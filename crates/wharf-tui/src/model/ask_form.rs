@@ -83,7 +83,7 @@ impl AskFormField {
         let text = match default {
             Value::Null => String::new(),
             Value::String(text) => text.clone(),
-            other => other.to_string(),
+            Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_) => default.to_string(),
         };
         Self {
             name: name.to_owned(),

@@ -98,24 +98,29 @@ impl TuiState {
     /// Answers the ask if the key means one of its options.
     fn answer_by_key(&mut self, ask: &RowAsk, command: AskCommand) {
         if ask.options.is_empty() {
-            match command {
-                AskCommand::Choose | AskCommand::Number(1) => self.open_ask_form(ask),
-                AskCommand::Deny if self.require_host() => {
-                    let Some(session) = self.open.as_ref().map(|open| open.id.clone()) else { return };
-                    self.send_form_answer(session, ask.ask_id, None);
-                }
-                _ => {}
+            if matches!(command, AskCommand::Choose | AskCommand::Number(1)) {
+                self.open_ask_form(ask);
+            } else if command == AskCommand::Deny && self.require_host() {
+                let Some(session) = self.open.as_ref().map(|open| open.id.clone()) else { return };
+                self.send_form_answer(session, ask.ask_id, None);
             }
             return;
         }
         let options = &ask.options;
         let selected = self.open.as_ref().map_or(0, |open| open.dock.option);
         let chosen = match command {
+            AskCommand::Choose => options.get(selected),
             AskCommand::AllowOnce => only_option(options, "allow_once"),
             AskCommand::AllowAlways => only_option(options, "allow_always"),
             AskCommand::Deny => only_option(options, "reject_once"),
             AskCommand::Number(number) => options.get(usize::from(number).saturating_sub(1)),
-            _ => options.get(selected),
+            AskCommand::OptionDown
+            | AskCommand::OptionUp
+            | AskCommand::NextAsk
+            | AskCommand::ScrollDown
+            | AskCommand::ScrollUp
+            | AskCommand::ShowWhole
+            | AskCommand::CopySubject => None,
         };
         if let Some(option) = chosen {
             self.answer_shown_ask(ask.ask_id, &option.option_id, option.kind.starts_with("reject"));

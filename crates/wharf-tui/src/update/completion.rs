@@ -22,8 +22,8 @@ impl TuiState {
         if open.composing.closed_completion == Some(start) {
             return;
         }
-        if word.starts_with('/') {
-            let items = self.find_commands(&word[1..]);
+        if let Some(beginning) = word.strip_prefix('/') {
+            let items = self.find_commands(beginning);
             self.set_completion(Completion { start, word, items, selected: 0 });
             return;
         }

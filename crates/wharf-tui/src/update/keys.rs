@@ -104,13 +104,12 @@ impl TuiState {
             field.edit(command)
         };
         let is_composer = self.overlays.is_empty() && self.focus == PaneFocus::Composer;
-        match command {
-            EditCommand::Up | EditCommand::Down if is_composer => {
-                if !has_changed {
-                    self.move_beyond_edge(command == EditCommand::Up);
-                }
+        if is_vertical && is_composer {
+            if !has_changed {
+                self.move_beyond_edge(command == EditCommand::Up);
             }
-            _ => self.after_edit(),
+        } else {
+            self.after_edit();
         }
     }
 
