@@ -161,7 +161,7 @@ impl TuiState {
         let Some(open) = &self.open else { return };
         let form = ask.form.as_ref();
         if let Some(url) = form.and_then(|form| form.url.clone()) {
-            self.tell(format!("open {url}"));
+            self.emit(TuiEffect::Copy(url));
             return;
         }
         let schema = form.and_then(|form| form.schema.as_ref());

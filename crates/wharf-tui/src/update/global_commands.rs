@@ -22,7 +22,7 @@ impl TuiState {
             GlobalCommand::NewSession => self.open_form(),
             GlobalCommand::SearchAll => self.open_search(),
             GlobalCommand::OpenSettings => self.open_settings(),
-            GlobalCommand::ResumeSession => self.resume_open(),
+            GlobalCommand::ResumeSession => self.resume_selected(),
             GlobalCommand::LogIn => self.log_in(),
             GlobalCommand::OpenHelp => self.overlays.push(Overlay::Reader(help_text())),
             GlobalCommand::Redraw => self.emit(TuiEffect::Redraw),

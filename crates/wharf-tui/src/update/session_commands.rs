@@ -5,13 +5,17 @@ use wharf_api::{SessionInfo, SessionPatch};
 use crate::api_call::{change_session, fork_session, mute_session, resume_session};
 use crate::composer::TextBuffer;
 use crate::effect::TuiEffect;
-use crate::model::{CallPurpose, Overlay, PickAction, PickList, RenameInput, TuiState};
+use crate::model::{CallPurpose, Overlay, PaneFocus, PickAction, PickList, RenameInput, TuiState};
 use crate::session_words::display_name;
 
 impl TuiState {
-    /// Returns the session that is selected in the list.
+    /// Returns the session that is meant: in the list the selected one, elsewhere the open one.
     fn selected_session(&mut self) -> Option<SessionInfo> {
-        let found = self.list.selected.as_deref().and_then(|id| self.list.get(id)).cloned();
+        let found = match (self.focus, &self.open) {
+            (PaneFocus::Transcript | PaneFocus::Composer | PaneFocus::Ask, Some(_)) => self.open_info(),
+            (PaneFocus::List, _) | (_, None) => self.list.selected.as_deref().and_then(|id| self.list.get(id)),
+        };
+        let found = found.cloned();
         if found.is_none() {
             self.tell("no session is selected");
         }
@@ -70,13 +74,6 @@ impl TuiState {
         let question = format!("Kill “{}”? Its history stays", crate::text::to_printable(name));
         let list = PickList::confirm(&question, "Yes, end its agent", PickAction::KillSession(session.id));
         self.overlays.push(Overlay::PickList(list));
-    }
-
-    pub(super) fn resume_open(&mut self) {
-        if let Some(open) = &self.open {
-            self.list.selected = Some(open.id.clone());
-        }
-        self.resume_selected();
     }
 
     pub(super) fn resume_selected(&mut self) {

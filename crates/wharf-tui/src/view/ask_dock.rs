@@ -141,7 +141,8 @@ fn draw_options(ask: &RowAsk, selected: usize, is_waiting: bool, area: Rect, can
         lines.push((option_key(&ask.options, number, option), &option.name));
     }
     if ask.options.is_empty() {
-        lines.push(("1".to_owned(), "Fill in the form"));
+        let url = ask.form.as_ref().and_then(|form| form.url.as_deref());
+        lines.push(("1".to_owned(), url.unwrap_or("Fill in the form")));
         lines.push(("d".to_owned(), "Decline"));
     }
     for ((number, (key, name)), y) in lines.iter().enumerate().zip(area.top()..area.bottom()) {

@@ -111,3 +111,20 @@ fn search_without_hits_says_how_to_widen_it() {
     scene.answer(id, &json!({ "fold": 4, "hits": [], "pending": 0 }));
     assert!(scene.text().contains("fewer words find more"), "{}", scene.text());
 }
+
+#[test]
+fn palette_command_means_the_open_session_unless_the_list_has_the_focus() {
+    let mut scene = Scene::connected(80, 24);
+    let sessions = [session("sess_a", "First", json!({})), session("sess_b", "Second", json!({}))];
+    scene.list(&sessions);
+    scene.press("g enter");
+    let opened = scene.take_effects().into_iter().find_map(|effect| match effect {
+        TuiEffect::OpenRows { session, .. } => Some(session),
+        _ => None,
+    });
+    scene.press("ctrl-t j esc ctrl-p");
+    scene.type_text("archive the");
+    scene.press("enter");
+    let (_, path, _) = last_call(&mut scene);
+    assert_eq!(path, format!("/sessions/{}", opened.unwrap()));
+}

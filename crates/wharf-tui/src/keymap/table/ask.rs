@@ -30,5 +30,5 @@ pub(super) const BINDINGS: &[KeyBinding] = &[
     bind(SCOPE, run(AskCommand::ScrollUp), &["ctrl-u", "pgup"], "Scroll the subject up"),
     show(SCOPE, run(AskCommand::ShowWhole), &["v"], "Show the whole subject", "whole subject"),
     bind(SCOPE, run(AskCommand::CopySubject), &["y"], "Copy the command or the paths"),
-    bind(SCOPE, TuiCommand::Global(GlobalCommand::StepBack), &["q"], "Back to the composer"),
+    show(SCOPE, TuiCommand::Global(GlobalCommand::StepBack), &["q"], "Back to the composer", "back"),
 ];

@@ -10,7 +10,7 @@ const fn run(command: ComposerCommand) -> TuiCommand {
 const SCOPE: KeyScope = KeyScope::Composer;
 
 pub(super) const BINDINGS: &[KeyBinding] = &[
-    bind(SCOPE, run(ComposerCommand::Send), &["enter"], "Send; while a turn runs, queue"),
+    show(SCOPE, run(ComposerCommand::Send), &["enter"], "Send; while a turn runs, queue", "send"),
     bind(SCOPE, run(ComposerCommand::SendNow), &["ctrl-x enter"], "Send now: interrupts the turn and goes first"),
     bind(SCOPE, run(ComposerCommand::RemoveQueued), &["ctrl-x d"], "Remove the waiting prompt"),
     bind(SCOPE, run(ComposerCommand::MoveQueuedUp), &["ctrl-x up"], "Move the waiting prompt up"),
