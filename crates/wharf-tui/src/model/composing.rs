@@ -78,7 +78,13 @@ pub(crate) struct QueueEdit {
 impl ComposingState {
     /// Returns the text with pasted texts in the place of their chips.
     pub(crate) fn expand_pastes(&self, text: &str) -> String {
-        self.pastes.iter().fold(text.to_owned(), |text, paste| text.replace(&paste.chip, &paste.text))
+        let mut expanded = text.to_owned();
+        for paste in &self.pastes {
+            if expanded.contains(&paste.chip) {
+                expanded = expanded.replace(&paste.chip, &paste.text);
+            }
+        }
+        expanded
     }
 
     /// Keeps a long text and returns its chip.

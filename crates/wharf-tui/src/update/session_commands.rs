@@ -43,8 +43,9 @@ impl TuiState {
             return;
         }
         let Some(Overlay::Rename(input)) = self.overlays.pop() else { return };
-        let title = input.title.text().trim();
-        let title = Some(title.to_owned()).filter(|title| !title.is_empty());
+        // A title is one line, also if several were pasted.
+        let title = input.title.text().split_whitespace().collect::<Vec<_>>().join(" ");
+        let title = Some(title).filter(|title| !title.is_empty());
         let patch = SessionPatch { title: Some(title), ..SessionPatch::default() };
         self.call(change_session(&input.session, &patch), CallPurpose::Change { failed: "not renamed" });
     }

@@ -128,3 +128,22 @@ fn palette_command_means_the_open_session_unless_the_list_has_the_focus() {
     let (_, path, _) = last_call(&mut scene);
     assert_eq!(path, format!("/sessions/{}", opened.unwrap()));
 }
+
+#[test]
+fn ctrl_n_goes_through_the_sessions_that_wait_the_longest_waiting_first() {
+    let mut scene = Scene::connected(80, 24);
+    let asking = |id: &str, since: &str| session(id, id, attention("needs_answer", since, Some("may I?")));
+    let newer = asking("newer", "2026-11-17T09:58:00.000Z");
+    let older = asking("older", "2026-11-17T09:30:00.000Z");
+    scene.list(&[newer, older, session("quiet", "quiet", json!({}))]);
+    scene.take_effects();
+    let mut opened = Vec::new();
+    for _ in 0..3 {
+        scene.press("ctrl-n");
+        opened.extend(scene.take_effects().into_iter().filter_map(|effect| match effect {
+            TuiEffect::OpenRows { session, .. } => Some(session),
+            _ => None,
+        }));
+    }
+    assert_eq!(opened, ["older", "newer", "older"]);
+}
