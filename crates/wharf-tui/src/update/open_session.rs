@@ -1,9 +1,10 @@
 //! Opening a session, and the words with which the client leaves.
 
-use wharf_api::{RowBody, RowPart, SessionStatus};
+use wharf_api::{RowBody, RowPart};
 
 use crate::effect::{DraftKey, TuiEffect};
 use crate::model::{OpenSession, PaneFocus, TuiState};
+use crate::session_words::is_killed_by_person;
 use crate::text::to_printable_lines;
 
 /// The last lines of the answer that stay on the normal screen.
@@ -39,7 +40,7 @@ impl TuiState {
 
     /// Returns true if a prompt can be typed.
     pub(super) fn can_compose(&self) -> bool {
-        let is_killed = self.open_info().is_some_and(|info| info.status == SessionStatus::Killed);
+        let is_killed = self.open_info().is_some_and(is_killed_by_person);
         self.open.is_some() && !self.options.is_readonly && !is_killed
     }
 

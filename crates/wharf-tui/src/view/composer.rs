@@ -1,12 +1,12 @@
 //! The composer: a line that divides it, the typed text, the cursor, and the completion above it.
 
 use ratatui_core::layout::Rect;
-use wharf_api::SessionStatus;
 
 use super::Canvas;
 use super::areas::COMPOSER_MARK_COLUMNS;
 use crate::composer::{TextBuffer, lay_out_editor};
 use crate::model::{Completion, OpenSession, PaneFocus, TuiState, UploadState};
+use crate::session_words::is_killed_by_person;
 
 /// The lines of a completion; the selected item stays in view.
 const MAX_COMPLETION_LINES: u16 = 8;
@@ -38,7 +38,7 @@ pub(super) fn draw_composer(state: &TuiState, area: Rect, canvas: &mut Canvas) {
 /// Returns the words in an empty composer.
 fn describe_empty(state: &TuiState, open: &OpenSession, is_focused: bool) -> String {
     let info = state.open_info();
-    if info.is_some_and(|info| info.status == SessionStatus::Killed) {
+    if info.is_some_and(is_killed_by_person) {
         return "killed · Ctrl-X R resumes the session".to_owned();
     }
     if !is_focused {

@@ -51,6 +51,9 @@ fn slow_start_is_explained_and_its_seconds_run() {
 #[test]
 fn sleeping_paused_and_interrupted_sessions_are_told_apart() {
     let asleep = open_with(json!({ "status": "exited", "endReason": "idle" }));
+    let mut stopped = open_with(json!({ "status": "killed", "endReason": "host_shutdown" }));
+    stopped.type_text("wake up");
+    assert!(stopped.text().contains("❯ wake up"), "a stopped host closes no composer: {}", stopped.text());
     assert!(asleep.text().contains("z asleep · the next prompt wakes it"), "{}", asleep.text());
     let paused = open_with(json!({ "paused": "storage_full" }));
     assert!(paused.text().contains("paused: disk full · kill and interrupt work"), "{}", paused.text());
