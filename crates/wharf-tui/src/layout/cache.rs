@@ -1,4 +1,5 @@
-//! Keeps laid-out rows. A row is laid out again if its revision, the width or its folding has changed.
+//! Keeps laid-out rows. A row is laid out again if its revision, the width or its folding has changed; of a text that grew,
+//! only the end is laid out.
 
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -42,10 +43,13 @@ impl LayoutCache {
         {
             return Rc::clone(layout);
         }
+        let earlier = self.rows.remove(&place).filter(|(held, _)| LayoutKey { rev: row.rev, ..*held } == key);
+        // The lines of a picture that is still being drawn are not taken.
+        let earlier = earlier.and_then(|(_, layout)| Rc::into_inner(layout));
         if self.rows.len() >= MAX_CACHED_ROWS {
             self.rows.clear();
         }
-        let layout = Rc::new(lay_out_row(row, look));
+        let layout = Rc::new(lay_out_row(row, look, earlier));
         self.rows.insert(place, (key, Rc::clone(&layout)));
         layout
     }

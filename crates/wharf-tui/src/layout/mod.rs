@@ -12,4 +12,14 @@ use ratatui_core::text::Line;
 #[derive(Debug, Default)]
 pub(crate) struct RowLayout {
     pub(crate) lines: Vec<Line<'static>>,
+    /// Of a text that may grow: the part of it that is not laid out again then.
+    pub(crate) settled: Option<SettledText>,
+}
+
+/// The beginning of a text whose lines stay as they are when the text grows.
+#[derive(Debug, Default)]
+pub(crate) struct SettledText {
+    pub(crate) text: String,
+    /// The lines of that text.
+    pub(crate) lines: usize,
 }

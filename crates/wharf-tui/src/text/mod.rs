@@ -10,4 +10,4 @@ pub use printable::{
 };
 pub use times::format_duration;
 pub(crate) use times::{format_age, parse_millis};
-pub(crate) use wrap::{expand_tabs, wrap_plain};
+pub(crate) use wrap::{expand_tabs, wrap_exactly, wrap_plain, wrap_spans};

@@ -8,7 +8,7 @@ use wharf_tui::{StreamInput, TuiInput};
 use crate::scene::{Scene, ask_row, attention, page, row, session, text_row};
 
 /// Compares the frame with the file of this name.
-fn check_frame(scene: &Scene, name: &str) {
+pub(crate) fn check_frame(scene: &Scene, name: &str) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/frames").join(format!("{name}.txt"));
     let text = format!("{}\n", scene.text());
     if std::env::var_os("WHARF_BLESS").is_some() {

@@ -9,3 +9,4 @@ mod first_screens;
 mod frames;
 mod scene;
 mod sizes;
+mod transcript_frames;

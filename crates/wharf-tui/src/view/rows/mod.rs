@@ -2,6 +2,7 @@
 
 mod diff;
 mod end;
+mod markdown;
 mod prompt;
 mod text;
 mod tool;
@@ -34,10 +35,12 @@ impl RowLayoutOptions<'_> {
 }
 
 /// Lays out a row. A row that is not for people (a notice of level `debug`) has no lines.
-pub(crate) fn lay_out_row(row: &TranscriptRow, look: &RowLayoutOptions<'_>) -> RowLayout {
+///
+/// `earlier` is the layout of an older revision of the row with the same look.
+pub(crate) fn lay_out_row(row: &TranscriptRow, look: &RowLayoutOptions<'_>, earlier: Option<RowLayout>) -> RowLayout {
     let lines = match &row.body {
         RowBody::Prompt(prompt) => prompt::prompt_lines(prompt, &row.at, look),
-        RowBody::Message(message) => text::message_lines(message, look),
+        RowBody::Message(message) => return text::lay_out_message(message, row.open, look, earlier),
         RowBody::Thought(thought) => text::thought_lines(thought, look),
         RowBody::Tool(tool) => tool::tool_lines(tool, row, look),
         // The newest plan is pinned above the composer.
@@ -47,7 +50,7 @@ pub(crate) fn lay_out_row(row: &TranscriptRow, look: &RowLayoutOptions<'_>) -> R
         RowBody::TurnEnd(end) => end::turn_end_lines(end, look),
         RowBody::Unknown => wrap_plain(&to_printable(&row.summary), look.theme.plain, look.columns()),
     };
-    RowLayout { lines }
+    RowLayout { lines, ..RowLayout::default() }
 }
 
 fn plan_lines(plan: &RowPlan, look: &RowLayoutOptions<'_>) -> Vec<Line<'static>> {
@@ -81,20 +84,27 @@ fn notice_lines(notice: &RowNotice, look: &RowLayoutOptions<'_>) -> Vec<Line<'st
 fn parts_text(parts: &[RowPart]) -> String {
     let mut text = String::new();
     for part in parts {
-        match part {
-            RowPart::Text(part) => {
-                text.push_str(&part.text);
-                if let Some(cut) = &part.cut {
-                    text.push_str(&format!("\n[… {} in all]", format_size(cut.bytes)));
-                }
-            }
-            RowPart::Blob(blob) => {
-                let name = blob.name.as_deref().unwrap_or(&blob.media);
-                text.push_str(&format!("[{name}, {}, {}]", blob.mime, format_size(blob.bytes)));
-            }
-            RowPart::File(file) => text.push_str(&format!("[{}]", file.name.as_deref().unwrap_or(&file.uri))),
-            RowPart::Unknown => {}
+        if let RowPart::Text(part) = part {
+            text.push_str(&part.text);
+        }
+        if let Some(name) = name_part(part) {
+            let gap = if text.is_empty() || text.ends_with('\n') { "" } else { "\n" };
+            text.push_str(&format!("{gap}{name}\n"));
         }
     }
     to_printable_lines(&text)
+}
+
+/// Names an image, a file or the rest of a text that is too long for its row.
+fn name_part(part: &RowPart) -> Option<String> {
+    let name = match part {
+        RowPart::Text(text) => format!("[… {} in all · v shows it]", format_size(text.cut.as_ref()?.bytes)),
+        RowPart::Blob(blob) => {
+            let name = blob.name.as_deref().unwrap_or(&blob.media);
+            format!("[{name}, {}, {}]", blob.mime, format_size(blob.bytes))
+        }
+        RowPart::File(file) => format!("[{}]", file.name.as_deref().unwrap_or(&file.uri)),
+        RowPart::Unknown => return None,
+    };
+    Some(to_printable(&name))
 }

@@ -1,13 +1,37 @@
 //! Messages and thoughts of the agent.
 
 use ratatui_core::text::Line;
-use wharf_api::RowText;
+use wharf_api::{RowPart, RowText};
 
-use super::{RowLayoutOptions, parts_text};
+use super::markdown::lay_out_markdown;
+use super::{RowLayoutOptions, name_part, parts_text};
+use crate::layout::RowLayout;
 use crate::text::{to_printable, truncate_to_columns, wrap_plain};
 
-pub(super) fn message_lines(message: &RowText, look: &RowLayoutOptions<'_>) -> Vec<Line<'static>> {
-    wrap_plain(parts_text(&message.parts).trim_end(), look.theme.plain, look.columns())
+/// Lays out a message as markdown; images and files are named. Of an open message that grew, only the end is laid out.
+pub(super) fn lay_out_message(
+    message: &RowText,
+    is_open: bool,
+    look: &RowLayoutOptions<'_>,
+    earlier: Option<RowLayout>,
+) -> RowLayout {
+    if let [RowPart::Text(part)] = message.parts.as_slice()
+        && part.cut.is_none()
+    {
+        let layout = lay_out_markdown(&part.text, look, earlier);
+        let settled = layout.settled.filter(|_| is_open);
+        return RowLayout { settled, ..layout };
+    }
+    let mut lines: Vec<Line<'static>> = Vec::new();
+    for part in &message.parts {
+        if let RowPart::Text(text) = part {
+            lines.extend(lay_out_markdown(&text.text, look, None).lines);
+        }
+        if let Some(name) = name_part(part) {
+            lines.extend(wrap_plain(&name, look.theme.faint, look.columns()));
+        }
+    }
+    RowLayout { lines, ..RowLayout::default() }
 }
 
 /// A thought is folded to its first line.
