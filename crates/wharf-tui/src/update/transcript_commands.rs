@@ -4,10 +4,10 @@ use wharf_api::{RowBody, TranscriptRow};
 
 use crate::api_call::read_older_rows;
 use crate::keymap::TranscriptCommand;
-use crate::layout::scroll_anchor;
+use crate::layout::{RowFold, scroll_anchor};
 use crate::model::{CallPurpose, ScrollAnchor, TuiState};
 use crate::rows::RowPlace;
-use crate::view::{count_row_lines, transcript_area, visible_rows};
+use crate::view::{count_row_lines, row_context, transcript_area, visible_rows};
 
 /// An older page is loaded when so few rows are above the first visible one.
 const LOAD_OLDER_BELOW_ROWS: usize = 20;
@@ -122,10 +122,12 @@ impl TuiState {
     }
 
     fn toggle_selected_row(&mut self) {
-        let Some(open) = &mut self.open else { return };
+        let Some(open) = &self.open else { return };
         let Some(selected) = open.view.selected else { return };
-        if !open.view.toggled.remove(&selected) {
-            open.view.toggled.insert(selected);
+        let fold = row_context(self, open, selected).fold;
+        let is_folded = matches!(fold, RowFold::Folded(_));
+        if let Some(open) = &mut self.open {
+            open.view.toggle(selected, is_folded, matches!(fold, RowFold::Unfolded(_)));
         }
         self.scroll_to_selected();
     }

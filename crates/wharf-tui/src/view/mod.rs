@@ -19,7 +19,7 @@ pub(crate) use canvas::Canvas;
 pub(crate) use rows::{RowLayoutOptions, lay_out_row};
 pub use theme::ColourUse;
 pub(crate) use theme::Theme;
-pub(crate) use transcript::{count_row_lines, transcript_area, visible_rows};
+pub(crate) use transcript::{count_row_lines, row_context, transcript_area, visible_rows};
 
 use ratatui_core::buffer::Buffer;
 use ratatui_core::layout::{Position, Rect};

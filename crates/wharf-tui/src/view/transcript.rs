@@ -1,13 +1,16 @@
 //! The rows that fit the screen.
 
+use std::rc::Rc;
+
 use ratatui_core::layout::Rect;
 use wharf_api::{LiveOutput, RowBody, TranscriptRow};
 
 use super::rows::RowLayoutOptions;
 use super::{Canvas, divide_screen};
-use crate::layout::{VisibleRow, find_visible};
+use crate::layout::{RowContext, RowLayout, VisibleRow, find_visible};
 use crate::model::{OpenSession, PaneFocus, RowsLink, ScrollAnchor, TuiState};
 use crate::rows::RowPlace;
+use crate::text::format_duration;
 
 /// "Opening" is not shown for a session that opens at once.
 const OPENING_SHOWN_AFTER: std::time::Duration = std::time::Duration::from_millis(150);
@@ -27,14 +30,18 @@ pub(super) fn draw_transcript(state: &TuiState, area: Rect, canvas: &mut Canvas)
     let is_focused = state.focus == PaneFocus::Transcript && state.overlays.is_empty();
     for part in visible {
         let Some(row) = open.rows.get(part.place) else { continue };
-        let look = row_look(state, open, part.place, row, area.width);
-        let layout = state.layouts.borrow_mut().lay_out(part.place, row, &look);
+        let layout = lay_out_visible(state, open, part.place, row, area.width);
         let is_selected = is_focused && open.view.selected == Some(part.place);
-        for line in layout.lines.iter().skip(part.first_line).take(part.lines) {
+        for (number, line) in layout.lines.iter().enumerate().skip(part.first_line).take(part.lines) {
             if is_selected {
                 canvas.write(area.x, y, 1, "▌", canvas.theme.strong);
             }
             canvas.write_line(area.x + MARGIN_COLUMNS, y, area.width.saturating_sub(MARGIN_COLUMNS), line);
+            if let Some((_, since)) = layout.clock.filter(|(clock_line, _)| *clock_line == number) {
+                let elapsed = format_duration(state.now.unix_millis.saturating_sub(since));
+                let line = Rect { y, height: 1, width: area.width.saturating_sub(1), ..area };
+                canvas.write_right(line, &elapsed, canvas.theme.faint);
+            }
             y += 1;
         }
     }
@@ -74,8 +81,12 @@ pub(crate) fn count_row_lines(
     row: &TranscriptRow,
     width: u16,
 ) -> usize {
-    let look = row_look(state, open, place, row, width);
-    state.layouts.borrow_mut().lay_out(place, row, &look).lines.len()
+    lay_out_visible(state, open, place, row, width).lines.len()
+}
+
+/// Returns the way in which a row stands among others.
+pub(crate) fn row_context(state: &TuiState, open: &OpenSession, place: RowPlace) -> RowContext {
+    state.layouts.borrow_mut().arrange(&open.rows, &open.view).context(place)
 }
 
 /// Returns the area of the transcript, if it is on the screen.
@@ -83,20 +94,22 @@ pub(crate) fn transcript_area(state: &TuiState) -> Option<Rect> {
     divide_screen(state).session.map(|session| session.transcript)
 }
 
-fn row_look<'a>(
+fn lay_out_visible(
     state: &TuiState,
-    open: &'a OpenSession,
+    open: &OpenSession,
     place: RowPlace,
     row: &TranscriptRow,
     width: u16,
-) -> RowLayoutOptions<'a> {
-    RowLayoutOptions {
+) -> Rc<RowLayout> {
+    let look = RowLayoutOptions {
         width: width.saturating_sub(MARGIN_COLUMNS + 1),
         theme: state.theme,
         is_toggled: open.view.toggled.contains(&place),
+        context: &row_context(state, open, place),
         live: find_live_output(open, row),
         utc_offset_minutes: state.options.utc_offset_minutes,
-    }
+    };
+    state.layouts.borrow_mut().lay_out(place, row, &look)
 }
 
 /// Returns the output of the row's command while it runs.

@@ -1,5 +1,6 @@
 //! Rows as lines: one file per kind. All text that agents and clients wrote is made printable here.
 
+mod ask;
 mod diff;
 mod end;
 mod markdown;
@@ -9,12 +10,12 @@ mod tool;
 
 pub(super) use diff::diff_lines;
 
-use ratatui_core::text::Line;
+use ratatui_core::text::{Line, Span};
 use wharf_api::{LiveOutput, NoticeLevel, RowBody, RowNotice, RowPart, RowPlan, TranscriptRow};
 
 use super::Theme;
-use crate::layout::RowLayout;
-use crate::text::{format_size, to_printable, to_printable_lines, wrap_plain};
+use crate::layout::{RowContext, RowFold, RowLayout};
+use crate::text::{format_size, to_printable, to_printable_lines, truncate_to_columns, wrap_plain};
 
 /// How a row is shown.
 #[derive(Clone, Copy, Debug)]
@@ -23,6 +24,8 @@ pub(crate) struct RowLayoutOptions<'a> {
     pub(crate) theme: Theme,
     /// The person opened or folded the row against its default.
     pub(crate) is_toggled: bool,
+    /// The way in which the row stands among others.
+    pub(crate) context: &'a RowContext,
     /// The output of the row's command, which is not in the row yet.
     pub(crate) live: Option<&'a LiveOutput>,
     pub(crate) utc_offset_minutes: i32,
@@ -34,18 +37,68 @@ impl RowLayoutOptions<'_> {
     }
 }
 
-/// Lays out a row. A row that is not for people (a notice of level `debug`) has no lines.
+/// Lays out a row as it stands among others. A hidden row has no lines.
 ///
 /// `earlier` is the layout of an older revision of the row with the same look.
 pub(crate) fn lay_out_row(row: &TranscriptRow, look: &RowLayoutOptions<'_>, earlier: Option<RowLayout>) -> RowLayout {
+    let context = look.context;
+    let head = match &context.fold {
+        RowFold::Hidden => return RowLayout::default(),
+        RowFold::Folded(summary) => {
+            let lines = vec![run_head("▸", summary, look)];
+            return indent_lines(RowLayout { lines, ..RowLayout::default() }, context);
+        }
+        RowFold::Unfolded(summary) => Some(run_head("▾", summary, look)),
+        RowFold::Shown => None,
+    };
+    let earlier = earlier.filter(|_| head.is_none() && context.indent == 0).map(|mut earlier| {
+        if context.has_gap_before && !earlier.lines.is_empty() {
+            earlier.lines.remove(0);
+        }
+        earlier
+    });
+    let inner = RowLayoutOptions { width: look.width.saturating_sub(context.indent), ..*look };
+    let mut layout = lay_out_alone(row, &inner, earlier);
+    if let Some(head) = head {
+        layout.lines.insert(0, head);
+        layout.clock = layout.clock.map(|(line, since)| (line + 1, since));
+    }
+    indent_lines(layout, context)
+}
+
+/// The line of several steps.
+fn run_head(mark: &str, summary: &str, look: &RowLayoutOptions<'_>) -> Line<'static> {
+    let text = truncate_to_columns(&format!("{mark} {summary}"), look.columns());
+    Line::styled(text, look.theme.good)
+}
+
+/// Puts the empty line before the row and the blanks before its lines.
+fn indent_lines(mut layout: RowLayout, context: &RowContext) -> RowLayout {
+    if layout.lines.is_empty() {
+        return layout;
+    }
+    if context.indent > 0 {
+        let blanks = " ".repeat(usize::from(context.indent));
+        for line in &mut layout.lines {
+            line.spans.insert(0, Span::raw(blanks.clone()));
+        }
+    }
+    if context.has_gap_before {
+        layout.lines.insert(0, Line::default());
+        layout.clock = layout.clock.map(|(line, since)| (line + 1, since));
+    }
+    layout
+}
+
+/// Lays out a row by itself. A row that is not for people (a notice of level `debug`) has no lines.
+fn lay_out_alone(row: &TranscriptRow, look: &RowLayoutOptions<'_>, earlier: Option<RowLayout>) -> RowLayout {
     let lines = match &row.body {
         RowBody::Prompt(prompt) => prompt::prompt_lines(prompt, &row.at, look),
         RowBody::Message(message) => return text::lay_out_message(message, row.open, look, earlier),
-        RowBody::Thought(thought) => text::thought_lines(thought, look),
-        RowBody::Tool(tool) => tool::tool_lines(tool, row, look),
-        // The newest plan is pinned above the composer.
+        RowBody::Thought(thought) => text::thought_lines(thought, row, look),
+        RowBody::Tool(tool) => return tool::lay_out_tool(tool, row, look),
         RowBody::Plan(plan) => plan_lines(plan, look),
-        RowBody::Ask(ask) => tool::ask_lines(ask, look),
+        RowBody::Ask(ask) => ask::ask_lines(ask, look),
         RowBody::Notice(notice) => notice_lines(notice, look),
         RowBody::TurnEnd(end) => end::turn_end_lines(end, look),
         RowBody::Unknown => wrap_plain(&to_printable(&row.summary), look.theme.plain, look.columns()),

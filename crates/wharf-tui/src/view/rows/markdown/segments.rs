@@ -38,7 +38,12 @@ pub(super) fn first_segment(text: &str) -> Option<FirstSegment<'_>> {
             (Some(_), None) if is_blank => has_gap = true,
             (Some(start), None) => {
                 if has_gap && !(is_list && (is_indented(line) || begins_list_item(line))) {
-                    return Some(FirstSegment { text: &text[start..end], bytes: at, is_last: false, is_fence_open: false });
+                    return Some(FirstSegment {
+                        text: &text[start..end],
+                        bytes: at,
+                        is_last: false,
+                        is_fence_open: false,
+                    });
                 }
                 has_gap = false;
                 fence = Fence::opened_by(line);

@@ -1,10 +1,13 @@
 use ratatui_core::style::Modifier;
 
 use super::*;
+use crate::layout::{RowContext, RowFold};
 use crate::view::{ColourUse, Theme};
 
 fn look(width: u16) -> RowLayoutOptions<'static> {
-    RowLayoutOptions { width, theme: Theme::new(ColourUse::Ansi), is_toggled: false, live: None, utc_offset_minutes: 0 }
+    const PLAIN: &RowContext = &RowContext { fold: RowFold::Shown, indent: 0, has_gap_before: false };
+    let theme = Theme::new(ColourUse::Ansi);
+    RowLayoutOptions { width, theme, is_toggled: false, context: PLAIN, live: None, utc_offset_minutes: 0 }
 }
 
 fn lay_out(text: &str, width: u16) -> Vec<String> {
@@ -23,14 +26,33 @@ fn lists_have_hanging_indents_and_keep_their_numbers() {
 #[test]
 fn blocks_are_divided_by_one_empty_line() {
     let text = "# Head\nText\n\n> quoted\n> more\n\n---\n\n```rust\nfn a() {}\n\nlast\n```\nend";
-    let expected =
-        ["Head", "", "Text", "", "▏ quoted", "▏ more", "", "──────────", "", "  rust", "  fn a() {", "  }", "", "  last", "", "end"];
+    let expected = [
+        "Head",
+        "",
+        "Text",
+        "",
+        "▏ quoted",
+        "▏ more",
+        "",
+        "──────────",
+        "",
+        "  rust",
+        "  fn a() {",
+        "  }",
+        "",
+        "  last",
+        "",
+        "end",
+    ];
     assert_eq!(lay_out(text, 10), expected);
 }
 
 #[test]
 fn links_show_their_target_once() {
-    assert_eq!(lay_out("see [docs](https://a.b/c) and <https://a.b>", 60), ["see docs (https://a.b/c) and https://a.b"]);
+    assert_eq!(
+        lay_out("see [docs](https://a.b/c) and <https://a.b>", 60),
+        ["see docs (https://a.b/c) and https://a.b"]
+    );
     assert_eq!(lay_out("![a cat](cat.png)", 60), ["image: a cat (cat.png)"]);
     assert_eq!(lay_out("[one]\n\n[one]: https://a.b", 60), ["[one]", "", "[one]: https://a.b"]);
 }
@@ -59,10 +81,7 @@ fn code_is_plain_until_its_fence_is_closed() {
 #[test]
 fn tables_are_columns_wrapped_cells_or_records_by_width() {
     let text = "| name | meaning |\n|---|---|\n| a | the first letter |\n| bc | x |";
-    assert_eq!(
-        lay_out(text, 40),
-        ["name │ meaning", "─────┼─────────────────", "a    │ the first letter", "bc   │ x"]
-    );
+    assert_eq!(lay_out(text, 40), ["name │ meaning", "─────┼─────────────────", "a    │ the first letter", "bc   │ x"]);
     assert_eq!(
         lay_out(text, 17),
         ["name │ meaning", "─────┼───────────", "a    │ the first", "     │ letter", "bc   │ x"]
@@ -88,7 +107,9 @@ fn growing_text_gives_the_same_lines_as_the_whole_and_lays_out_its_end_only() {
         assert_eq!(layout.lines, fresh.lines, "after {at} bytes");
         grown = Some(layout);
     }
-    assert!(grown.is_some_and(|layout| layout.settled.is_some_and(|settled| text[settled.text.len()..] == *"end 日本")));
+    assert!(
+        grown.is_some_and(|layout| layout.settled.is_some_and(|settled| text[settled.text.len()..] == *"end 日本"))
+    );
 }
 
 #[test]
