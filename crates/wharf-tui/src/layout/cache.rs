@@ -36,7 +36,12 @@ struct LayoutKey {
 
 impl LayoutCache {
     /// Returns the lines of a row.
-    pub(crate) fn lay_out(&mut self, place: RowPlace, row: &TranscriptRow, look: &RowLayoutOptions<'_>) -> Rc<RowLayout> {
+    pub(crate) fn lay_out(
+        &mut self,
+        place: RowPlace,
+        row: &TranscriptRow,
+        look: &RowLayoutOptions<'_>,
+    ) -> Rc<RowLayout> {
         let live_bytes = look.live.map_or(0, |live| live.bytes);
         let context = look.context.clone();
         let key = LayoutKey { rev: row.rev, width: look.width, is_toggled: look.is_toggled, context, live_bytes };
