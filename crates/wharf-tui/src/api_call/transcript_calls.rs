@@ -21,3 +21,14 @@ pub(crate) fn read_older_rows(session: &str, older: &OlderRows) -> Option<ApiCal
     let path = join_path(&["sessions", session, "rows"]);
     Some(ApiCall::get(format!("{path}?limit={OLDER_PAGE_ROWS}&{position}")))
 }
+
+/// Reads a text of a row from this byte on.
+pub(crate) fn read_row_text(session: &str, row: &str, part: &str, offset: u64) -> ApiCall {
+    let path = join_path(&["sessions", session, "rows", row, "text"]);
+    ApiCall::get(format!("{path}?part={}&offset={offset}", percent_encode(part)))
+}
+
+/// Lists the files that the session has changed.
+pub(crate) fn list_changed_files(session: &str) -> ApiCall {
+    ApiCall::get(join_path(&["sessions", session, "changes"]))
+}

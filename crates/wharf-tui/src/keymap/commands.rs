@@ -60,6 +60,10 @@ pub enum TranscriptCommand {
     PageUp,
     PromptBefore,
     PromptAfter,
+    OpenReader,
+    OpenPager,
+    ShowChanges,
+    TogglePlan,
     FocusComposer,
 }
 
@@ -137,5 +141,12 @@ pub enum ReaderCommand {
     PageUp,
     First,
     Last,
+    NextPage,
+    PageBefore,
+    ToggleWrap,
+    Copy,
+    OpenPager,
+    /// In a list of files: the change of the selected one.
+    OpenFile,
     Close,
 }

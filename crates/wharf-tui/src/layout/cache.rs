@@ -4,6 +4,7 @@
 use std::collections::HashMap;
 use std::rc::Rc;
 
+use ratatui_core::text::Line;
 use wharf_api::TranscriptRow;
 
 use super::{RowArrangement, RowContext, RowLayout, arrange_rows};
@@ -21,6 +22,19 @@ pub(crate) struct LayoutCache {
     arrangement: Option<((u64, u64), Rc<RowArrangement>)>,
     /// The rows that were laid out so far.
     laid_out: u64,
+    /// The page of the reader that is on the screen.
+    document: Option<(DocumentKey, Rc<Vec<Line<'static>>>)>,
+}
+
+/// Everything that the lines of a reader's page depend on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct DocumentKey {
+    pub(crate) document: u64,
+    pub(crate) page: usize,
+    pub(crate) width: u16,
+    pub(crate) is_unwrapped: bool,
+    pub(crate) text_bytes: usize,
+    pub(crate) selected: usize,
 }
 
 /// Everything that a layout depends on besides the theme, which does not change.
@@ -74,6 +88,22 @@ impl LayoutCache {
         let arrangement = Rc::new(arrange_rows(rows, view));
         self.arrangement = Some((key, Rc::clone(&arrangement)));
         arrangement
+    }
+
+    /// Returns the lines of a reader's page, made by `make_lines` if they are not held.
+    pub(crate) fn lay_out_document(
+        &mut self,
+        key: DocumentKey,
+        make_lines: impl FnOnce() -> Vec<Line<'static>>,
+    ) -> Rc<Vec<Line<'static>>> {
+        if let Some((held, lines)) = &self.document
+            && *held == key
+        {
+            return Rc::clone(lines);
+        }
+        let lines = Rc::new(make_lines());
+        self.document = Some((key, Rc::clone(&lines)));
+        lines
     }
 
     /// Returns how many rows were laid out so far.

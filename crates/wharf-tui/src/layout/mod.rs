@@ -5,7 +5,7 @@ mod cache;
 mod window;
 
 pub(crate) use arrangement::{RowArrangement, RowContext, RowFold, arrange_rows, has_tool_failed};
-pub(crate) use cache::LayoutCache;
+pub(crate) use cache::{DocumentKey, LayoutCache};
 pub(crate) use window::{VisibleRow, find_visible, scroll_anchor};
 
 use ratatui_core::text::Line;

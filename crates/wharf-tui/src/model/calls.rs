@@ -2,7 +2,15 @@
 
 use std::collections::BTreeMap;
 
+use super::TextSource;
 use crate::input::{CallId, StreamId};
+
+/// The use of a text that is read whole.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum TextUse {
+    Reader,
+    Pager,
+}
 
 /// The purpose of a request: how its answer is read and what it changes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -13,6 +21,20 @@ pub(crate) enum CallPurpose {
     },
     OlderRows {
         stream: StreamId,
+    },
+    /// A text that is too long for its row, page by page.
+    WholeText {
+        source: TextSource,
+        use_for: TextUse,
+        so_far: String,
+    },
+    ChangedFiles {
+        session: String,
+    },
+    /// The row that changed a file.
+    FileChange {
+        session: String,
+        path: String,
     },
     /// A prompt; the text goes back to the composer if it is refused.
     SendPrompt {

@@ -1,5 +1,6 @@
 //! Overlays lie over the panes and take all keys.
 
+use super::ReaderText;
 use crate::composer::TextBuffer;
 use crate::keymap::{KeyBinding, all_bindings};
 
@@ -28,13 +29,4 @@ impl Palette {
         };
         all_bindings().filter(|binding| binding.is_in_palette()).filter(fits).collect()
     }
-}
-
-/// A text over the whole screen.
-#[derive(Debug, Default)]
-pub(crate) struct ReaderText {
-    pub(crate) title: String,
-    pub(crate) lines: Vec<String>,
-    /// Lines above the screen.
-    pub(crate) scroll: usize,
 }

@@ -22,6 +22,8 @@ pub(crate) struct TranscriptView {
     pub(crate) toggled: BTreeSet<RowPlace>,
     /// Rows whose run of steps is shown step by step.
     pub(crate) opened_runs: BTreeSet<RowPlace>,
+    /// All entries of the pinned plan are shown.
+    pub(crate) is_plan_open: bool,
     /// Rises with every change of the two sets.
     pub(crate) fold_revision: u64,
 }

@@ -1,7 +1,7 @@
 //! Answers of the host to calls, each by the purpose of its call.
 
 use serde::de::DeserializeOwned;
-use wharf_api::{AdapterList, PlaceList, RowPage, SpawnedSession, TranscriptRow};
+use wharf_api::{AdapterList, ChangedFileList, PlaceList, RowPage, RowTextPage, SpawnedSession, TranscriptRow};
 
 use crate::input::{ApiFailure, CallId};
 use crate::model::{CallPurpose, InterruptStep, OpenSession, TuiState};
@@ -35,6 +35,22 @@ impl TuiState {
                 if let Some(open) = self.open.as_mut().filter(|open| open.stream == *stream) {
                     open.is_loading_older = false;
                     open.rows.load_older(page);
+                }
+            }
+            CallPurpose::WholeText { source, use_for, so_far } => {
+                let page: RowTextPage = read_answer(body)?;
+                self.take_text_page(source.clone(), *use_for, so_far, &page);
+            }
+            CallPurpose::ChangedFiles { session } => {
+                let list: ChangedFileList = read_answer(body)?;
+                if self.find_open(session).is_some() {
+                    self.show_changed_files(list);
+                }
+            }
+            CallPurpose::FileChange { session, path } => {
+                let row: TranscriptRow = read_answer(body)?;
+                if self.find_open(session).is_some() {
+                    self.show_file_change(&row, path);
                 }
             }
             CallPurpose::Adapters => self.choices.adapters = read_answer::<AdapterList>(body)?.adapters,
@@ -78,7 +94,13 @@ impl TuiState {
                 }
                 self.tell_error(format!("older rows cannot be read: {}", failure.text));
             }
-            CallPurpose::ReadRow { .. } => self.tell_error(failure.text),
+            CallPurpose::WholeText { source, .. } => {
+                self.give_up_whole_text(&source);
+                self.tell_error(format!("the whole text cannot be read: {}", failure.text));
+            }
+            CallPurpose::ReadRow { .. } | CallPurpose::ChangedFiles { .. } | CallPurpose::FileChange { .. } => {
+                self.tell_error(failure.text);
+            }
             // The next attempt says it again; nothing is lost.
             CallPurpose::MarkSeen | CallPurpose::Adapters | CallPurpose::Places => {}
         }

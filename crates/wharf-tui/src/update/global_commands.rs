@@ -146,5 +146,5 @@ fn help_text() -> ReaderText {
         }
         lines.push(String::new());
     }
-    ReaderText { title: "Keys".to_owned(), lines, scroll: 0 }
+    ReaderText { title: "Keys".to_owned(), lines, ..ReaderText::default() }
 }

@@ -12,6 +12,8 @@ mod list_events;
 mod menu_commands;
 mod open_session;
 mod programs;
+mod reader_commands;
+mod reading;
 mod row_events;
 mod timers;
 mod transcript_commands;

@@ -28,6 +28,14 @@ impl TuiState {
             TranscriptCommand::PageUp => self.scroll_transcript(-page),
             TranscriptCommand::PromptBefore => self.go_to_prompt(false),
             TranscriptCommand::PromptAfter => self.go_to_prompt(true),
+            TranscriptCommand::OpenReader => self.open_row_reader(),
+            TranscriptCommand::OpenPager => self.open_row_pager(),
+            TranscriptCommand::ShowChanges => self.request_changed_files(),
+            TranscriptCommand::TogglePlan => {
+                if let Some(open) = &mut self.open {
+                    open.view.is_plan_open = !open.view.is_plan_open;
+                }
+            }
             TranscriptCommand::FocusComposer => {
                 if self.can_compose() {
                     self.focus_session();

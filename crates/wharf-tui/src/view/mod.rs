@@ -16,6 +16,7 @@ mod transcript;
 
 pub(crate) use areas::{SessionAreas, divide_screen};
 pub(crate) use canvas::Canvas;
+pub(crate) use overlays::count_reader_lines;
 pub(crate) use rows::{RowLayoutOptions, lay_out_row};
 pub use theme::ColourUse;
 pub(crate) use theme::Theme;
@@ -77,7 +78,7 @@ pub fn view(state: &TuiState) -> ScreenFrame {
         match overlay {
             Overlay::Palette(palette) => overlays::draw_palette(palette, area, &mut canvas),
             Overlay::NewSession => overlays::draw_new_session(state, area, &mut canvas),
-            Overlay::Reader(reader) => overlays::draw_reader(reader, area, &mut canvas),
+            Overlay::Reader(reader) => overlays::draw_reader(state, reader, area, &mut canvas),
         }
     }
     canvas.finish()

@@ -1,16 +1,21 @@
 //! Pictures that lie over the panes.
 
+mod document;
 mod new_session;
 mod palette;
 mod reader;
 
 pub(super) use new_session::draw_new_session;
 pub(super) use palette::draw_palette;
+pub(crate) use reader::count_reader_lines;
 pub(super) use reader::draw_reader;
 
 use ratatui_core::layout::Rect;
 
 use super::Canvas;
+
+/// The columns that a frame takes.
+const READER_FRAME_COLUMNS: u16 = 4;
 
 /// Empties an area and draws a frame around it. Returns the room inside.
 fn draw_frame(area: Rect, title: &str, canvas: &mut Canvas) -> Rect {

@@ -8,7 +8,7 @@ mod prompt;
 mod text;
 mod tool;
 
-pub(super) use diff::diff_lines;
+pub(super) use diff::{diff_lines, file_diff_lines};
 
 use ratatui_core::text::{Line, Span};
 use wharf_api::{LiveOutput, NoticeLevel, RowBody, RowNotice, RowPart, RowPlan, TranscriptRow};
@@ -111,16 +111,20 @@ fn plan_lines(plan: &RowPlan, look: &RowLayoutOptions<'_>) -> Vec<Line<'static>>
     let mut lines = vec![Line::styled(format!("{mark} Plan {}/{}", plan.done, plan.total), look.theme.faint)];
     if look.is_toggled {
         for entry in &plan.entries {
-            let mark = match entry.status.as_str() {
-                "completed" => "✓",
-                "in_progress" => "▸",
-                _ => "·",
-            };
-            let text = format!("  {mark} {}", to_printable(&entry.text));
+            let text = format!("  {} {}", plan_mark(&entry.status), to_printable(&entry.text));
             lines.extend(wrap_plain(&text, look.theme.plain, look.columns()));
         }
     }
     lines
+}
+
+/// Returns the mark of a plan's entry in this state.
+pub(super) fn plan_mark(status: &str) -> &'static str {
+    match status {
+        "completed" => "✓",
+        "in_progress" => "▸",
+        _ => "·",
+    }
 }
 
 fn notice_lines(notice: &RowNotice, look: &RowLayoutOptions<'_>) -> Vec<Line<'static>> {
