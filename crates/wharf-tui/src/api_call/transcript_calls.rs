@@ -32,3 +32,10 @@ pub(crate) fn read_row_text(session: &str, row: &str, part: &str, offset: u64) -
 pub(crate) fn list_changed_files(session: &str) -> ApiCall {
     ApiCall::get(join_path(&["sessions", session, "changes"]))
 }
+
+/// Searches the rows of one session, the newest first.
+pub(crate) fn search_session(session: &str, query: &str, cursor: Option<&str>) -> ApiCall {
+    let cursor = cursor.map(|cursor| format!("&cursor={}", percent_encode(cursor))).unwrap_or_default();
+    let (session, query) = (percent_encode(session), percent_encode(query));
+    ApiCall::get(format!("/search?q={query}&session={session}&limit=100{cursor}"))
+}

@@ -21,8 +21,11 @@ const MAX_INDENT_COLUMNS: u16 = 6;
 pub(crate) struct RowContext {
     pub(crate) fold: RowFold,
     pub(crate) indent: u16,
-    /// An empty line divides the row from the one before it.
-    pub(crate) has_gap_before: bool,
+    /// An empty line divides the row from the next one. It belongs to the upper row, so that rows that are loaded above the
+    /// first one do not move it.
+    pub(crate) has_gap_after: bool,
+    /// The row is the first that came while the person was elsewhere.
+    pub(crate) is_first_unread: bool,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -71,6 +74,9 @@ pub(crate) fn arrange_rows(rows: &RowSet, view: &TranscriptView) -> RowArrangeme
     }
     run.fold(&mut arrangement, view);
     arrangement.divide_messages(rows);
+    if let Some(after) = view.unread_after {
+        arrangement.mark_first_unread(rows, after);
+    }
     arrangement
 }
 
@@ -86,23 +92,32 @@ impl RowArrangement {
         }
     }
 
+    /// Marks the first row after this place that is shown.
+    fn mark_first_unread(&mut self, rows: &RowSet, after: RowPlace) {
+        let is_shown = |(place, row): &(RowPlace, &TranscriptRow)| {
+            *place > after && self.context(*place).fold != RowFold::Hidden && !is_for_machines(row)
+        };
+        if let Some((place, _)) = rows.iter_from(after).find(is_shown) {
+            self.contexts.entry(place).or_default().is_first_unread = true;
+        }
+    }
+
     /// Puts empty lines between messages and the steps around them.
     fn divide_messages(&mut self, rows: &RowSet) {
-        let mut before = RowGroup::Start;
+        let mut before: Option<(RowPlace, RowGroup)> = None;
         for (place, row) in rows.iter() {
             let is_hidden = self.contexts.get(&place).is_some_and(|context| context.fold == RowFold::Hidden);
             if is_hidden || is_for_machines(row) {
                 continue;
             }
             let group = RowGroup::of(row);
-            let needs_gap = matches!(
-                (before, group),
-                (RowGroup::Message | RowGroup::Steps, RowGroup::Message) | (RowGroup::Message, RowGroup::Steps)
-            );
-            if needs_gap {
-                self.contexts.entry(place).or_default().has_gap_before = true;
+            if let Some((upper, RowGroup::Message | RowGroup::Steps)) = before
+                && before.is_some_and(|(_, upper)| upper == RowGroup::Message || group == RowGroup::Message)
+                && group != RowGroup::Start
+            {
+                self.contexts.entry(upper).or_default().has_gap_after = true;
             }
-            before = group;
+            before = Some((place, group));
         }
     }
 }

@@ -21,6 +21,7 @@ pub(crate) struct LayoutCache {
     /// The arrangement of the rows, and the revisions that it was made of.
     arrangement: Option<((u64, u64), Rc<RowArrangement>)>,
     /// The rows that were laid out so far.
+    #[cfg(test)]
     laid_out: u64,
     /// The page of the reader that is on the screen.
     document: Option<(DocumentKey, Rc<Vec<Line<'static>>>)>,
@@ -72,7 +73,10 @@ impl LayoutCache {
             self.rows.clear();
         }
         let layout = Rc::new(lay_out_row(row, look, earlier));
-        self.laid_out += 1;
+        #[cfg(test)]
+        {
+            self.laid_out += 1;
+        }
         self.rows.insert(place, (key, Rc::clone(&layout)));
         layout
     }
@@ -107,7 +111,8 @@ impl LayoutCache {
     }
 
     /// Returns how many rows were laid out so far.
-    pub(crate) const fn count_laid_out(&self) -> u64 {
+    #[cfg(test)]
+    pub(super) const fn count_laid_out(&self) -> u64 {
         self.laid_out
     }
 

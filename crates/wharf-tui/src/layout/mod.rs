@@ -27,3 +27,6 @@ pub(crate) struct SettledText {
     /// The lines of that text.
     pub(crate) lines: usize,
 }
+
+#[cfg(test)]
+mod tests;

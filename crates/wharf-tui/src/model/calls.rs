@@ -12,6 +12,15 @@ pub(crate) enum TextUse {
     Pager,
 }
 
+/// A search for rows that are not held.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct RowSearch {
+    pub(crate) stream: StreamId,
+    pub(crate) query: String,
+    /// The pages of hits before this one.
+    pub(crate) page: u32,
+}
+
 /// The purpose of a request: how its answer is read and what it changes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum CallPurpose {
@@ -28,6 +37,7 @@ pub(crate) enum CallPurpose {
         use_for: TextUse,
         so_far: String,
     },
+    FindRows(RowSearch),
     ChangedFiles {
         session: String,
     },

@@ -14,7 +14,7 @@ mod state;
 mod transcript_view;
 
 pub(crate) use ask_dock::{AskDock, only_option};
-pub(crate) use calls::{CallPurpose, PendingCalls, TextUse};
+pub(crate) use calls::{CallPurpose, PendingCalls, RowSearch, TextUse};
 pub(crate) use connection::HostConnection;
 pub(crate) use drafts::DraftStore;
 pub(crate) use list_order::{ListEntry, attention_mark, last_activity, needs_person, order_sessions};
@@ -25,4 +25,4 @@ pub(crate) use reader::{FileChoice, PageBody, ReaderDocument, ReaderPage, Reader
 pub(crate) use session_list::SessionList;
 pub(crate) use state::PaneFocus;
 pub use state::{TuiOptions, TuiState};
-pub(crate) use transcript_view::{ScrollAnchor, TranscriptView};
+pub(crate) use transcript_view::{FindQuery, ScrollAnchor, TranscriptFind, TranscriptView};

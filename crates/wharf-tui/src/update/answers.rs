@@ -1,7 +1,9 @@
 //! Answers of the host to calls, each by the purpose of its call.
 
 use serde::de::DeserializeOwned;
-use wharf_api::{AdapterList, ChangedFileList, PlaceList, RowPage, RowTextPage, SpawnedSession, TranscriptRow};
+use wharf_api::{
+    AdapterList, ChangedFileList, PlaceList, RowPage, RowTextPage, SearchPage, SpawnedSession, TranscriptRow,
+};
 
 use crate::input::{ApiFailure, CallId};
 use crate::model::{CallPurpose, InterruptStep, OpenSession, TuiState};
@@ -35,11 +37,20 @@ impl TuiState {
                 if let Some(open) = self.open.as_mut().filter(|open| open.stream == *stream) {
                     open.is_loading_older = false;
                     open.rows.load_older(page);
+                    if open.view.seek.is_some() {
+                        self.seek_row();
+                    } else {
+                        self.fill_screen();
+                    }
                 }
             }
             CallPurpose::WholeText { source, use_for, so_far } => {
                 let page: RowTextPage = read_answer(body)?;
                 self.take_text_page(source.clone(), *use_for, so_far, &page);
+            }
+            CallPurpose::FindRows(search) => {
+                let hits: SearchPage = read_answer(body)?;
+                self.take_hits(search, &hits);
             }
             CallPurpose::ChangedFiles { session } => {
                 let list: ChangedFileList = read_answer(body)?;
@@ -88,7 +99,12 @@ impl TuiState {
                 }
                 self.tell_error(format!("not interrupted: {}", failure.text));
             }
-            CallPurpose::OlderRows { .. } => {
+            CallPurpose::FindRows(search) => {
+                self.stop_seeking(search.stream);
+                self.tell_error(format!("older rows cannot be searched: {}", failure.text));
+            }
+            CallPurpose::OlderRows { stream } => {
+                self.stop_seeking(stream);
                 if let Some(open) = &mut self.open {
                     open.is_loading_older = false;
                 }

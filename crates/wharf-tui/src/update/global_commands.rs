@@ -80,6 +80,7 @@ impl TuiState {
             }
             PaneFocus::List if self.open.is_some() => self.focus_session(),
             PaneFocus::List => {}
+            PaneFocus::Transcript if self.is_finding() => self.close_find(),
             PaneFocus::Transcript | PaneFocus::Ask if self.can_compose() => self.focus = PaneFocus::Composer,
             PaneFocus::Transcript | PaneFocus::Ask => self.focus = PaneFocus::List,
             PaneFocus::Composer => self.step_towards_interrupt(),

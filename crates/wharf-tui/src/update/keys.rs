@@ -26,6 +26,9 @@ impl TuiState {
                     vec![KeyScope::Menu, KeyScope::TextField, KeyScope::Everywhere]
                 }
                 PaneFocus::List => vec![KeyScope::List, KeyScope::Everywhere],
+                PaneFocus::Transcript if self.is_find_typed() => {
+                    vec![KeyScope::Menu, KeyScope::TextField, KeyScope::Everywhere]
+                }
                 PaneFocus::Transcript => vec![KeyScope::Transcript, KeyScope::Everywhere],
                 PaneFocus::Composer => vec![KeyScope::Composer, KeyScope::TextField, KeyScope::Everywhere],
                 PaneFocus::Ask => vec![KeyScope::Ask, KeyScope::Everywhere],
@@ -65,7 +68,10 @@ impl TuiState {
     /// Types a character into the focused field. In the transcript it goes to the composer, which gets the focus.
     fn type_key(&mut self, key: KeyPress) {
         let Some(character) = key.typed_char() else { return };
-        let may_compose = self.overlays.is_empty() && self.focus == PaneFocus::Transcript && self.can_compose();
+        let may_compose = self.overlays.is_empty()
+            && self.focus == PaneFocus::Transcript
+            && !self.is_find_typed()
+            && self.can_compose();
         if may_compose {
             self.focus = PaneFocus::Composer;
         }
@@ -104,7 +110,11 @@ impl TuiState {
             None => match self.focus {
                 PaneFocus::Composer => self.open.as_mut().map(|open| &mut open.composer),
                 PaneFocus::List => self.list.filter.as_mut(),
-                PaneFocus::Transcript | PaneFocus::Ask => None,
+                PaneFocus::Transcript => {
+                    let find = self.open.as_mut().and_then(|open| open.view.find.as_mut());
+                    find.filter(|find| find.is_typed).map(|find| &mut find.query)
+                }
+                PaneFocus::Ask => None,
             },
         }
     }

@@ -30,6 +30,8 @@ impl TuiState {
                     self.open_selected();
                 }
             },
+            // The transcript while the text to find is typed.
+            None if self.focus == PaneFocus::Transcript && command == MenuCommand::Choose => self.submit_find(),
             Some(Overlay::NewSession | Overlay::Reader(_)) | None => {}
         }
     }

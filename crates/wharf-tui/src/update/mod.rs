@@ -17,6 +17,9 @@ mod reading;
 mod row_events;
 mod timers;
 mod transcript_commands;
+mod transcript_copy;
+mod transcript_find;
+mod transcript_jumps;
 
 use crate::effect::TuiEffect;
 use crate::input::{HostReady, TuiInput};
@@ -30,7 +33,7 @@ pub fn update(state: &mut TuiState, input: TuiInput, now: Moment) -> Vec<TuiEffe
         TuiInput::Key(key) => state.handle_key(key),
         TuiInput::Paste(text) => state.handle_paste(&text),
         TuiInput::Resized(size) => state.size = size,
-        TuiInput::TerminalFocus(has_focus) => state.has_terminal_focus = has_focus,
+        TuiInput::TerminalFocus(has_focus) => state.handle_terminal_focus(has_focus),
         TuiInput::Tick => {}
         TuiInput::HostReady(ready) => state.handle_host_ready(ready),
         TuiInput::List(input) => state.handle_list_stream(input),

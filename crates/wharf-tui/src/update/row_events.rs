@@ -4,7 +4,7 @@ use wharf_api::RowStreamEvent;
 
 use crate::api_call::read_row;
 use crate::input::{StreamId, StreamInput};
-use crate::model::{CallPurpose, InterruptStep, RowsLink, ScrollAnchor, TuiState};
+use crate::model::{CallPurpose, InterruptStep, PaneFocus, RowsLink, ScrollAnchor, TuiState};
 use crate::rows::RowEffect;
 
 impl TuiState {
@@ -30,7 +30,8 @@ impl TuiState {
 
     fn handle_row_event(&mut self, event: RowStreamEvent) {
         let Some(open) = &mut self.open else { return };
-        if matches!(event, RowStreamEvent::Page(_)) {
+        let is_page = matches!(event, RowStreamEvent::Page(_));
+        if is_page {
             open.link = RowsLink::Live;
         }
         match open.rows.apply(event) {
@@ -53,6 +54,9 @@ impl TuiState {
             }
         }
         self.after_rows_changed();
+        if is_page {
+            self.fill_screen();
+        }
     }
 
     /// Brings everything that depends on the rows up to date.
@@ -63,6 +67,9 @@ impl TuiState {
         }
         if !open.is_turn_running() {
             open.interrupt = InterruptStep::Idle;
+        }
+        if self.focus == PaneFocus::Transcript {
+            self.select_shown_row();
         }
         self.refresh_dock();
     }

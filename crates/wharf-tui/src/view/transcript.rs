@@ -3,14 +3,15 @@
 use std::rc::Rc;
 
 use ratatui_core::layout::Rect;
+use ratatui_core::text::Line;
 use wharf_api::{LiveOutput, RowBody, TranscriptRow};
 
 use super::rows::RowLayoutOptions;
 use super::{Canvas, divide_screen};
-use crate::layout::{RowContext, RowLayout, VisibleRow, find_visible};
-use crate::model::{OpenSession, PaneFocus, RowsLink, ScrollAnchor, TuiState};
+use crate::layout::{RowContext, RowFold, RowLayout, VisibleRow, find_visible};
+use crate::model::{FindQuery, OpenSession, PaneFocus, RowsLink, ScrollAnchor, TranscriptFind, TuiState};
 use crate::rows::RowPlace;
-use crate::text::format_duration;
+use crate::text::{display_width, format_duration, to_printable};
 
 /// "Opening" is not shown for a session that opens at once.
 const OPENING_SHOWN_AFTER: std::time::Duration = std::time::Duration::from_millis(150);
@@ -27,16 +28,21 @@ pub(super) fn draw_transcript(state: &TuiState, area: Rect, canvas: &mut Canvas)
     let shown: usize = visible.iter().map(|row| row.lines).sum();
     // A short transcript stands at the bottom, next to the composer.
     let mut y = area.bottom().saturating_sub(u16::try_from(shown).unwrap_or(area.height));
+    let query = open.view.find.as_ref().and_then(TranscriptFind::to_query);
     let is_focused = state.focus == PaneFocus::Transcript && state.overlays.is_empty();
     for part in visible {
         let Some(row) = open.rows.get(part.place) else { continue };
         let layout = lay_out_visible(state, open, part.place, row, area.width);
         let is_selected = is_focused && open.view.selected == Some(part.place);
         for (number, line) in layout.lines.iter().enumerate().skip(part.first_line).take(part.lines) {
-            if is_selected {
+            let is_gap = number + 1 == layout.lines.len() && line.spans.is_empty();
+            if is_selected && !is_gap {
                 canvas.write(area.x, y, 1, "▌", canvas.theme.strong);
             }
             canvas.write_line(area.x + MARGIN_COLUMNS, y, area.width.saturating_sub(MARGIN_COLUMNS), line);
+            if let Some(query) = &query {
+                mark_matches(query, line, area.x + MARGIN_COLUMNS, y, canvas);
+            }
             if let Some((_, since)) = layout.clock.filter(|(clock_line, _)| *clock_line == number) {
                 let elapsed = format_duration(state.now.unix_millis.saturating_sub(since));
                 let line = Rect { y, height: 1, width: area.width.saturating_sub(1), ..area };
@@ -45,9 +51,47 @@ pub(super) fn draw_transcript(state: &TuiState, area: Rect, canvas: &mut Canvas)
             y += 1;
         }
     }
-    if open.view.anchor != ScrollAnchor::End && area.height > 1 {
-        let line = Rect { y: area.bottom() - 1, height: 1, ..area };
-        canvas.write_right(line, " ↓ newer below ", canvas.theme.selected);
+    if area.height > 1 {
+        draw_below_marks(state, open, Rect { y: area.bottom() - 1, height: 1, ..area }, canvas);
+    }
+}
+
+/// Draws over the last line: the text that is looked for, and that there are newer rows.
+fn draw_below_marks(state: &TuiState, open: &OpenSession, line: Rect, canvas: &mut Canvas) {
+    if open.view.anchor != ScrollAnchor::End {
+        let text = match count_new_rows(state, open) {
+            0 => " ↓ newer below ".to_owned(),
+            count => format!(" ↓ {count} new · G "),
+        };
+        canvas.write_right(line, &text, canvas.theme.selected);
+    }
+    if let Some(find) = open.view.find.as_ref().filter(|find| find.is_typed) {
+        canvas.clear(line);
+        let typed = canvas.write(line.x + 1, line.y, line.width.saturating_sub(2), "/", canvas.theme.strong);
+        let room = line.width.saturating_sub(typed + 2);
+        let start = line.x + 1 + typed;
+        canvas.write(start, line.y, room, find.query.text(), canvas.theme.plain);
+        let before = find.query.text().get(..find.query.cursor()).unwrap_or_default();
+        let column = u16::try_from(display_width(&to_printable(before))).unwrap_or(room).min(room);
+        canvas.place_cursor(start + column, line.y);
+    }
+}
+
+/// Counts the rows that came since the person stopped following the end.
+fn count_new_rows(state: &TuiState, open: &OpenSession) -> usize {
+    let Some(left_at) = open.view.left_end_at else { return 0 };
+    let arrangement = state.layouts.borrow_mut().arrange(&open.rows, &open.view);
+    let is_new = |place: RowPlace| place > left_at && arrangement.context(place).fold != RowFold::Hidden;
+    open.rows.iter_from(left_at).filter(|(place, _)| is_new(*place)).count()
+}
+
+/// Marks the text that is looked for in a line.
+fn mark_matches(query: &FindQuery, line: &Line<'_>, x: u16, y: u16, canvas: &mut Canvas) {
+    let text = line.to_string().to_lowercase();
+    for (at, found) in text.match_indices(&query.folded) {
+        let columns = |text: &str| u16::try_from(display_width(text)).unwrap_or(u16::MAX);
+        let left = x.saturating_add(columns(text.get(..at).unwrap_or_default()));
+        canvas.restyle(Rect { x: left, y, width: columns(found), height: 1 }, canvas.theme.selected);
     }
 }
 
@@ -81,6 +125,9 @@ pub(crate) fn count_row_lines(
     row: &TranscriptRow,
     width: u16,
 ) -> usize {
+    if row_context(state, open, place).fold == RowFold::Hidden {
+        return 0;
+    }
     lay_out_visible(state, open, place, row, width).lines.len()
 }
 

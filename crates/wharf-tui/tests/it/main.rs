@@ -7,6 +7,7 @@ mod asks;
 mod composing;
 mod first_screens;
 mod frames;
+mod moving;
 mod reading;
 mod scene;
 mod sizes;

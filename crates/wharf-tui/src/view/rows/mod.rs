@@ -46,15 +46,13 @@ pub(crate) fn lay_out_row(row: &TranscriptRow, look: &RowLayoutOptions<'_>, earl
         RowFold::Hidden => return RowLayout::default(),
         RowFold::Folded(summary) => {
             let lines = vec![run_head("▸", summary, look)];
-            return indent_lines(RowLayout { lines, ..RowLayout::default() }, context);
+            return indent_lines(RowLayout { lines, ..RowLayout::default() }, look);
         }
         RowFold::Unfolded(summary) => Some(run_head("▾", summary, look)),
         RowFold::Shown => None,
     };
     let earlier = earlier.filter(|_| head.is_none() && context.indent == 0).map(|mut earlier| {
-        if context.has_gap_before && !earlier.lines.is_empty() {
-            earlier.lines.remove(0);
-        }
+        earlier.lines.drain(..usize::from(context.is_first_unread).min(earlier.lines.len()));
         earlier
     });
     let inner = RowLayoutOptions { width: look.width.saturating_sub(context.indent), ..*look };
@@ -63,7 +61,7 @@ pub(crate) fn lay_out_row(row: &TranscriptRow, look: &RowLayoutOptions<'_>, earl
         layout.lines.insert(0, head);
         layout.clock = layout.clock.map(|(line, since)| (line + 1, since));
     }
-    indent_lines(layout, context)
+    indent_lines(layout, look)
 }
 
 /// The line of several steps.
@@ -72,8 +70,9 @@ fn run_head(mark: &str, summary: &str, look: &RowLayoutOptions<'_>) -> Line<'sta
     Line::styled(text, look.theme.good)
 }
 
-/// Puts the empty line before the row and the blanks before its lines.
-fn indent_lines(mut layout: RowLayout, context: &RowContext) -> RowLayout {
+/// Puts blanks before the lines of the row, and the lines that divide it from other rows.
+fn indent_lines(mut layout: RowLayout, look: &RowLayoutOptions<'_>) -> RowLayout {
+    let context = look.context;
     if layout.lines.is_empty() {
         return layout;
     }
@@ -83,8 +82,12 @@ fn indent_lines(mut layout: RowLayout, context: &RowContext) -> RowLayout {
             line.spans.insert(0, Span::raw(blanks.clone()));
         }
     }
-    if context.has_gap_before {
-        layout.lines.insert(0, Line::default());
+    if context.has_gap_after {
+        layout.lines.push(Line::default());
+    }
+    if context.is_first_unread {
+        let rule = format!("── new {}", "─".repeat(look.columns().saturating_sub(7)));
+        layout.lines.insert(0, Line::styled(truncate_to_columns(&rule, look.columns()), look.theme.wants));
         layout.clock = layout.clock.map(|(line, since)| (line + 1, since));
     }
     layout

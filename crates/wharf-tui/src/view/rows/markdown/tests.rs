@@ -5,7 +5,8 @@ use crate::layout::{RowContext, RowFold};
 use crate::view::{ColourUse, Theme};
 
 fn look(width: u16) -> RowLayoutOptions<'static> {
-    const PLAIN: &RowContext = &RowContext { fold: RowFold::Shown, indent: 0, has_gap_before: false };
+    const PLAIN: &RowContext =
+        &RowContext { fold: RowFold::Shown, indent: 0, has_gap_after: false, is_first_unread: false };
     let theme = Theme::new(ColourUse::Ansi);
     RowLayoutOptions { width, theme, is_toggled: false, context: PLAIN, live: None, utc_offset_minutes: 0 }
 }
