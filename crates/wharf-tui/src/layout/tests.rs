@@ -44,9 +44,9 @@ fn open_session(rows: &[Value]) -> (TuiState, StreamId) {
     let list = SessionStreamEvent::read("snapshot", json!({ "sessions": [session] })).unwrap();
     feed(&mut state, TuiInput::List(StreamInput::Event(list)));
     let effects = feed(&mut state, TuiInput::Key(KeyPress::parse("enter").unwrap()));
-    let opened = effects.into_iter().find_map(|effect| match effect {
-        TuiEffect::OpenRows { stream, .. } => Some(stream),
-        _ => None,
+    let opened = effects.into_iter().find_map(|effect| {
+        let TuiEffect::OpenRows { stream, .. } = effect else { return None };
+        Some(stream)
     });
     let stream = opened.unwrap();
     send(

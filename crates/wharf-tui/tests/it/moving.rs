@@ -20,9 +20,9 @@ fn selected_line(scene: &Scene) -> String {
 }
 
 fn copied(scene: &mut Scene) -> Option<String> {
-    scene.take_effects().into_iter().find_map(|effect| match effect {
-        TuiEffect::Copy(text) => Some(text),
-        _ => None,
+    scene.take_effects().into_iter().find_map(|effect| {
+        let TuiEffect::Copy(text) = effect else { return None };
+        Some(text)
     })
 }
 

@@ -27,9 +27,9 @@ fn diff_fills_the_screen_file_by_file() {
     narrow.press("w");
     assert!(narrow.text().contains('…'), "long lines are cut: {}", narrow.text());
     narrow.press("[ y");
-    let copied = narrow.take_effects().into_iter().find_map(|effect| match effect {
-        TuiEffect::Copy(text) => Some(text),
-        _ => None,
+    let copied = narrow.take_effects().into_iter().find_map(|effect| {
+        let TuiEffect::Copy(text) = effect else { return None };
+        Some(text)
     });
     assert!(copied.is_some_and(|text| text.starts_with("--- src/parser.rs\n+++ src/parser.rs\n@@ -41,3 +41,4 @@\n")));
     narrow.press("q");
