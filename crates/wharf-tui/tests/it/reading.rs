@@ -1,7 +1,7 @@
 //! Diffs, whole texts and changed files over the whole screen.
 
 use serde_json::json;
-use wharf_tui::TuiEffect;
+use wharf_tui::{ScreenSize, TuiEffect, TuiInput, view};
 
 use crate::frames::check_frame;
 use crate::scene::row;
@@ -115,4 +115,22 @@ fn plan_is_pinned_and_opens() {
     assert!(scene.text().contains("─ Plan 1/3 · ▸ Fix it"), "{}", scene.text());
     scene.press("p");
     check_frame(&scene, "plan_60x20");
+}
+
+#[test]
+fn no_size_of_the_screen_is_too_small_for_reading_and_finding() {
+    let mut edit = edit_row(3, "src/parser.rs");
+    edit["output"] = json!({ "text": "日本\n", "bytes": 7, "lines": 1, "exitCode": 0, "signal": null });
+    for keys in ["v", "v ]", "v w", "/ a", "/ a enter", "enter", "p"] {
+        let (mut scene, _) = open_transcript(80, 24, &[prompt_row(2, "Fix it"), edit.clone(), failed_run_row(4)]);
+        scene.feed(TuiInput::TerminalFocus(false));
+        scene.press(&format!("g j {keys}"));
+        for width in 0..40 {
+            for height in 0..16 {
+                scene.feed(TuiInput::Resized(ScreenSize { width, height }));
+                let frame = view(&scene.state);
+                assert_eq!((frame.buffer.area().width, frame.buffer.area().height), (width, height), "{keys}");
+            }
+        }
+    }
 }

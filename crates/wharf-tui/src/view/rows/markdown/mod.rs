@@ -2,6 +2,7 @@
 
 mod segments;
 mod table;
+mod tags;
 mod writer;
 
 use ratatui_core::text::Line;

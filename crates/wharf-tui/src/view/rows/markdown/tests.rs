@@ -1,3 +1,5 @@
+//! Markdown as lines: blocks, styles, widths, and texts that grow.
+
 use ratatui_core::style::Modifier;
 
 use super::*;
@@ -120,6 +122,79 @@ fn lines_are_never_wider_than_the_screen() {
     for width in 20..60 {
         for line in lay_out(text, width) {
             assert!(crate::text::display_width(&line) <= usize::from(width), "{width}: {line:?}");
+        }
+    }
+}
+
+/// Returns pseudo-random numbers from a seed.
+fn random_numbers(mut seed: u64) -> impl FnMut(usize) -> usize {
+    move |limit| {
+        seed ^= seed << 13;
+        seed ^= seed >> 7;
+        seed ^= seed << 17;
+        usize::try_from(seed % u64::try_from(limit).unwrap()).unwrap()
+    }
+}
+
+#[test]
+fn random_text_is_inert_fits_and_may_grow_in_any_steps() {
+    const PIECES: &[&str] = &[
+        "\n",
+        "\n\n",
+        "- ",
+        "1. ",
+        "12",
+        "  ",
+        "    ",
+        "> ",
+        "```",
+        "~~~",
+        "`",
+        "*",
+        "**",
+        "_",
+        "# ",
+        "| a | b |\n|---|---|\n",
+        "| ",
+        "[l](",
+        ")",
+        "[r]: x",
+        "<b>",
+        "<!--",
+        "-->",
+        "&#27;",
+        "&amp;",
+        "\u{1b}[2J",
+        "\u{9b}",
+        "\u{202e}",
+        "\t",
+        "\r",
+        "日本語",
+        "👩‍👩‍👧",
+        "e\u{301}",
+        "\u{200d}",
+        "word",
+        "a longer piece of text",
+        "---",
+        "\\",
+    ];
+    for seed in 1..200_u64 {
+        let mut pick = random_numbers(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        let look = look(20 + u16::try_from(pick(60)).unwrap());
+        let mut text = String::new();
+        let mut grown = None;
+        for _ in 0..40 {
+            text.push_str(PIECES[pick(PIECES.len())]);
+            let layout = lay_out_markdown(&text, &look, grown.take());
+            let fresh = lay_out_markdown(&text, &look, None);
+            assert_eq!(layout.lines, fresh.lines, "seed {seed}: {text:?}");
+            for line in &layout.lines {
+                let line = line.to_string();
+                assert!(!line.chars().any(char::is_control), "seed {seed}: {line:?} of {text:?}");
+                let columns = crate::text::display_width(line.trim_end());
+                assert!(columns <= usize::from(look.width), "seed {seed}: {line:?} of {text:?}");
+            }
+            grown = Some(layout);
         }
     }
 }
