@@ -4,6 +4,7 @@ mod areas;
 mod ask_dock;
 mod canvas;
 mod composer;
+mod empty_transcript;
 mod header;
 mod overlays;
 mod plan;

@@ -6,22 +6,21 @@ use ratatui_core::layout::Rect;
 use ratatui_core::text::Line;
 use wharf_api::{LiveOutput, RowBody, TranscriptRow};
 
+use super::empty_transcript::draw_empty_transcript;
 use super::rows::RowLayoutOptions;
 use super::{Canvas, divide_screen};
 use crate::layout::{RowContext, RowFold, RowLayout, VisibleRow, find_visible};
-use crate::model::{FindQuery, OpenSession, PaneFocus, RowsLink, ScrollAnchor, TranscriptFind, TuiState};
+use crate::model::{FindQuery, OpenSession, PaneFocus, ScrollAnchor, TranscriptFind, TuiState};
 use crate::rows::RowPlace;
 use crate::text::{display_width, format_duration, to_printable};
 
-/// "Opening" is not shown for a session that opens at once.
-const OPENING_SHOWN_AFTER: std::time::Duration = std::time::Duration::from_millis(150);
 /// The columns left of the rows: the bar of the selected one.
 pub(super) const MARGIN_COLUMNS: u16 = 1;
 
 pub(super) fn draw_transcript(state: &TuiState, area: Rect, canvas: &mut Canvas) {
     let Some(open) = &state.open else { return };
     if open.rows.is_empty() {
-        draw_without_rows(state, open, area, canvas);
+        draw_empty_transcript(state, open, area, canvas);
         return;
     }
     let visible = visible_rows(state, open, area);
@@ -93,22 +92,6 @@ fn mark_matches(query: &FindQuery, line: &Line<'_>, x: u16, y: u16, canvas: &mut
         let left = x.saturating_add(columns(text.get(..at).unwrap_or_default()));
         canvas.restyle(Rect { x: left, y, width: columns(found), height: 1 }, canvas.theme.selected);
     }
-}
-
-fn draw_without_rows(state: &TuiState, open: &OpenSession, area: Rect, canvas: &mut Canvas) {
-    let text = match &open.link {
-        RowsLink::Opening { since } if state.now.elapsed < *since + OPENING_SHOWN_AFTER => return,
-        RowsLink::Opening { .. } => "opening…".to_owned(),
-        RowsLink::Gone => "this session was deleted".to_owned(),
-        RowsLink::Live | RowsLink::Lost => {
-            let info = state.open_info();
-            let agent = info.map(|info| info.adapter_slug.as_str()).unwrap_or_default();
-            let directory = info.map(|info| info.cwd.as_str()).unwrap_or_default();
-            format!("{agent} in {directory}: nothing was said yet")
-        }
-    };
-    let width = area.width.saturating_sub(2);
-    canvas.write(area.x + 1, area.bottom().saturating_sub(1), width, &text, canvas.theme.faint);
 }
 
 /// Returns the rows in view.

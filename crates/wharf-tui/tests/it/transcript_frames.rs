@@ -145,3 +145,31 @@ fn steps_are_cards_and_three_in_a_row_are_one_line() {
     scene.press("G");
     check_frame(&scene, "steps_opened_end_80x34");
 }
+
+#[test]
+fn session_without_rows_tells_its_agent_and_some_commands() {
+    let mut scene = Scene::connected(60, 20);
+    let about = session("sess_a", "Fix the parser", json!({}));
+    scene.list(std::slice::from_ref(&about));
+    scene.press("enter");
+    let stream = scene.opened_stream();
+    let mut first = page(about, &[], &[]);
+    let command = |name: &str, description: &str| json!({ "name": name, "description": description });
+    first["state"]["settings"] = json!({ "id": "sess_a", "options": [], "commands": [
+        command("compact", "Shorten the conversation"), command("review", "Review a change"), command("init", "Begin"),
+        command("more", "Not shown")] });
+    scene.rows(stream, "page", first);
+    check_frame(&scene, "empty_60x20");
+}
+
+#[test]
+fn session_that_failed_to_start_tells_why() {
+    let failed =
+        session("sess_a", "Fix the parser", json!({ "status": "failed", "message": "the agent exited (code 1)" }));
+    let mut scene = Scene::connected(60, 20);
+    scene.list(std::slice::from_ref(&failed));
+    scene.press("enter");
+    let stream = scene.opened_stream();
+    scene.rows(stream, "page", page(failed, &[], &[]));
+    assert!(scene.text().contains("claude in ~/blog · failed: the agent exited (code 1)"), "{}", scene.text());
+}

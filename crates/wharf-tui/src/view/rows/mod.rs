@@ -137,7 +137,8 @@ fn notice_lines(notice: &RowNotice, look: &RowLayoutOptions<'_>) -> Vec<Line<'st
         NoticeLevel::Error => look.theme.bad,
         NoticeLevel::Info | NoticeLevel::Other(_) => look.theme.faint,
     };
-    wrap_plain(&format!("─ {}", to_printable(&notice.text)), style, look.columns())
+    let by = notice.by.as_ref().map(|by| format!(" · {}", prompt::actor_name(by))).unwrap_or_default();
+    wrap_plain(&format!("─ {}{by}", to_printable(&notice.text)), style, look.columns())
 }
 
 /// Returns the text of the parts, printable; other content is named.
