@@ -4,7 +4,7 @@ use wharf_api::RowStreamEvent;
 
 use crate::api_call::read_row;
 use crate::input::{StreamId, StreamInput};
-use crate::model::{CallPurpose, InterruptStep, PaneFocus, RowsLink, ScrollAnchor, TuiState};
+use crate::model::{CallPurpose, InterruptStep, RowsLink, ScrollAnchor, TuiState};
 use crate::rows::RowEffect;
 
 impl TuiState {
@@ -67,9 +67,6 @@ impl TuiState {
         }
         if !open.is_turn_running() {
             open.interrupt = InterruptStep::Idle;
-        }
-        if self.focus == PaneFocus::Transcript {
-            self.select_shown_row();
         }
         self.refresh_dock();
     }

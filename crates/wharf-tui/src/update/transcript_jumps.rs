@@ -5,7 +5,7 @@ use wharf_api::{NoticeLevel, RowBody, TranscriptRow, TurnOutcome};
 use crate::layout::{RowFold, has_tool_failed};
 use crate::model::{ScrollAnchor, TuiState};
 use crate::rows::RowPlace;
-use crate::view::{row_context, transcript_area};
+use crate::view::{find_shown_row, row_context};
 
 impl TuiState {
     pub(super) fn go_to_oldest(&mut self) {
@@ -80,18 +80,10 @@ impl TuiState {
         self.scroll_to_selected();
     }
 
-    /// Selects the row before, if the selected one is hidden: a step that became part of a folded run.
+    /// Selects the row that stands for the selected one, if that is hidden: a step that became part of a folded run.
     pub(super) fn select_shown_row(&mut self) {
         let Some(open) = &self.open else { return };
-        if transcript_area(self).is_none() {
-            return;
-        }
-        let Some(selected) = open.view.selected else { return };
-        let is_hidden = |place: RowPlace| row_context(self, open, place).fold == RowFold::Hidden;
-        if !is_hidden(selected) {
-            return;
-        }
-        let shown = open.rows.iter_before(selected).map(|(place, _)| place).find(|place| !is_hidden(*place));
+        let shown = open.view.selected.and_then(|selected| find_shown_row(self, open, selected));
         if let Some(open) = &mut self.open {
             open.view.selected = shown;
         }

@@ -21,7 +21,7 @@ pub(crate) use overlays::count_reader_lines;
 pub(crate) use rows::{RowLayoutOptions, lay_out_row};
 pub use theme::ColourUse;
 pub(crate) use theme::Theme;
-pub(crate) use transcript::{count_row_lines, row_context, transcript_area, visible_rows};
+pub(crate) use transcript::{count_row_lines, find_shown_row, row_context, transcript_area, visible_rows};
 
 use ratatui_core::buffer::Buffer;
 use ratatui_core::layout::{Position, Rect};

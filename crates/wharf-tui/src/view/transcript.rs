@@ -29,10 +29,12 @@ pub(super) fn draw_transcript(state: &TuiState, area: Rect, canvas: &mut Canvas)
     let mut y = area.bottom().saturating_sub(u16::try_from(shown).unwrap_or(area.height));
     let query = open.view.find.as_ref().and_then(TranscriptFind::to_query);
     let is_focused = state.focus == PaneFocus::Transcript && state.overlays.is_empty();
+    let selected = open.view.selected.filter(|_| is_focused);
+    let selected = selected.and_then(|selected| find_shown_row(state, open, selected));
     for part in visible {
         let Some(row) = open.rows.get(part.place) else { continue };
         let layout = lay_out_visible(state, open, part.place, row, area.width);
-        let is_selected = is_focused && open.view.selected == Some(part.place);
+        let is_selected = selected == Some(part.place);
         for (number, line) in layout.lines.iter().enumerate().skip(part.first_line).take(part.lines) {
             let is_gap = number + 1 == layout.lines.len() && line.spans.is_empty();
             if is_selected && !is_gap {
@@ -43,9 +45,7 @@ pub(super) fn draw_transcript(state: &TuiState, area: Rect, canvas: &mut Canvas)
                 mark_matches(query, line, area.x + MARGIN_COLUMNS, y, canvas);
             }
             if let Some((_, since)) = layout.clock.filter(|(clock_line, _)| *clock_line == number) {
-                let elapsed = format_duration(state.now.unix_millis.saturating_sub(since));
-                let line = Rect { y, height: 1, width: area.width.saturating_sub(1), ..area };
-                canvas.write_right(line, &elapsed, canvas.theme.faint);
+                draw_clock(state, since, Rect { y, height: 1, ..area }, canvas);
             }
             y += 1;
         }
@@ -53,6 +53,13 @@ pub(super) fn draw_transcript(state: &TuiState, area: Rect, canvas: &mut Canvas)
     if area.height > 1 {
         draw_below_marks(state, open, Rect { y: area.bottom() - 1, height: 1, ..area }, canvas);
     }
+}
+
+/// Draws the time since a tool call began at the end of its line.
+fn draw_clock(state: &TuiState, since_millis: u64, line: Rect, canvas: &mut Canvas) {
+    let elapsed = format_duration(state.now.unix_millis.saturating_sub(since_millis));
+    let line = Rect { width: line.width.saturating_sub(1), ..line };
+    canvas.write_right(line, &elapsed, canvas.theme.faint);
 }
 
 /// Draws over the last line: the text that is looked for, and that there are newer rows.
@@ -112,6 +119,14 @@ pub(crate) fn count_row_lines(
         return 0;
     }
     lay_out_visible(state, open, place, row, width).lines.len()
+}
+
+/// Returns the row itself, or the row before that stands for it if it is hidden.
+pub(crate) fn find_shown_row(state: &TuiState, open: &OpenSession, place: RowPlace) -> Option<RowPlace> {
+    let arrangement = state.layouts.borrow_mut().arrange(&open.rows, &open.view);
+    let is_shown = |place: RowPlace| arrangement.context(place).fold != RowFold::Hidden;
+    let mut above = open.rows.iter_before(place).map(|(place, _)| place);
+    if is_shown(place) { Some(place) } else { above.find(|place| is_shown(*place)) }
 }
 
 /// Returns the way in which a row stands among others.
