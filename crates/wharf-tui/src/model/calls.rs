@@ -21,16 +21,9 @@ pub(crate) struct RowSearch {
     pub(crate) page: u32,
 }
 
-/// The purpose of a request: how its answer is read and what it changes.
+/// The purpose of a request for something to read.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum CallPurpose {
-    /// A row that an append did not fit.
-    ReadRow {
-        stream: StreamId,
-    },
-    OlderRows {
-        stream: StreamId,
-    },
+pub(crate) enum ReadingPurpose {
     /// A text that is too long for its row, page by page.
     WholeText {
         source: TextSource,
@@ -46,6 +39,19 @@ pub(crate) enum CallPurpose {
         session: String,
         path: String,
     },
+}
+
+/// The purpose of a request: how its answer is read and what it changes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum CallPurpose {
+    /// A row that an append did not fit.
+    ReadRow {
+        stream: StreamId,
+    },
+    OlderRows {
+        stream: StreamId,
+    },
+    Reading(ReadingPurpose),
     /// A prompt; the text goes back to the composer if it is refused.
     SendPrompt {
         session: String,

@@ -14,7 +14,7 @@ mod state;
 mod transcript_view;
 
 pub(crate) use ask_dock::{AskDock, only_option};
-pub(crate) use calls::{CallPurpose, PendingCalls, RowSearch, TextUse};
+pub(crate) use calls::{CallPurpose, PendingCalls, ReadingPurpose, RowSearch, TextUse};
 pub(crate) use connection::HostConnection;
 pub(crate) use drafts::DraftStore;
 pub(crate) use list_order::{ListEntry, attention_mark, last_activity, needs_person, order_sessions};

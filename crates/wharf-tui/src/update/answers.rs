@@ -1,15 +1,13 @@
 //! Answers of the host to calls, each by the purpose of its call.
 
 use serde::de::DeserializeOwned;
-use wharf_api::{
-    AdapterList, ChangedFileList, PlaceList, RowPage, RowTextPage, SearchPage, SpawnedSession, TranscriptRow,
-};
+use wharf_api::{AdapterList, PlaceList, RowPage, SpawnedSession, TranscriptRow};
 
 use crate::input::{ApiFailure, CallId};
 use crate::model::{CallPurpose, InterruptStep, OpenSession, TuiState};
 
 /// Reads an answer as a type of the contract.
-fn read_answer<T: DeserializeOwned>(body: &[u8]) -> Result<T, ApiFailure> {
+pub(super) fn read_answer<T: DeserializeOwned>(body: &[u8]) -> Result<T, ApiFailure> {
     wharf_json::read_own(body)
         .map_err(|error| ApiFailure { code: None, text: format!("the host's answer is not readable: {error}") })
 }
@@ -44,26 +42,7 @@ impl TuiState {
                     }
                 }
             }
-            CallPurpose::WholeText { source, use_for, so_far } => {
-                let page: RowTextPage = read_answer(body)?;
-                self.take_text_page(source.clone(), *use_for, so_far, &page);
-            }
-            CallPurpose::FindRows(search) => {
-                let hits: SearchPage = read_answer(body)?;
-                self.take_hits(search, &hits);
-            }
-            CallPurpose::ChangedFiles { session } => {
-                let list: ChangedFileList = read_answer(body)?;
-                if self.find_open(session).is_some() {
-                    self.show_changed_files(list);
-                }
-            }
-            CallPurpose::FileChange { session, path } => {
-                let row: TranscriptRow = read_answer(body)?;
-                if self.find_open(session).is_some() {
-                    self.show_file_change(&row, path);
-                }
-            }
+            CallPurpose::Reading(purpose) => self.take_reading_answer(purpose, body)?,
             CallPurpose::Adapters => self.choices.adapters = read_answer::<AdapterList>(body)?.adapters,
             CallPurpose::Places => self.choices.places = Some(read_answer::<PlaceList>(body)?),
             CallPurpose::Spawn => self.finish_form(read_answer::<SpawnedSession>(body)?),
@@ -99,10 +78,6 @@ impl TuiState {
                 }
                 self.tell_error(format!("not interrupted: {}", failure.text));
             }
-            CallPurpose::FindRows(search) => {
-                self.stop_seeking(search.stream);
-                self.tell_error(format!("older rows cannot be searched: {}", failure.text));
-            }
             CallPurpose::OlderRows { stream } => {
                 self.stop_seeking(stream);
                 if let Some(open) = &mut self.open {
@@ -110,19 +85,14 @@ impl TuiState {
                 }
                 self.tell_error(format!("older rows cannot be read: {}", failure.text));
             }
-            CallPurpose::WholeText { source, .. } => {
-                self.give_up_whole_text(&source);
-                self.tell_error(format!("the whole text cannot be read: {}", failure.text));
-            }
-            CallPurpose::ReadRow { .. } | CallPurpose::ChangedFiles { .. } | CallPurpose::FileChange { .. } => {
-                self.tell_error(failure.text);
-            }
+            CallPurpose::Reading(purpose) => self.take_reading_failure(&purpose, &failure.text),
+            CallPurpose::ReadRow { .. } => self.tell_error(failure.text),
             // The next attempt says it again; nothing is lost.
             CallPurpose::MarkSeen | CallPurpose::Adapters | CallPurpose::Places => {}
         }
     }
 
-    fn find_open(&mut self, session: &str) -> Option<&mut OpenSession> {
+    pub(super) fn find_open(&mut self, session: &str) -> Option<&mut OpenSession> {
         self.open.as_mut().filter(|open| open.id == session)
     }
 }

@@ -3,7 +3,7 @@
 use crate::api_call::read_row;
 use crate::effect::TuiEffect;
 use crate::keymap::ReaderCommand;
-use crate::model::{CallPurpose, Overlay, PageBody, ReaderText, TuiState};
+use crate::model::{CallPurpose, Overlay, PageBody, ReaderText, ReadingPurpose, TuiState};
 use crate::rows::diff_text;
 use crate::view::{count_reader_lines, divide_screen};
 
@@ -109,7 +109,7 @@ impl TuiState {
         if let Some(row) = rows.first()
             && self.require_host()
         {
-            self.call(read_row(&session, row), CallPurpose::FileChange { session, path });
+            self.call(read_row(&session, row), CallPurpose::Reading(ReadingPurpose::FileChange { session, path }));
         }
     }
 }

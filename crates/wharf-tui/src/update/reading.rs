@@ -2,10 +2,13 @@
 
 use wharf_api::{ChangedFileList, FileDiff, RowBody, RowPart, RowTextPage, RowTool, TranscriptRow};
 
+use super::answers::read_answer;
 use crate::api_call::{list_changed_files, read_row_text};
 use crate::effect::TuiEffect;
+use crate::input::ApiFailure;
 use crate::model::{
-    CallPurpose, FileChoice, Overlay, PageBody, ReaderDocument, ReaderPage, ReaderText, TextSource, TextUse, TuiState,
+    CallPurpose, FileChoice, Overlay, PageBody, ReaderDocument, ReaderPage, ReaderText, ReadingPurpose, TextSource,
+    TextUse, TuiState,
 };
 use crate::rows::{join_parts, row_text};
 use crate::text::to_printable;
@@ -44,11 +47,11 @@ impl TuiState {
     pub(super) fn request_changed_files(&mut self) {
         let Some(session) = self.open.as_ref().map(|open| open.id.clone()) else { return };
         if self.require_host() {
-            self.call(list_changed_files(&session), CallPurpose::ChangedFiles { session });
+            self.call(list_changed_files(&session), CallPurpose::Reading(ReadingPurpose::ChangedFiles { session }));
         }
     }
 
-    pub(super) fn show_changed_files(&mut self, list: ChangedFileList) {
+    fn show_changed_files(&mut self, list: ChangedFileList) {
         let more = list.total.saturating_sub(list.files.len());
         let more = if more > 0 { format!(" · {more} more") } else { String::new() };
         let title = format!("+{} −{}{more}", list.added, list.removed);
@@ -57,7 +60,7 @@ impl TuiState {
     }
 
     /// Shows the change of a file that a row made.
-    pub(super) fn show_file_change(&mut self, row: &TranscriptRow, path: &str) {
+    fn show_file_change(&mut self, row: &TranscriptRow, path: &str) {
         let mut pages = row_pages(row);
         pages.retain(|page| matches!(&page.body, PageBody::Diff(diff) if diff.path == path));
         if pages.is_empty() {
@@ -65,6 +68,42 @@ impl TuiState {
             return;
         }
         self.show_document(to_printable(&row.summary), pages);
+    }
+
+    pub(super) fn take_reading_answer(&mut self, purpose: &ReadingPurpose, body: &[u8]) -> Result<(), ApiFailure> {
+        match purpose {
+            ReadingPurpose::WholeText { source, use_for, so_far } => {
+                let page: RowTextPage = read_answer(body)?;
+                self.take_text_page(source.clone(), *use_for, so_far, &page);
+            }
+            ReadingPurpose::FindRows(search) => self.take_hits(search, &read_answer(body)?),
+            ReadingPurpose::ChangedFiles { session } => {
+                let list: ChangedFileList = read_answer(body)?;
+                if self.find_open(session).is_some() {
+                    self.show_changed_files(list);
+                }
+            }
+            ReadingPurpose::FileChange { session, path } => {
+                let row: TranscriptRow = read_answer(body)?;
+                if self.find_open(session).is_some() {
+                    self.show_file_change(&row, path);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn take_reading_failure(&mut self, purpose: &ReadingPurpose, reason: &str) {
+        match purpose {
+            ReadingPurpose::WholeText { source, .. } => {
+                self.give_up_whole_text(source);
+                self.tell_error(format!("the whole text cannot be read: {reason}"));
+            }
+            ReadingPurpose::FindRows(_) => self.tell_error(format!("older rows cannot be searched: {reason}")),
+            ReadingPurpose::ChangedFiles { .. } | ReadingPurpose::FileChange { .. } => {
+                self.tell_error(format!("the changes cannot be read: {reason}"));
+            }
+        }
     }
 
     fn show_document(&mut self, title: String, pages: Vec<ReaderPage>) {
@@ -77,12 +116,12 @@ impl TuiState {
         let Some(session) = self.open.as_ref().map(|open| open.id.clone()) else { return };
         if self.require_host() {
             let call = read_row_text(&session, &source.row, &source.part, offset);
-            self.call(call, CallPurpose::WholeText { source, use_for, so_far });
+            self.call(call, CallPurpose::Reading(ReadingPurpose::WholeText { source, use_for, so_far }));
         }
     }
 
     /// Takes a page of a text, and asks for the next one.
-    pub(super) fn take_text_page(&mut self, source: TextSource, use_for: TextUse, so_far: &str, page: &RowTextPage) {
+    fn take_text_page(&mut self, source: TextSource, use_for: TextUse, so_far: &str, page: &RowTextPage) {
         let text = format!("{so_far}{}", page.text);
         match page.next.filter(|_| text.len() < MAX_READ_BYTES) {
             Some(next) => self.read_whole_text(source, use_for, text, next),
@@ -103,7 +142,7 @@ impl TuiState {
     }
 
     /// Leaves the part that the row holds on the screen.
-    pub(super) fn give_up_whole_text(&mut self, source: &TextSource) {
+    fn give_up_whole_text(&mut self, source: &TextSource) {
         if let Some(page) = self.find_awaiting_page(source) {
             page.awaited = None;
         }

@@ -5,7 +5,9 @@ use wharf_api::{SearchPage, TranscriptRow};
 use crate::api_call::search_session;
 use crate::input::StreamId;
 use crate::layout::RowFold;
-use crate::model::{CallPurpose, FindQuery, OpenSession, PaneFocus, RowSearch, TranscriptFind, TuiState};
+use crate::model::{
+    CallPurpose, FindQuery, OpenSession, PaneFocus, ReadingPurpose, RowSearch, TranscriptFind, TuiState,
+};
 use crate::rows::{OlderRows, RowPlace, row_text};
 use crate::view::row_context;
 
@@ -87,7 +89,7 @@ impl TuiState {
         let call = search_session(&open.id, &query.text, cursor);
         let search = RowSearch { stream: open.stream, query: query.text, page };
         if self.require_host() {
-            self.call(call, CallPurpose::FindRows(search));
+            self.call(call, CallPurpose::Reading(ReadingPurpose::FindRows(search)));
             self.tell("looking in older rows…");
         }
     }

@@ -126,6 +126,48 @@ fn lines_are_never_wider_than_the_screen() {
     }
 }
 
+/// Marks, traps and words, of which random texts are made.
+const PIECES: &[&str] = &[
+    "\n",
+    "\n\n",
+    "- ",
+    "1. ",
+    "12",
+    "  ",
+    "    ",
+    "> ",
+    "```",
+    "~~~",
+    "`",
+    "*",
+    "**",
+    "_",
+    "# ",
+    "| a | b |\n|---|---|\n",
+    "| ",
+    "[l](",
+    ")",
+    "[r]: x",
+    "<b>",
+    "<!--",
+    "-->",
+    "&#27;",
+    "&amp;",
+    "\u{1b}[2J",
+    "\u{9b}",
+    "\u{202e}",
+    "\t",
+    "\r",
+    "日本語",
+    "👩‍👩‍👧",
+    "e\u{301}",
+    "\u{200d}",
+    "word",
+    "a longer piece of text",
+    "---",
+    "\\",
+];
+
 /// Returns pseudo-random numbers from a seed.
 fn random_numbers(mut seed: u64) -> impl FnMut(usize) -> usize {
     move |limit| {
@@ -138,46 +180,6 @@ fn random_numbers(mut seed: u64) -> impl FnMut(usize) -> usize {
 
 #[test]
 fn random_text_is_inert_fits_and_may_grow_in_any_steps() {
-    const PIECES: &[&str] = &[
-        "\n",
-        "\n\n",
-        "- ",
-        "1. ",
-        "12",
-        "  ",
-        "    ",
-        "> ",
-        "```",
-        "~~~",
-        "`",
-        "*",
-        "**",
-        "_",
-        "# ",
-        "| a | b |\n|---|---|\n",
-        "| ",
-        "[l](",
-        ")",
-        "[r]: x",
-        "<b>",
-        "<!--",
-        "-->",
-        "&#27;",
-        "&amp;",
-        "\u{1b}[2J",
-        "\u{9b}",
-        "\u{202e}",
-        "\t",
-        "\r",
-        "日本語",
-        "👩‍👩‍👧",
-        "e\u{301}",
-        "\u{200d}",
-        "word",
-        "a longer piece of text",
-        "---",
-        "\\",
-    ];
     for seed in 1..60_u64 {
         let mut pick = random_numbers(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15));
         let look = look(20 + u16::try_from(pick(60)).unwrap());
