@@ -26,3 +26,21 @@ pub(crate) fn read_older_rows(session: &str, older: &OlderRows) -> Option<ApiCal
 pub(crate) fn search_rows(query: &str) -> ApiCall {
     ApiCall::get(format!("{}?q={}", join_path(&["search"]), percent_encode(query)))
 }
+
+/// Reads a text of a row from this byte on.
+pub(crate) fn read_row_text(session: &str, row: &str, part: &str, offset: u64) -> ApiCall {
+    let path = join_path(&["sessions", session, "rows", row, "text"]);
+    ApiCall::get(format!("{path}?part={}&offset={offset}", percent_encode(part)))
+}
+
+/// Lists the files that the session has changed.
+pub(crate) fn list_changed_files(session: &str) -> ApiCall {
+    ApiCall::get(join_path(&["sessions", session, "changes"]))
+}
+
+/// Searches the rows of one session, the newest first.
+pub(crate) fn search_session(session: &str, query: &str, cursor: Option<&str>) -> ApiCall {
+    let cursor = cursor.map(|cursor| format!("&cursor={}", percent_encode(cursor))).unwrap_or_default();
+    let (session, query) = (percent_encode(session), percent_encode(query));
+    ApiCall::get(format!("/search?q={query}&session={session}&limit=100{cursor}"))
+}

@@ -72,6 +72,17 @@ pub enum TranscriptCommand {
     PageUp,
     PromptBefore,
     PromptAfter,
+    NextError,
+    ErrorBefore,
+    Find,
+    FindOlder,
+    FindNewer,
+    CopyRow,
+    CopyTurn,
+    OpenReader,
+    OpenPager,
+    ShowChanges,
+    TogglePlan,
     FocusComposer,
 }
 
@@ -158,5 +169,12 @@ pub enum ReaderCommand {
     PageUp,
     First,
     Last,
+    NextPage,
+    PageBefore,
+    ToggleWrap,
+    Copy,
+    OpenPager,
+    /// In a list of files: the change of the selected one.
+    OpenFile,
     Close,
 }

@@ -2,7 +2,44 @@
 
 use std::collections::BTreeMap;
 
+use super::TextSource;
 use crate::input::{CallId, StreamId};
+
+/// The use of a text that is read whole.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum TextUse {
+    Reader,
+    Pager,
+}
+
+/// A search for rows that are not held.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct RowSearch {
+    pub(crate) stream: StreamId,
+    pub(crate) query: String,
+    /// The pages of hits before this one.
+    pub(crate) page: u32,
+}
+
+/// The purpose of a request for something to read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum ReadingPurpose {
+    /// A text that is too long for its row, page by page.
+    WholeText {
+        source: TextSource,
+        use_for: TextUse,
+        so_far: String,
+    },
+    FindRows(RowSearch),
+    ChangedFiles {
+        session: String,
+    },
+    /// The row that changed a file.
+    FileChange {
+        session: String,
+        path: String,
+    },
+}
 
 /// The purpose of a request: how its answer is read and what it changes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -14,6 +51,7 @@ pub(crate) enum CallPurpose {
     OlderRows {
         stream: StreamId,
     },
+    Reading(ReadingPurpose),
     /// A prompt; the text goes back to the composer if it is refused.
     SendPrompt {
         session: String,

@@ -54,8 +54,6 @@ pub(crate) struct OpenSession {
     /// The row that was reported as seen, or is about to be, and when.
     pub(crate) seen: Option<(String, Duration)>,
     pub(crate) is_seen_reported: bool,
-    /// The row that a search found; it comes into view once it is loaded.
-    pub(crate) wanted_row: Option<String>,
 }
 
 impl OpenSession {
@@ -73,7 +71,6 @@ impl OpenSession {
             is_loading_older: false,
             seen: None,
             is_seen_reported: false,
-            wanted_row: None,
         }
     }
 

@@ -1,6 +1,6 @@
 //! Overlays lie over the panes and take all keys.
 
-use super::{AskFormInput, PickList};
+use super::{AskFormInput, PickList, ReaderText};
 use crate::composer::TextBuffer;
 use crate::keymap::{KeyBinding, all_bindings};
 
@@ -39,13 +39,4 @@ impl Palette {
 pub(crate) struct RenameInput {
     pub(crate) session: String,
     pub(crate) title: TextBuffer,
-}
-
-/// A text over the whole screen.
-#[derive(Debug, Default)]
-pub(crate) struct ReaderText {
-    pub(crate) title: String,
-    pub(crate) lines: Vec<String>,
-    /// Lines above the screen.
-    pub(crate) scroll: usize,
 }

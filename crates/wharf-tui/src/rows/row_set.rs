@@ -58,11 +58,13 @@ pub struct RowSet {
     floor: Option<RowPlace>,
     older: OlderRows,
     max_rows: usize,
+    /// Rises with every row that comes, changes otherwise than by an append, or goes.
+    revision: u64,
 }
 
 impl RowSet {
     pub fn new(max_rows: usize) -> Self {
-        Self { rows: BTreeMap::new(), state: None, floor: None, older: OlderRows::None, max_rows }
+        Self { rows: BTreeMap::new(), state: None, floor: None, older: OlderRows::None, max_rows, revision: 0 }
     }
 
     pub fn state(&self) -> Option<&TranscriptState> {
@@ -86,6 +88,11 @@ impl RowSet {
     /// Yields the rows before this place, the newest first.
     pub fn iter_before(&self, place: RowPlace) -> impl Iterator<Item = (RowPlace, &TranscriptRow)> + '_ {
         self.rows.range(..place).rev().map(|(place, row)| (*place, row))
+    }
+
+    /// Returns a number that rises with every row that comes, changes otherwise than by an append, or goes.
+    pub const fn revision(&self) -> u64 {
+        self.revision
     }
 
     pub fn is_empty(&self) -> bool {
@@ -137,6 +144,7 @@ impl RowSet {
     /// Forgets all rows and begins with these, which are the newest.
     pub fn restart(&mut self, rows: Vec<TranscriptRow>, before: Option<String>) {
         self.rows.clear();
+        self.revision += 1;
         let first = rows.first().map(|row| RowPlace::of_id(&row.id));
         self.floor = first.filter(|_| before.is_some()).map(RowPlace::just_before);
         self.older = before.map_or(OlderRows::None, OlderRows::Before);
@@ -171,12 +179,14 @@ impl RowSet {
             return None;
         }
         self.rows.insert(place, row);
+        self.revision += 1;
         Some(place)
     }
 
     /// Drops the oldest rows if there are more than `max_rows`. The reader calls it when it does not need them any more.
     pub fn drop_oldest(&mut self) {
         while self.rows.len() > self.max_rows {
+            self.revision += 1;
             self.floor = self.rows.pop_first().map(|(place, _)| place);
             self.older = self.rows.values().next().map_or(OlderRows::None, |row| OlderRows::Around(row.id.clone()));
         }

@@ -7,7 +7,7 @@ use crate::input::{ApiFailure, CallId};
 use crate::model::{CallPurpose, InterruptStep, OpenSession, TuiState};
 
 /// Reads an answer as a type of the contract.
-fn read_answer<T: DeserializeOwned>(body: &[u8]) -> Result<T, ApiFailure> {
+pub(super) fn read_answer<T: DeserializeOwned>(body: &[u8]) -> Result<T, ApiFailure> {
     wharf_json::read_own(body)
         .map_err(|error| ApiFailure { code: None, text: format!("the host's answer is not readable: {error}") })
 }
@@ -35,9 +35,14 @@ impl TuiState {
                 if let Some(open) = self.open.as_mut().filter(|open| open.stream == *stream) {
                     open.is_loading_older = false;
                     open.rows.load_older(page);
+                    if open.view.seek.is_some() {
+                        self.seek_row();
+                    } else {
+                        self.fill_screen();
+                    }
                 }
-                self.show_wanted_row();
             }
+            CallPurpose::Reading(purpose) => self.take_reading_answer(purpose, body)?,
             CallPurpose::Adapters => self.choices.adapters = read_answer::<AdapterList>(body)?.adapters,
             CallPurpose::Places => self.choices.places = Some(read_answer::<PlaceList>(body)?),
             CallPurpose::Spawn => self.finish_form(read_answer::<SpawnedSession>(body)?),
@@ -81,12 +86,14 @@ impl TuiState {
                 }
                 self.tell_error(format!("not interrupted: {}", failure.text));
             }
-            CallPurpose::OlderRows { .. } => {
+            CallPurpose::OlderRows { stream } => {
+                self.stop_seeking(stream);
                 if let Some(open) = &mut self.open {
                     open.is_loading_older = false;
                 }
                 self.tell_error(format!("older rows cannot be read: {}", failure.text));
             }
+            CallPurpose::Reading(purpose) => self.take_reading_failure(&purpose, &failure.text),
             CallPurpose::ReadRow { .. } => self.tell_error(failure.text),
             CallPurpose::Change { failed } => self.tell_error(format!("{failed}: {}", failure.text)),
             CallPurpose::Upload { .. } => self.fail_upload(call, &failure.text),
@@ -101,7 +108,7 @@ impl TuiState {
         }
     }
 
-    fn find_open(&mut self, session: &str) -> Option<&mut OpenSession> {
+    pub(super) fn find_open(&mut self, session: &str) -> Option<&mut OpenSession> {
         self.open.as_mut().filter(|open| open.id == session)
     }
 }

@@ -175,7 +175,11 @@ impl TuiState {
 
     fn open_subject(&mut self, ask: &RowAsk) {
         let lines = whole_subject(self, ask);
-        self.overlays.push(Overlay::Reader(ReaderText { title: ask.subject.title.clone(), lines, scroll: 0 }));
+        self.overlays.push(Overlay::Reader(ReaderText {
+            title: ask.subject.title.clone(),
+            lines,
+            ..ReaderText::default()
+        }));
     }
 
     fn show_next_ask(&mut self) {

@@ -110,7 +110,7 @@ impl TuiState {
         let Some(open) = &self.open else { return prompts };
         for (_, row) in open.rows.iter().rev() {
             let RowBody::Prompt(prompt) = &row.body else { continue };
-            let text = super::open_session::join_text(&prompt.parts);
+            let text = crate::rows::join_parts(&prompt.parts);
             if !text.trim().is_empty() && !prompts.contains(&text) {
                 prompts.push(text);
             }

@@ -87,6 +87,7 @@ impl TuiState {
             }
             PaneFocus::List if self.open.is_some() => self.focus_session(),
             PaneFocus::List => {}
+            PaneFocus::Transcript if self.is_finding() => self.close_find(),
             PaneFocus::Transcript | PaneFocus::Ask if self.can_compose() => self.focus = PaneFocus::Composer,
             PaneFocus::Transcript | PaneFocus::Ask => self.focus = PaneFocus::List,
             PaneFocus::Composer => self.step_towards_interrupt(),
@@ -155,5 +156,5 @@ fn help_text() -> ReaderText {
         }
         lines.push(String::new());
     }
-    ReaderText { title: "Keys".to_owned(), lines, scroll: 0 }
+    ReaderText { title: "Keys".to_owned(), lines, ..ReaderText::default() }
 }

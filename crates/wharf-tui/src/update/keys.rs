@@ -37,6 +37,9 @@ impl TuiState {
                     vec![KeyScope::Menu, KeyScope::TextField, KeyScope::Everywhere]
                 }
                 PaneFocus::List => vec![KeyScope::List, KeyScope::Everywhere],
+                PaneFocus::Transcript if self.is_find_typed() => {
+                    vec![KeyScope::Menu, KeyScope::TextField, KeyScope::Everywhere]
+                }
                 PaneFocus::Transcript => vec![KeyScope::Transcript, KeyScope::Everywhere],
                 PaneFocus::Composer if self.has_completion() => {
                     vec![KeyScope::Menu, KeyScope::Composer, KeyScope::TextField, KeyScope::Everywhere]
@@ -83,7 +86,10 @@ impl TuiState {
         if self.ask_left_at.is_some_and(|at| self.now.elapsed < at + ANSWER_GUARD) {
             return;
         }
-        let may_compose = self.overlays.is_empty() && self.focus == PaneFocus::Transcript && self.can_compose();
+        let may_compose = self.overlays.is_empty()
+            && self.focus == PaneFocus::Transcript
+            && !self.is_find_typed()
+            && self.can_compose();
         if may_compose {
             self.focus = PaneFocus::Composer;
         }
@@ -148,7 +154,11 @@ impl TuiState {
             None => match self.focus {
                 PaneFocus::Composer => self.open.as_mut().map(|open| &mut open.composer),
                 PaneFocus::List => self.list.filter.as_mut(),
-                PaneFocus::Transcript | PaneFocus::Ask => None,
+                PaneFocus::Transcript => {
+                    let find = self.open.as_mut().and_then(|open| open.view.find.as_mut());
+                    find.filter(|find| find.is_typed).map(|find| &mut find.query)
+                }
+                PaneFocus::Ask => None,
             },
         }
     }

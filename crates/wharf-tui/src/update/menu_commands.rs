@@ -1,8 +1,7 @@
-//! Lists of choices and texts over the screen.
+//! Lists of choices over the screen.
 
-use crate::keymap::{ComposerCommand, MenuCommand, ReaderCommand};
+use crate::keymap::{ComposerCommand, MenuCommand};
 use crate::model::{Overlay, PaneFocus, TuiState};
-use crate::view::divide_screen;
 
 impl TuiState {
     pub(super) fn run_menu_command(&mut self, command: MenuCommand) {
@@ -56,26 +55,9 @@ impl TuiState {
                     self.open_selected();
                 }
             },
+            // The transcript while the text to find is typed.
+            None if self.focus == PaneFocus::Transcript && command == MenuCommand::Choose => self.submit_find(),
             Some(Overlay::NewSession | Overlay::AskForm(_) | Overlay::Reader(_)) | None => {}
         }
-    }
-
-    pub(super) fn run_reader_command(&mut self, command: ReaderCommand) {
-        let height = usize::from(divide_screen(self).overlay.height.saturating_sub(2)).max(1);
-        let Some(Overlay::Reader(reader)) = self.overlays.last_mut() else { return };
-        let last = reader.lines.len().saturating_sub(height);
-        reader.scroll = match command {
-            ReaderCommand::Down => reader.scroll + 1,
-            ReaderCommand::Up => reader.scroll.saturating_sub(1),
-            ReaderCommand::PageDown => reader.scroll + height,
-            ReaderCommand::PageUp => reader.scroll.saturating_sub(height),
-            ReaderCommand::First => 0,
-            ReaderCommand::Last => last,
-            ReaderCommand::Close => {
-                self.overlays.pop();
-                return;
-            }
-        }
-        .min(last);
     }
 }

@@ -16,10 +16,15 @@ mod open_session;
 mod pick_commands;
 mod programs;
 mod queue_commands;
+mod reader_commands;
+mod reading;
 mod row_events;
 mod session_commands;
 mod timers;
 mod transcript_commands;
+mod transcript_copy;
+mod transcript_find;
+mod transcript_jumps;
 
 use crate::api_call::describe_host;
 use crate::effect::TuiEffect;
@@ -34,7 +39,7 @@ pub fn update(state: &mut TuiState, input: TuiInput, now: Moment) -> Vec<TuiEffe
         TuiInput::Key(key) => state.handle_key(key),
         TuiInput::Paste(text) => state.handle_paste(&text),
         TuiInput::Resized(size) => state.size = size,
-        TuiInput::TerminalFocus(has_focus) => state.has_terminal_focus = has_focus,
+        TuiInput::TerminalFocus(has_focus) => state.handle_terminal_focus(has_focus),
         TuiInput::Tick => {}
         TuiInput::HostReady(ready) => state.handle_host_ready(ready),
         TuiInput::List(input) => state.handle_list_stream(input),

@@ -1,9 +1,10 @@
 //! Opening a session, and the words with which the client leaves.
 
-use wharf_api::{RowBody, RowPart};
+use wharf_api::RowBody;
 
 use crate::effect::{DraftKey, TuiEffect};
 use crate::model::{OpenSession, PaneFocus, TuiState};
+use crate::rows::join_parts;
 use crate::session_words::is_killed_by_person;
 use crate::text::to_printable_lines;
 
@@ -51,11 +52,11 @@ impl TuiState {
         let mut prompt = None;
         for (_, row) in open.rows.iter().rev() {
             if let RowBody::Prompt(asked) = &row.body {
-                prompt = Some(join_text(&asked.parts));
+                prompt = Some(join_parts(&asked.parts));
                 break;
             }
             if let RowBody::Message(message) = &row.body {
-                answer = answer.or_else(|| Some(join_text(&message.parts)));
+                answer = answer.or_else(|| Some(join_parts(&message.parts)));
             }
         }
         let mut text = prompt.map(|prompt| format!("> {}\n", prompt.trim_end())).unwrap_or_default();
@@ -67,12 +68,4 @@ impl TuiState {
         }
         format!("{}\ndetached; the session goes on: wharf attach {}", to_printable_lines(&text), open.id)
     }
-}
-
-pub(super) fn join_text(parts: &[RowPart]) -> String {
-    let texts = parts.iter().filter_map(|part| match part {
-        RowPart::Text(text) => Some(text.text.as_str()),
-        RowPart::Blob(_) | RowPart::File(_) | RowPart::Unknown => None,
-    });
-    texts.collect()
 }

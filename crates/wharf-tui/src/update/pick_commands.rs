@@ -6,10 +6,8 @@ use std::time::Duration;
 use serde_json::Value;
 use wharf_api::{SearchPage, SettingChoice, SettingOption, SettingsChange};
 
-use crate::api_call::{change_settings, kill_session, read_older_rows, search_rows};
-use crate::model::{
-    CallPurpose, Overlay, PaneFocus, PickAction, PickItem, PickList, PickSource, RowsLink, ScrollAnchor, TuiState,
-};
+use crate::api_call::{change_settings, kill_session, search_rows};
+use crate::model::{CallPurpose, Overlay, PaneFocus, PickAction, PickItem, PickList, PickSource, TuiState};
 use crate::rows::RowPlace;
 
 /// A search begins so long after the last key.
@@ -45,7 +43,7 @@ impl TuiState {
                 }
                 self.send_now();
             }
-            PickAction::OpenRow { session, row } => self.open_at_row(&session, row),
+            PickAction::OpenRow { session, row } => self.open_at_row(&session, &row),
         }
     }
 
@@ -162,47 +160,15 @@ impl TuiState {
         }
     }
 
-    /// Brings the row that a search found into view, and loads older rows until it is there.
-    pub(super) fn show_wanted_row(&mut self) {
-        let Some(open) = &mut self.open else { return };
-        let Some(wanted) = open.wanted_row.clone() else { return };
-        if matches!(open.link, RowsLink::Opening { .. }) || open.is_loading_older {
-            return;
-        }
-        let place = RowPlace::of_id(&wanted);
-        if open.rows.get(place).is_some() {
-            open.wanted_row = None;
-            open.view.selected = Some(place);
-            open.view.anchor = ScrollAnchor::At { place, line: 0 };
-            return;
-        }
-        match read_older_rows(&open.id, open.rows.older()) {
-            Some(call) => {
-                // Rows are dropped only while the newest one is in view.
-                if let Some((oldest, _)) = open.rows.iter().next() {
-                    open.view.anchor = ScrollAnchor::At { place: oldest, line: 0 };
-                }
-                open.is_loading_older = true;
-                let stream = open.stream;
-                self.call(call, CallPurpose::OlderRows { stream });
-                self.tell("looking for the row…");
-            }
-            None => {
-                open.wanted_row = None;
-                self.tell("the row is not there any more");
-            }
-        }
-    }
-
     /// Opens a session at one of its rows.
-    fn open_at_row(&mut self, session: &str, row: String) {
+    fn open_at_row(&mut self, session: &str, row: &str) {
         self.overlays.clear();
         self.open_session(session);
         if let Some(open) = &mut self.open {
-            open.wanted_row = Some(row);
+            open.view.seek = Some(RowPlace::of_id(row));
         }
         self.focus = PaneFocus::Transcript;
-        self.show_wanted_row();
+        self.seek_row();
     }
 }
 

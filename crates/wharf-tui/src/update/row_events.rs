@@ -30,7 +30,8 @@ impl TuiState {
 
     fn handle_row_event(&mut self, event: RowStreamEvent) {
         let Some(open) = &mut self.open else { return };
-        if matches!(event, RowStreamEvent::Page(_)) {
+        let is_page = matches!(event, RowStreamEvent::Page(_));
+        if is_page {
             open.link = RowsLink::Live;
         }
         match open.rows.apply(event) {
@@ -53,19 +54,23 @@ impl TuiState {
             }
         }
         self.after_rows_changed();
+        if is_page {
+            self.fill_screen();
+        }
     }
 
     /// Brings everything that depends on the rows up to date.
     pub(super) fn after_rows_changed(&mut self) {
         let Some(open) = &mut self.open else { return };
-        if open.view.anchor == ScrollAnchor::End {
+        // A row that is sought among the older ones would be dropped before it is reached.
+        if open.view.anchor == ScrollAnchor::End && open.view.seek.is_none() {
             open.rows.drop_oldest();
         }
         if !open.is_turn_running() {
             open.interrupt = InterruptStep::Idle;
         }
         self.drop_started_queue_edit();
-        self.show_wanted_row();
+        self.seek_row();
         self.refresh_dock();
     }
 }

@@ -76,9 +76,11 @@ fn divide_session(state: &TuiState, area: Rect) -> SessionAreas {
     let dock = super::ask_dock::dock_lines(state, rest)
         .or_else(|| super::state_card::card_lines(state, rest))
         .map(|lines| take_bottom(&mut rest, lines));
-    let has_plan =
-        state.open.as_ref().is_some_and(|open| open.pinned_plan().is_some_and(|plan| plan.done < plan.total));
-    let plan = (has_plan && is_high && rest.height > 3).then(|| take_bottom(&mut rest, 1));
+    let plan_lines = state.open.as_ref().and_then(super::plan::count_plan_lines);
+    let plan = plan_lines.filter(|_| is_high && rest.height > 3).map(|lines| {
+        let room = rest.height.saturating_sub(3);
+        take_bottom(&mut rest, lines.min(room))
+    });
     SessionAreas { header, transcript: rest, plan, dock, queue, composer }
 }
 

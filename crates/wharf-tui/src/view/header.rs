@@ -6,6 +6,7 @@ use wharf_api::{SessionInfo, TranscriptState};
 use super::Canvas;
 use crate::model::{PaneFocus, TuiState};
 use crate::session_words::display_name;
+use crate::text::format_cost;
 
 pub(super) fn draw_header(state: &TuiState, area: Rect, canvas: &mut Canvas) {
     let Some(info) = state.open_info() else { return };
@@ -41,8 +42,7 @@ fn describe_facts(info: &SessionInfo, beside: Option<&TranscriptState>, is_reado
         facts.push(format!("{} %", context.used.saturating_mul(100) / context.size));
     }
     if let Some(cost) = info.usage.as_ref().and_then(|usage| usage.cost.as_ref()) {
-        let sign = if cost.currency == "USD" { "$".to_owned() } else { format!("{} ", cost.currency) };
-        facts.push(format!("{sign}{:.2}", cost.amount));
+        facts.push(format_cost(cost));
     }
     if let Some(clients) = beside.map(|state| state.clients.len()).filter(|count| *count > 0) {
         facts.push(format!("{clients} attached"));

@@ -4,6 +4,7 @@ mod areas;
 mod ask_dock;
 mod canvas;
 mod composer;
+mod empty_transcript;
 mod header;
 mod overlays;
 mod plan;
@@ -18,10 +19,11 @@ mod transcript;
 pub(crate) use areas::{COMPOSER_MARK_COLUMNS, SessionAreas, divide_screen};
 pub(crate) use ask_dock::{dock_scroll_limit, whole_subject};
 pub(crate) use canvas::Canvas;
+pub(crate) use overlays::count_reader_lines;
 pub(crate) use rows::{RowLayoutOptions, lay_out_row};
 pub use theme::ColourUse;
 pub(crate) use theme::Theme;
-pub(crate) use transcript::{count_row_lines, transcript_area, visible_rows};
+pub(crate) use transcript::{count_row_lines, find_shown_row, row_context, transcript_area, visible_rows};
 
 use ratatui_core::buffer::Buffer;
 use ratatui_core::layout::{Position, Rect};
@@ -82,7 +84,7 @@ pub fn view(state: &TuiState) -> ScreenFrame {
             Overlay::PickList(list) => overlays::draw_pick_list(list, area, &mut canvas),
             Overlay::Rename(input) => overlays::draw_rename(&input.title, area, &mut canvas),
             Overlay::AskForm(form) => overlays::draw_ask_form(form, area, &mut canvas),
-            Overlay::Reader(reader) => overlays::draw_reader(reader, area, &mut canvas),
+            Overlay::Reader(reader) => overlays::draw_reader(state, reader, area, &mut canvas),
         }
     }
     canvas.finish()

@@ -22,6 +22,7 @@ pub(crate) struct Theme {
     pub(crate) busy: Style,
     pub(crate) wants: Style,
     pub(crate) bad: Style,
+    pub(crate) code: Style,
     pub(crate) selected: Style,
 }
 
@@ -39,6 +40,7 @@ impl Theme {
             busy: colour(Color::Cyan),
             wants: colour(Color::Yellow).add_modifier(Modifier::BOLD),
             bad: colour(Color::Red),
+            code: colour(Color::Cyan),
             selected: Style::new().add_modifier(Modifier::REVERSED),
         }
     }

@@ -35,7 +35,7 @@ fn open_conversation(width: u16, height: u16) -> Scene {
     scene.list(&three_sessions());
     scene.press("g enter");
     let stream = scene.opened_stream();
-    let tool = json!({ "toolCallId": "t", "title": "x", "state": "failed", "startedAt": "2026-11-17T09:58:00.000Z",
+    let tool = json!({ "toolCallId": "t", "title": "cargo test -p parser", "toolKind": "execute", "state": "failed", "startedAt": "2026-11-17T09:58:00.000Z",
         "endedAt": "2026-11-17T09:58:14.000Z",
         "output": { "text": "assertion failed\n  left: 3\n right: 4\n", "bytes": 40, "lines": 3, "exitCode": 101,
             "signal": null } });

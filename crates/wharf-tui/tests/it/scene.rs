@@ -6,8 +6,8 @@ use serde_json::{Value, json};
 use wharf_api::{RowStreamEvent, SessionStreamEvent};
 use wharf_tui::keymap::KeyPress;
 use wharf_tui::{
-    ApiCall, CallId, HostReady, Moment, ScreenSize, StreamId, StreamInput, TuiEffect, TuiInput, TuiOptions, TuiState,
-    update, view,
+    ApiCall, ApiFailure, CallId, HostReady, Moment, ScreenSize, StreamId, StreamInput, TuiEffect, TuiInput, TuiOptions,
+    TuiState, update, view,
 };
 
 /// 2026-11-17T10:00:00Z.
@@ -93,6 +93,12 @@ impl Scene {
     /// Answers a call.
     pub(crate) fn answer(&mut self, call: CallId, body: &Value) {
         self.feed(TuiInput::Answer { call, answer: Ok(body.to_string().into_bytes()) });
+    }
+
+    /// Answers a call with an error.
+    pub(crate) fn refuse(&mut self, call: CallId, reason: &str) {
+        let failure = ApiFailure { code: None, text: reason.to_owned() };
+        self.feed(TuiInput::Answer { call, answer: Err(failure) });
     }
 
     pub(crate) fn take_effects(&mut self) -> Vec<TuiEffect> {

@@ -1,6 +1,7 @@
 //! Pictures that lie over the panes.
 
 mod ask_form;
+mod document;
 mod new_session;
 mod palette;
 mod pick_list;
@@ -11,12 +12,16 @@ pub(super) use ask_form::draw_ask_form;
 pub(super) use new_session::draw_new_session;
 pub(super) use palette::draw_palette;
 pub(super) use pick_list::draw_pick_list;
+pub(crate) use reader::count_reader_lines;
 pub(super) use reader::draw_reader;
 pub(super) use rename::draw_rename;
 
 use ratatui_core::layout::Rect;
 
 use super::Canvas;
+
+/// The columns that a frame takes.
+const READER_FRAME_COLUMNS: u16 = 4;
 
 /// Empties an area and draws a frame around it. Returns the room inside.
 fn draw_frame(area: Rect, title: &str, canvas: &mut Canvas) -> Rect {

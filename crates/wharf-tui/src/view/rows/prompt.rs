@@ -8,7 +8,8 @@ use crate::text::{parse_millis, to_printable, wrap_plain};
 
 pub(super) fn prompt_lines(prompt: &RowPrompt, at: &str, look: &RowLayoutOptions<'_>) -> Vec<Line<'static>> {
     let again = if prompt.again { " · again" } else { "" };
-    let head = format!("{} · {}{again}", actor_name(&prompt.by), clock_time(at, look.utc_offset_minutes));
+    let edited = prompt.edited_by.as_ref().map(|by| format!(" · edited by {}", actor_name(by))).unwrap_or_default();
+    let head = format!("{} · {}{edited}{again}", actor_name(&prompt.by), clock_time(at, look.utc_offset_minutes));
     let mut lines = vec![Line::default(), bar_line(Line::styled(head, look.theme.faint), look)];
     let text = parts_text(&prompt.parts);
     for line in wrap_plain(text.trim_end(), look.theme.strong, look.columns().saturating_sub(2)) {
