@@ -13,11 +13,12 @@ use tokio::time::{Instant, sleep_until};
 use wharf_tui::{ProgramEnd, TuiEffect, TuiInput, TuiOptions, TuiState, update, view};
 
 use super::drafts::DraftFolder;
+use super::reviver::HostReviver;
 use super::streams::{FollowedStream, follow_list, follow_rows};
 use super::terminal::TerminalScreen;
 use super::{ClientClock, ConnectedHost, calls, keys, programs};
 use crate::client::HostClient;
-use crate::exit::Exit;
+use crate::exit::{Exit, Failure};
 use crate::format::text::to_printable;
 use crate::global::GlobalOptions;
 use crate::output;
@@ -102,9 +103,10 @@ impl EventLoop {
                 }
                 () = ends.next() => self.apply_effect(TuiEffect::Leave { text: String::new() }).await?,
                 connected = &mut connecting, if self.client.is_none() => {
-                    let connected = connected?;
+                    let connected = connected.map_err(add_doctor_advice)?;
                     let ready = connected.to_ready();
-                    self.list = Some(follow_list(&connected.client, self.sender.clone()));
+                    let reviver = (!connected.client.is_remote()).then(|| HostReviver::new(self.global.clone()));
+                    self.list = Some(follow_list(&connected.client, reviver, self.sender.clone()));
                     self.client = Some(connected.client);
                     self.apply(TuiInput::HostReady(ready)).await?;
                 }
@@ -224,6 +226,14 @@ impl EventLoop {
         self.is_stale = false;
         self.drawn_at = Some(Instant::now());
         self.screen.draw(view(&self.state)).context("writing to the terminal")
+    }
+}
+
+/// Names the program that finds out why the host does not answer, below the reason.
+fn add_doctor_advice(error: anyhow::Error) -> anyhow::Error {
+    match Failure::exit_of(&error) {
+        Exit::NoHost => Failure::new(Exit::NoHost, format!("{error:#}\nwharf doctor tells what is wrong")).into(),
+        _ => error,
     }
 }
 

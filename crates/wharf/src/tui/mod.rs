@@ -7,6 +7,7 @@ mod event_loop;
 mod keys;
 mod painter;
 mod programs;
+mod reviver;
 mod screen_writer;
 mod streams;
 mod terminal;
