@@ -28,7 +28,10 @@ pub fn update(state: &mut TuiState, input: TuiInput, now: Moment) -> Vec<TuiEffe
         TuiInput::Key(key) => state.handle_key(key),
         TuiInput::Paste(text) => state.handle_paste(&text),
         TuiInput::Resized(size) => state.size = size,
-        TuiInput::TerminalFocus(has_focus) => state.has_terminal_focus = has_focus,
+        TuiInput::TerminalFocus(has_focus) => {
+            state.has_terminal_focus = has_focus;
+            state.is_focus_reported = true;
+        }
         TuiInput::Tick => {}
         TuiInput::HostReady(ready) => state.handle_host_ready(ready),
         TuiInput::List(input) => state.handle_list_stream(input),

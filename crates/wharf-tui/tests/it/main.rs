@@ -7,5 +7,7 @@ mod asks;
 mod composing;
 mod first_screens;
 mod frames;
+mod key_page;
+mod random_keys;
 mod scene;
 mod sizes;

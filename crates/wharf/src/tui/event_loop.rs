@@ -13,6 +13,7 @@ use tokio::time::{Instant, sleep_until};
 use wharf_tui::{ProgramEnd, TuiEffect, TuiInput, TuiOptions, TuiState, update, view};
 
 use super::drafts::DraftFolder;
+use super::notification::NotifyingTerminal;
 use super::reviver::HostReviver;
 use super::streams::{FollowedStream, follow_list, follow_rows};
 use super::terminal::TerminalScreen;
@@ -39,6 +40,7 @@ pub(super) struct EventLoop {
     clock: ClientClock,
     state: TuiState,
     screen: TerminalScreen,
+    notifying: NotifyingTerminal,
     drafts: DraftFolder,
     client: Option<HostClient>,
     list: Option<FollowedStream>,
@@ -67,6 +69,7 @@ impl EventLoop {
             clock,
             state: TuiState::new(options, clock.now()),
             screen,
+            notifying: NotifyingTerminal::of_process(),
             drafts,
             client: None,
             list: None,
@@ -178,12 +181,12 @@ impl EventLoop {
                 let _ = self.drafts.save(&key, &text);
             }
             TuiEffect::Copy(text) => return Ok(Some(TuiInput::Copied(self.copy(&text)))),
-            TuiEffect::SetTitle(title) => self.screen.send_sequence(&format!("\x1b]2;{}\x07", to_printable(&title)))?,
+            TuiEffect::SetTitle(title) => self.announce(&format!("\x1b]2;{}\x07", to_printable(&title)))?,
             TuiEffect::Notify { title, body } => {
-                let (title, body) = (to_printable(&title).replace(';', ","), to_printable(&body));
-                self.screen.send_sequence(&format!("\x1b]777;notify;{title};{body}\x07"))?;
+                let sequence = self.notifying.format_notification(&to_printable(&title), &to_printable(&body));
+                self.announce(&sequence)?;
             }
-            TuiEffect::Bell => self.screen.send_sequence("\x07")?,
+            TuiEffect::Bell => self.announce("\x07")?,
             TuiEffect::RunEditor(text) => return self.lend_terminal(programs::edit_text(text)).await,
             TuiEffect::RunPager(text) => return self.lend_terminal(programs::page_text(text)).await,
             TuiEffect::RunLogin { adapter } => {
@@ -212,6 +215,14 @@ impl EventLoop {
         self.screen.resume()?;
         self.keys = Some(EventStream::new());
         Ok(Some(TuiInput::Program(end)))
+    }
+
+    /// Sends a title, a notification or a bell. A terminal that takes no bytes any more misses it.
+    fn announce(&mut self, sequence: &str) -> anyhow::Result<()> {
+        match self.screen.send_sequence(sequence) {
+            Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => Ok(()),
+            sent => sent.context("writing to the terminal"),
+        }
     }
 
     fn copy(&mut self, text: &str) -> Result<(), String> {

@@ -5,6 +5,7 @@ mod calls;
 mod drafts;
 mod event_loop;
 mod keys;
+mod notification;
 mod painter;
 mod programs;
 mod reviver;
