@@ -16,7 +16,7 @@ const KEYS: u64 = 10_000;
 struct SeededNumbers(u64);
 
 impl SeededNumbers {
-    /// Takes the seed of `WHARF_WALK_SEED` or a random one, and prints it.
+    /// Takes the random seed of `WHARF_WALK_SEED`, or a new one, and prints it.
     fn from_environment() -> Self {
         let given = std::env::var("WHARF_WALK_SEED").ok().map(|seed| seed.parse().unwrap());
         let seed = given.unwrap_or_else(|| RandomState::new().build_hasher().finish());

@@ -161,7 +161,7 @@ fn hostile_agent_and_random_keys_do_not_break_the_client() -> Result<()> {
         let _ = write!(typed, "{key:?} ");
         client.press(key)?;
     }
-    // Whatever is open closes, and the client still answers keys.
+    // All overlays close, and the client still answers keys.
     client.press_until("\x1b\x1b\x1b\x10", "the palette", |screen| screen.contains("Command palette"))?;
     assert!(client.is_alternate_screen(), "{typed}");
     let screen = client.text();
