@@ -9,24 +9,27 @@ use crate::global::GlobalOptions;
 #[derive(Debug)]
 pub(super) struct HostReviver {
     global: GlobalOptions,
-    /// A start has failed since the last connection.
-    has_failed: bool,
+    /// The reason why a start has failed since the last connection.
+    failure: Option<String>,
 }
 
 impl HostReviver {
     pub(super) const fn new(global: GlobalOptions) -> Self {
-        Self { global, has_failed: false }
+        Self { global, failure: None }
     }
 
     /// Describes what happens now, for the person who waits.
     pub(super) fn describe_plan(&self) -> String {
-        let plan = if self.global.no_start || self.has_failed { "waiting for it" } else { "starting it again" };
-        format!("{plan} · your text is kept")
+        match &self.failure {
+            Some(reason) => reason.clone(),
+            None if self.global.no_start => "waiting for it · your text is kept".to_owned(),
+            None => "starting it again · your text is kept".to_owned(),
+        }
     }
 
     /// Waits until the host answers, and starts one if none comes by itself. Fails with the reason for a person.
     pub(super) async fn revive_host(&mut self) -> Result<(), String> {
-        let global = GlobalOptions { no_start: self.global.no_start || self.has_failed, ..self.global.clone() };
+        let global = GlobalOptions { no_start: self.global.no_start || self.failure.is_some(), ..self.global.clone() };
         let (sender, outcome) = tokio::sync::oneshot::channel();
         // The start of a process blocks its thread, which must not be the one that reads the keys. The thread has a runtime of
         // its own, so that a client that leaves does not wait for it.
@@ -38,8 +41,15 @@ impl HostReviver {
             Ok(_) => outcome.await.unwrap_or_else(|error| Err(error.into())),
             Err(error) => Err(error.into()),
         };
-        self.has_failed = revived.as_ref().is_err_and(|error| Failure::exit_of(error) == Exit::NoHost);
-        revived.map_err(|error| describe_failure(&error))
+        let is_absent = revived.as_ref().is_err_and(|error| Failure::exit_of(error) == Exit::NoHost);
+        let outcome = revived.map_err(|error| describe_failure(&error));
+        // A later attempt waits without starting one; its own reason says less.
+        self.failure = outcome
+            .as_ref()
+            .err()
+            .filter(|_| is_absent)
+            .map(|reason| self.failure.clone().unwrap_or_else(|| reason.clone()));
+        outcome
     }
 }
 

@@ -57,6 +57,8 @@ impl ScreenTerminal {
             .env_remove("NO_COLOR")
             .env("EDITOR", "true")
             .env("PAGER", "true");
+        // A host that the client starts takes a free port.
+        command.env("WHARF_LISTEN", "127.0.0.1:0");
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
         let mut child = ChildGuard(command.spawn()?);
         let keys = child.0.stdin.take();
