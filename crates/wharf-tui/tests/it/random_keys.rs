@@ -20,7 +20,7 @@ impl SeededNumbers {
     fn from_environment() -> Self {
         let given = std::env::var("WHARF_WALK_SEED").ok().map(|seed| seed.parse().unwrap());
         let seed = given.unwrap_or_else(|| RandomState::new().build_hasher().finish());
-        writeln!(std::io::stderr(), "WHARF_WALK_SEED={seed}").unwrap();
+        let _ = writeln!(std::io::stderr(), "WHARF_WALK_SEED={seed}");
         Self(seed)
     }
 
