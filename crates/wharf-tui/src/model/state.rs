@@ -19,6 +19,8 @@ use crate::view::{ColourUse, Theme};
 
 /// How long a message stays in the status line.
 const MESSAGE_TIME: Duration = Duration::from_secs(4);
+/// In a terminal that does not report its focus, a key counts as attention for so long.
+const KEY_ATTENTION_TIME: Duration = Duration::from_secs(60);
 
 /// The surroundings of the client, which do not change.
 #[derive(Clone, Debug, Default)]
@@ -66,6 +68,8 @@ pub struct TuiState {
     pub(crate) size: ScreenSize,
     /// The terminal's window has the focus, as far as it tells.
     pub(crate) has_terminal_focus: bool,
+    /// The terminal has reported its focus at least once.
+    pub(crate) is_focus_reported: bool,
     pub(crate) last_key_at: Duration,
     pub(crate) connection: HostConnection,
     pub(crate) list: SessionList,
@@ -106,6 +110,7 @@ impl TuiState {
             now,
             size: options.size,
             has_terminal_focus: true,
+            is_focus_reported: false,
             last_key_at: now.elapsed,
             connection: HostConnection::Connecting { since: now.elapsed },
             list: SessionList::default(),
@@ -177,6 +182,7 @@ impl TuiState {
 
     /// Returns true if a person is in front of the terminal, as far as can be told.
     pub(crate) fn is_attended(&self) -> bool {
-        self.has_terminal_focus
+        let has_typed = self.now.elapsed.saturating_sub(self.last_key_at) < KEY_ATTENTION_TIME;
+        self.has_terminal_focus && (self.is_focus_reported || has_typed)
     }
 }

@@ -212,6 +212,7 @@ impl TuiState {
     /// Rows that come while the person is elsewhere are marked as new.
     pub(super) fn handle_terminal_focus(&mut self, has_focus: bool) {
         self.has_terminal_focus = has_focus;
+        self.is_focus_reported = true;
         if let Some(open) = self.open.as_mut().filter(|_| !has_focus) {
             open.view.unread_after = open.rows.iter().next_back().map(|(place, _)| place);
             open.view.fold_revision += 1;

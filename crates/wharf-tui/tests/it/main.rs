@@ -8,6 +8,7 @@ mod completing;
 mod composing;
 mod first_screens;
 mod frames;
+mod key_page;
 mod moving;
 mod queueing;
 mod random_keys;

@@ -13,11 +13,13 @@ use tokio::time::{Instant, sleep_until};
 use wharf_tui::{ProgramEnd, TuiEffect, TuiInput, TuiOptions, TuiState, update, view};
 
 use super::drafts::DraftFolder;
+use super::notification::NotifyingTerminal;
+use super::reviver::HostReviver;
 use super::streams::{FollowedStream, follow_list, follow_rows};
 use super::terminal::TerminalScreen;
 use super::{ClientClock, ConnectedHost, calls, keys, programs};
 use crate::client::HostClient;
-use crate::exit::Exit;
+use crate::exit::{Exit, Failure};
 use crate::format::text::to_printable;
 use crate::global::GlobalOptions;
 use crate::output;
@@ -38,6 +40,7 @@ pub(super) struct EventLoop {
     clock: ClientClock,
     state: TuiState,
     screen: TerminalScreen,
+    notifying: NotifyingTerminal,
     drafts: DraftFolder,
     client: Option<HostClient>,
     list: Option<FollowedStream>,
@@ -66,6 +69,7 @@ impl EventLoop {
             clock,
             state: TuiState::new(options, clock.now()),
             screen,
+            notifying: NotifyingTerminal::of_process(),
             drafts,
             client: None,
             list: None,
@@ -102,9 +106,10 @@ impl EventLoop {
                 }
                 () = ends.next() => self.apply_effect(TuiEffect::Leave { text: String::new() }).await?,
                 connected = &mut connecting, if self.client.is_none() => {
-                    let connected = connected?;
+                    let connected = connected.map_err(add_doctor_advice)?;
                     let ready = connected.to_ready();
-                    self.list = Some(follow_list(&connected.client, self.sender.clone()));
+                    let reviver = (!connected.client.is_remote()).then(|| HostReviver::new(self.global.clone()));
+                    self.list = Some(follow_list(&connected.client, reviver, self.sender.clone()));
                     self.client = Some(connected.client);
                     self.apply(TuiInput::HostReady(ready)).await?;
                 }
@@ -181,12 +186,12 @@ impl EventLoop {
                 let _ = self.drafts.save(&key, &text);
             }
             TuiEffect::Copy(text) => return Ok(Some(TuiInput::Copied(self.copy(&text)))),
-            TuiEffect::SetTitle(title) => self.screen.send_sequence(&format!("\x1b]2;{}\x07", to_printable(&title)))?,
+            TuiEffect::SetTitle(title) => self.announce(&format!("\x1b]2;{}\x07", to_printable(&title)))?,
             TuiEffect::Notify { title, body } => {
-                let (title, body) = (to_printable(&title).replace(';', ","), to_printable(&body));
-                self.screen.send_sequence(&format!("\x1b]777;notify;{title};{body}\x07"))?;
+                let sequence = self.notifying.format_notification(&to_printable(&title), &to_printable(&body));
+                self.announce(&sequence)?;
             }
-            TuiEffect::Bell => self.screen.send_sequence("\x07")?,
+            TuiEffect::Bell => self.announce("\x07")?,
             TuiEffect::RunEditor(text) => return self.lend_terminal(programs::edit_text(text)).await,
             TuiEffect::RunPager(text) => return self.lend_terminal(programs::page_text(text)).await,
             TuiEffect::RunLogin { adapter } => {
@@ -217,6 +222,14 @@ impl EventLoop {
         Ok(Some(TuiInput::Program(end)))
     }
 
+    /// Sends a title, a notification or a bell. A terminal that takes no bytes any more misses it.
+    fn announce(&mut self, sequence: &str) -> anyhow::Result<()> {
+        match self.screen.send_sequence(sequence) {
+            Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => Ok(()),
+            sent => sent.context("writing to the terminal"),
+        }
+    }
+
     fn copy(&mut self, text: &str) -> Result<(), String> {
         if text.len() > MAX_COPIED_BYTES {
             return Err(format!("not copied: {} bytes are too many for a terminal's clipboard", text.len()));
@@ -229,6 +242,14 @@ impl EventLoop {
         self.is_stale = false;
         self.drawn_at = Some(Instant::now());
         self.screen.draw(view(&self.state)).context("writing to the terminal")
+    }
+}
+
+/// Names the program that finds out why the host does not answer, below the reason.
+fn add_doctor_advice(error: anyhow::Error) -> anyhow::Error {
+    match Failure::exit_of(&error) {
+        Exit::NoHost => Failure::new(Exit::NoHost, format!("{error:#}\nwharf doctor tells what is wrong")).into(),
+        _ => error,
     }
 }
 

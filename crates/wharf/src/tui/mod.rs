@@ -5,8 +5,11 @@ mod calls;
 mod drafts;
 mod event_loop;
 mod keys;
+mod notification;
 mod painter;
 mod programs;
+mod reviver;
+mod screen_writer;
 mod streams;
 mod terminal;
 

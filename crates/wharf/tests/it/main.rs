@@ -50,6 +50,8 @@ mod forms;
 mod frame_bytes;
 mod full_disk;
 mod full_screen;
+mod full_screen_clients;
+mod full_screen_faults;
 mod host_process;
 mod host_state;
 mod hostile_agents;
