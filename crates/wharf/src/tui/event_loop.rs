@@ -247,10 +247,10 @@ impl EventLoop {
 
 /// Names the program that finds out why the host does not answer, below the reason.
 fn add_doctor_advice(error: anyhow::Error) -> anyhow::Error {
-    match Failure::exit_of(&error) {
-        Exit::NoHost => Failure::new(Exit::NoHost, format!("{error:#}\nwharf doctor tells what is wrong")).into(),
-        _ => error,
+    if Failure::exit_of(&error) != Exit::NoHost {
+        return error;
     }
+    Failure::new(Exit::NoHost, format!("{error:#}\nwharf doctor tells what is wrong")).into()
 }
 
 /// Returns the next event of the terminal. Waits for ever while another program has it.

@@ -64,8 +64,6 @@ fn open_again(global: &GlobalOptions) -> anyhow::Result<()> {
 pub(super) fn describe_failure(error: &anyhow::Error) -> String {
     let text = error.to_string();
     let reason = text.lines().next().unwrap_or_default().trim_end_matches(':');
-    match Failure::exit_of(error) {
-        Exit::Version => reason.to_owned(),
-        _ => format!("{reason} · more: wharf doctor"),
-    }
+    let is_known = Failure::exit_of(error) == Exit::Version;
+    if is_known { reason.to_owned() } else { format!("{reason} · more: wharf doctor") }
 }
