@@ -7,6 +7,7 @@ use ratatui_core::style::Style;
 use wharf_api::SessionStatus;
 
 use super::Canvas;
+use super::state_card::failed_session;
 use crate::model::{OpenSession, RowsLink, TuiState};
 use crate::text::{shorten_path, to_printable};
 
@@ -34,7 +35,7 @@ pub(super) fn draw_empty_transcript(state: &TuiState, open: &OpenSession, area: 
     }
 }
 
-/// Returns the agent and its directory, or the reason why it did not start.
+/// Returns the agent and its directory, or the reason why it did not start, unless a card below tells it.
 fn describe_start(state: &TuiState) -> (String, bool) {
     let Some(info) = state.open_info() else { return (String::new(), false) };
     let directory = shorten_path(&info.cwd, state.options.home.as_deref(), usize::from(state.size.width) / 2);
@@ -42,6 +43,7 @@ fn describe_start(state: &TuiState) -> (String, bool) {
         (SessionStatus::Running | SessionStatus::Starting, _) | (_, None) => {
             (format!("{} in {directory} · nothing was said yet", info.adapter_slug), false)
         }
+        (_, Some(_)) if failed_session(state).is_some() => (format!("{} in {directory}", info.adapter_slug), false),
         (status, Some(message)) => (format!("{} in {directory} · {status}: {message}", info.adapter_slug), true),
     }
 }

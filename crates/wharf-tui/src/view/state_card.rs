@@ -46,7 +46,7 @@ pub(super) fn draw_card(state: &TuiState, area: Rect, canvas: &mut Canvas) {
 }
 
 /// Returns the open session if its agent failed and the next prompt does not simply bring it back.
-fn failed_session(state: &TuiState) -> Option<&SessionInfo> {
+pub(super) fn failed_session(state: &TuiState) -> Option<&SessionInfo> {
     let info = state.open_info()?;
     let is_failed = matches!(info.status, SessionStatus::Error | SessionStatus::Exited);
     let is_over = matches!(info.end_reason, Some(EndCause::Finished | EndCause::Closed | EndCause::User));

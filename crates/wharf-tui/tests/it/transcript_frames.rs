@@ -173,3 +173,20 @@ fn session_that_failed_to_start_tells_why() {
     scene.rows(stream, "page", page(failed, &[], &[]));
     assert!(scene.text().contains("claude in ~/blog · failed: the agent exited (code 1)"), "{}", scene.text());
 }
+
+#[test]
+fn session_without_rows_leaves_the_reason_to_its_card() {
+    let failed = session(
+        "sess_a",
+        "Fix the parser",
+        json!({ "status": "error", "endReason": "start_failed",
+        "message": "not logged in" }),
+    );
+    let mut scene = Scene::connected(60, 20);
+    scene.list(std::slice::from_ref(&failed));
+    scene.press("enter");
+    let stream = scene.opened_stream();
+    scene.rows(stream, "page", page(failed, &[], &[]));
+    let text = scene.text();
+    assert!(text.contains("! claude did not start") && text.contains("\n claude in ~/blog\n"), "{text}");
+}
