@@ -38,6 +38,14 @@ const EXAMPLES: &[(&str, &[&str])] = &[
     (
         "attach",
         &[
+            "wharf                                      # all sessions, on the whole screen",
+            "wharf attach docs                          # the session called docs",
+            "wharf attach --readonly docs               # only look",
+        ],
+    ),
+    (
+        "chat",
+        &[
             "wharf chat                                 # go on with the newest session of this directory",
             "wharf chat claude                          # start an agent here and talk to it",
             "wharf chat docs                            # join the session called docs",

@@ -29,6 +29,7 @@ mod session_state;
 mod stdio_pump;
 mod toml_mistake;
 mod transcript;
+mod tui;
 mod turn;
 mod turn_ref;
 mod verbs;
@@ -42,12 +43,12 @@ use global::GlobalOptions;
 
 /// The session host for coding agents: it keeps every conversation alive, and any number of clients share it.
 #[derive(Debug, Parser)]
-#[command(name = "wharf", version, arg_required_else_help = true, after_help = AFTER_HELP)]
+#[command(name = "wharf", version, after_help = AFTER_HELP)]
 struct Cli {
     #[command(flatten)]
     global: GlobalOptions,
     #[command(subcommand)]
-    verb: Verb,
+    verb: Option<Verb>,
 }
 
 const AFTER_HELP: &str = "\
@@ -65,11 +66,8 @@ enum Verb {
     Show(verbs::show::ShowVerb),
     /// Send a prompt to a session.
     Prompt(verbs::prompt::PromptVerb),
-    /// Talk to a session, line by line; an agent's name starts one.
-    ///
-    /// Ctrl-C interrupts the turn; twice leaves. Ctrl-D leaves. The agent goes on in both cases.
-    #[command(visible_alias = "chat")]
-    Attach(verbs::attach::AttachVerb),
+    #[command(flatten)]
+    Converse(verbs::attach::ConverseVerb),
     /// Show what a session said and did.
     Output(verbs::output::OutputVerb),
     /// Show the host's own log, or what a session's agent wrote beside the protocol.
@@ -178,7 +176,11 @@ fn main() -> ExitCode {
     }
     let parsed = Cli::from_arg_matches(&build_command().get_matches());
     let Cli { global, verb } = parsed.unwrap_or_else(|error| error.exit());
-    match run_verb(&global, verb) {
+    let ended = match verb {
+        Some(verb) => run_verb(&global, verb),
+        None => verbs::attach::run_without_verb(&global),
+    };
+    match ended {
         Ok(exit) => exit.into(),
         Err(error) => {
             output::print_error(&error);
@@ -194,7 +196,7 @@ fn run_verb(global: &GlobalOptions, verb: Verb) -> anyhow::Result<Exit> {
         Verb::Sessions(verb) => verbs::block_on(verbs::sessions::run(global, verb)),
         Verb::Show(verb) => verbs::block_on(verbs::show::run(global, verb)),
         Verb::Prompt(verb) => verbs::block_on(verbs::prompt::run(global, verb)),
-        Verb::Attach(verb) => verbs::block_on(verbs::attach::run(global, verb)),
+        Verb::Converse(verb) => verbs::block_on(verbs::attach::run(global, verb)),
         Verb::Output(verb) => verbs::block_on(verbs::output::run(global, verb)),
         Verb::Logs(verb) => verbs::block_on(verbs::logs::run(global, verb)),
         Verb::Search(verb) => verbs::block_on(verbs::search::run(global, verb)),

@@ -4,6 +4,8 @@ use wharf_api::{AttentionState, EndCause, SessionInfo, SessionStatus, TurnPhase}
 
 use crate::format::TextStyle;
 
+pub(crate) use wharf_tui::{display_name, is_asleep};
+
 /// Returns the word and its style. An unknown word of a newer host is returned unchanged.
 pub(crate) fn state_word(session: &SessionInfo) -> (&str, TextStyle) {
     if session.paused.is_some() {
@@ -37,13 +39,6 @@ pub(crate) fn list_word(session: &SessionInfo) -> (&str, TextStyle) {
     }
 }
 
-/// Returns true if the session has no agent now and the next prompt resumes it (rule 2.6). A session whose work is done is not
-/// asleep, though a prompt resumes it too.
-pub(crate) fn is_asleep(session: &SessionInfo) -> bool {
-    let stays_away = matches!(session.end_reason, Some(EndCause::User | EndCause::Finished | EndCause::StartFailed));
-    !session.status.is_alive() && session.resumable && !stays_away
-}
-
 /// Returns true if the session could not be resumed: a person has to look at it.
 pub(crate) fn has_failed_to_return(session: &SessionInfo) -> bool {
     !session.status.is_alive() && session.resumable && session.end_reason == Some(EndCause::StartFailed)
@@ -58,9 +53,4 @@ pub(crate) fn explain_return(session: &SessionInfo) -> Option<&'static str> {
         session if session.resumable => Some("wharf resume brings it back"),
         _ => Some("it cannot come back; its history stays"),
     }
-}
-
-/// Returns the label, else the name, else the title.
-pub(crate) fn display_name(session: &SessionInfo) -> Option<&str> {
-    session.label.as_deref().or(session.name.as_deref()).or(session.title.as_deref())
 }

@@ -92,6 +92,22 @@ const BANS: &[Ban] = &[
         reason: "surfaces translate; what is below the host is not theirs",
     },
     Ban {
+        name: "wharf-tui",
+        // It may use wharf-api and wharf-json.
+        direct: &[
+            "wharf-core",
+            "wharf-demo",
+            "wharf-host",
+            "wharf-server",
+            "wharf-store",
+            "wharf-transcript",
+            "tracing",
+        ],
+        anywhere: &["tokio", "crossterm", "axum", "hyper*", "rustix", "mio", "rand", "tempfile"],
+        only: &[],
+        reason: "the client's core has no terminal, runtime, clock, randomness or IO, and knows the host by its contract",
+    },
+    Ban {
         name: "wharf-demo",
         direct: &[],
         anywhere: &["wharf-*", "tokio"],

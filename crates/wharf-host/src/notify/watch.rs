@@ -34,9 +34,9 @@ impl Host {
 
 async fn look_at_changes(host: Weak<Inner>, mut decider: NotifyDecider, sender: Sender<Notification>) {
     let began = Instant::now();
-    let watched = host.upgrade().map(|host| {
-        (host.registry.watch_changes(), host.config.watch_changes(), host.has_push_devices.subscribe())
-    });
+    let watched = host
+        .upgrade()
+        .map(|host| (host.registry.watch_changes(), host.config.watch_changes(), host.has_push_devices.subscribe()));
     let Some((mut changes, mut settings, mut devices)) = watched else { return };
     loop {
         changes.borrow_and_update();

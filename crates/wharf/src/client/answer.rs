@@ -20,6 +20,10 @@ impl HostAnswer {
         Self { body }
     }
 
+    pub(crate) fn into_bytes(self) -> Vec<u8> {
+        self.body.into()
+    }
+
     /// Returns the body as text.
     pub(crate) fn text(&self) -> String {
         String::from_utf8_lossy(&self.body).into_owned()

@@ -1,15 +1,12 @@
 //! Follows an event stream across reconnects without duplicates or gaps.
 
-use std::collections::VecDeque;
 use std::time::Duration;
 
-use http_body_util::BodyExt;
-use hyper::StatusCode;
-use hyper::body::Incoming;
 use tokio::time::{Instant, timeout_at};
 
-use super::sse::{SseEvent, SseReader};
-use super::{HostCall, HostClient};
+use super::HostClient;
+use super::connection::StreamConnection;
+use super::sse::SseEvent;
 use crate::connect::ConnectError;
 
 /// How long to wait for a host that was restarted; it is usually back sooner.
@@ -41,13 +38,9 @@ pub(crate) struct StreamFollower {
     client: HostClient,
     path: String,
     last: Option<String>,
-    body: Option<Incoming>,
-    reader: SseReader,
-    ready: VecDeque<SseEvent>,
+    connection: Option<StreamConnection>,
     pause: Duration,
     limits: FollowLimits,
-    /// When the last bytes of the open stream came.
-    heard_at: Instant,
     /// When the host, which is away, is given up. It stays over all attempts.
     gives_up_at: Option<Instant>,
     /// The caller knows that the host is away.
@@ -81,12 +74,9 @@ impl StreamFollower {
             client: client.clone(),
             path,
             last,
-            body: None,
-            reader: SseReader::default(),
-            ready: VecDeque::new(),
+            connection: None,
             pause: FIRST_RETRY_DELAY,
             limits: FollowLimits { away: RECONNECT_TIMEOUT, silence: None },
-            heard_at: Instant::now(),
             gives_up_at: None,
             is_away_told: false,
         }
@@ -111,14 +101,17 @@ impl StreamFollower {
     /// the host stays away. Dropping the future loses nothing.
     pub(crate) async fn next_step(&mut self) -> anyhow::Result<Option<FollowStep>> {
         loop {
-            if let Some(event) = self.ready.pop_front() {
-                self.last = event.id.clone().or_else(|| self.last.take());
-                self.pause = FIRST_RETRY_DELAY;
-                return Ok(Some(FollowStep::Event(event)));
-            }
-            if self.body.is_some() {
-                self.read_bytes().await?;
-                continue;
+            if let Some(connection) = &mut self.connection {
+                if let Some(event) = connection.next_unless_silent(self.limits.silence).await? {
+                    self.last = event.id.clone().or_else(|| self.last.take());
+                    self.pause = FIRST_RETRY_DELAY;
+                    return Ok(Some(FollowStep::Event(event)));
+                }
+                // The stream ended, or the connection was lost: the next request tells which.
+                self.connection = None;
+                let pause = self.pause;
+                self.pause = (self.pause * 2).min(MAX_RETRY_DELAY);
+                tokio::time::sleep(pause).await;
             }
             match self.request_stream().await? {
                 StreamRequest::Open if std::mem::take(&mut self.is_away_told) => return Ok(Some(FollowStep::HostBack)),
@@ -132,62 +125,18 @@ impl StreamFollower {
         }
     }
 
-    /// Reads the next bytes of the open stream. Drops a stream that has ended or has been silent for too long: the next
-    /// request tells why.
-    async fn read_bytes(&mut self) -> anyhow::Result<()> {
-        let Some(body) = &mut self.body else { return Ok(()) };
-        let frame = match self.limits.silence {
-            Some(limit) => timeout_at(self.heard_at + limit, body.frame()).await,
-            None => Ok(body.frame().await),
-        };
-        match frame {
-            Ok(Some(Ok(frame))) => {
-                self.heard_at = Instant::now();
-                if let Some(bytes) = frame.data_ref() {
-                    self.ready.extend(self.reader.feed_bytes(bytes)?);
-                }
-            }
-            Ok(Some(Err(_)) | None) => {
-                self.drop_stream();
-                let pause = self.pause;
-                self.pause = (self.pause * 2).min(MAX_RETRY_DELAY);
-                tokio::time::sleep(pause).await;
-            }
-            Err(_) => self.drop_stream(),
-        }
-        Ok(())
-    }
-
-    fn drop_stream(&mut self) {
-        self.body = None;
-        self.reader = SseReader::default();
-    }
-
     /// Requests the stream once. Fails if the host has been away for too long.
     async fn request_stream(&mut self) -> anyhow::Result<StreamRequest> {
-        let mut call = HostCall::get(&self.path).with_header("accept", "text/event-stream");
-        if let Some(last) = &self.last {
-            call = call.with_header("last-event-id", last);
-        }
         let gives_up_at = *self.gives_up_at.get_or_insert_with(|| Instant::now() + self.limits.away);
-        let response = match timeout_at(gives_up_at, self.client.start_call(&call)).await {
-            Ok(Ok(response)) => response,
+        let opening = StreamConnection::open(&self.client, &self.path, self.last.as_deref());
+        let opened = match timeout_at(gives_up_at, opening).await {
+            Ok(Ok(opened)) => opened,
             Ok(Err(ConnectError::NoHost)) if Instant::now() < gives_up_at => return Ok(StreamRequest::NoHost),
             Ok(Err(no)) => return Err(self.client.host_gone_error(no)),
             Err(_) => return Err(self.client.host_gone_error(ConnectError::NoHost)),
         };
         self.gives_up_at = None;
-        match response.status() {
-            StatusCode::NO_CONTENT => Ok(StreamRequest::Over),
-            StatusCode::OK => {
-                self.body = Some(response.into_body());
-                self.heard_at = Instant::now();
-                Ok(StreamRequest::Open)
-            }
-            status => {
-                let body = response.into_body().collect().await.map(http_body_util::Collected::to_bytes);
-                Err(self.client.refusal(status, &body.unwrap_or_default()))
-            }
-        }
+        self.connection = opened;
+        Ok(if self.connection.is_some() { StreamRequest::Open } else { StreamRequest::Over })
     }
 }

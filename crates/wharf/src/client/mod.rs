@@ -2,6 +2,7 @@
 //! alive.
 
 mod answer;
+mod connection;
 mod download;
 mod follow;
 mod sse;
@@ -26,6 +27,7 @@ use crate::exit::{Exit, Failure};
 use crate::output;
 
 pub(crate) use answer::HostAnswer;
+pub(crate) use connection::StreamConnection;
 pub(crate) use follow::{FollowLimits, FollowStep, StreamFollower, StreamStart};
 pub(crate) use sse::SseEvent;
 
@@ -37,8 +39,8 @@ const MAX_ANSWER_BYTES: usize = 256 << 20;
 pub(crate) struct HostCall {
     method: Method,
     path: String,
-    /// JSON text.
-    body: Option<String>,
+    /// JSON text, unless a header names another type.
+    body: Option<Bytes>,
     headers: Vec<(HeaderName, String)>,
 }
 
@@ -47,21 +49,32 @@ impl HostCall {
         Self { method: Method::GET, path: path.into(), body: None, headers: Vec::new() }
     }
 
+    /// Creates a request with a body that is JSON text already.
+    pub(crate) fn with_json(method: Method, path: impl Into<String>, body: Option<String>) -> Self {
+        Self { method, body: body.map(Bytes::from), ..Self::get(path) }
+    }
+
     pub(crate) fn post(path: impl Into<String>, body: &impl Serialize) -> Self {
-        Self { method: Method::POST, body: Some(json_text(body)), ..Self::get(path) }
+        Self { method: Method::POST, body: Some(Bytes::from(json_text(body))), ..Self::get(path) }
+    }
+
+    /// Creates a POST request whose body is a file.
+    pub(crate) fn post_file(path: impl Into<String>, file: Vec<u8>) -> Self {
+        let call = Self { method: Method::POST, body: Some(Bytes::from(file)), ..Self::get(path) };
+        call.with_header("content-type", "application/octet-stream")
     }
 
     /// Creates a POST request with an empty object as its body.
     pub(crate) fn post_empty(path: impl Into<String>) -> Self {
-        Self { method: Method::POST, body: Some("{}".to_owned()), ..Self::get(path) }
+        Self { method: Method::POST, body: Some(Bytes::from_static(b"{}")), ..Self::get(path) }
     }
 
     pub(crate) fn patch(path: impl Into<String>, body: &impl Serialize) -> Self {
-        Self { method: Method::PATCH, body: Some(json_text(body)), ..Self::get(path) }
+        Self { method: Method::PATCH, body: Some(Bytes::from(json_text(body))), ..Self::get(path) }
     }
 
     pub(crate) fn put(path: impl Into<String>, body: &impl Serialize) -> Self {
-        Self { method: Method::PUT, body: Some(json_text(body)), ..Self::get(path) }
+        Self { method: Method::PUT, body: Some(Bytes::from(json_text(body))), ..Self::get(path) }
     }
 
     pub(crate) fn delete(path: impl Into<String>) -> Self {
@@ -97,8 +110,10 @@ impl HostCall {
         }
         let body = match &self.body {
             Some(body) => {
-                request = request.header(CONTENT_TYPE, "application/json");
-                Bytes::from(body.clone())
+                if !self.headers.iter().any(|(name, _)| *name == CONTENT_TYPE) {
+                    request = request.header(CONTENT_TYPE, "application/json");
+                }
+                body.clone()
             }
             None => Bytes::new(),
         };
@@ -223,7 +238,7 @@ impl HostClient {
         output::print_note(&format!("wharf: {method} {path} on {} -> {end} in {millis:.1} ms", self.address));
     }
 
-    fn host_gone_error(&self, no: ConnectError) -> anyhow::Error {
+    pub(crate) fn host_gone_error(&self, no: ConnectError) -> anyhow::Error {
         match no {
             ConnectError::Refused(error) => error,
             ConnectError::NoHost => {

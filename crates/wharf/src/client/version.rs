@@ -12,7 +12,7 @@ pub(crate) fn check_version(host: Option<&str>) -> Result<(), Failure> {
     let host =
         host.map_or_else(|| "of a version that it does not tell".to_owned(), |version| format!("wharf {version}"));
     let words = format!(
-        "the host that runs is {host}, this is wharf {OWN_VERSION}: use the program that started it, or restart it with this one: wharf stop, then wharf serve"
+        "the host that runs is {host}, this is wharf {OWN_VERSION}: use the program that started it, or restart it with this one: wharf restart"
     );
     Err(Failure::new(Exit::Version, words))
 }
@@ -35,6 +35,6 @@ mod tests {
         }
         assert!(check_version(Some(OWN_VERSION)).is_ok());
         let words = check_version(Some("99.1.0")).unwrap_err().to_string();
-        assert!(words.contains("99.1.0") && words.contains(OWN_VERSION) && words.contains("wharf stop"), "{words}");
+        assert!(words.contains("99.1.0") && words.contains(OWN_VERSION) && words.contains("wharf restart"), "{words}");
     }
 }

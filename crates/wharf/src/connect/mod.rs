@@ -22,11 +22,12 @@ use crate::output;
 pub(crate) use address::HostAddress;
 pub(crate) use child::{run_in_terminal, start_acp_child};
 pub(crate) use host_url::HostUrl;
-pub(crate) use programs::{ManagerOutput, PrivateFolder, open_in_browser, run_editor, run_manager};
+pub(crate) use programs::{ManagerOutput, PrivateFolder, open_in_browser, run_editor, run_manager, run_pager};
 pub(crate) use remote::{RemoteHost, RemoteOptions, RemoteToken};
 use start::HostStarter;
 pub(crate) use start::{DETACH_COMMAND, become_agent, detach_host};
 pub(crate) use stream::HostStream;
+pub(crate) use wharf_tui::percent_encode;
 
 /// The delay between two attempts to connect: short at first, then at a pace that costs nothing.
 const FIRST_RETRY_DELAY: Duration = Duration::from_millis(5);
@@ -55,23 +56,30 @@ pub(crate) struct HostLocator {
     program: &'static str,
     /// `None` if no host may be started.
     starter: Option<HostStarter>,
+    /// Nothing is printed: the screen belongs to a full-screen client.
+    is_silent: bool,
 }
 
 impl HostLocator {
     pub(crate) fn new(state_dir: PathBuf, config: Option<PathBuf>, may_start: bool, program: &'static str) -> Self {
         let address = HostAddress::Socket(state_dir.join("wharf.sock"));
-        Self { address, program, starter: may_start.then(|| HostStarter::new(state_dir, config)) }
+        Self { address, program, starter: may_start.then(|| HostStarter::new(state_dir, config)), is_silent: false }
     }
 
     /// Starts a host with these arguments if none is running.
     pub(crate) fn with_arguments(state_dir: PathBuf, arguments: Vec<String>, program: &'static str) -> Self {
         let address = HostAddress::Socket(state_dir.join("wharf.sock"));
-        Self { address, program, starter: Some(HostStarter::with_arguments(state_dir, arguments)) }
+        Self { address, program, starter: Some(HostStarter::with_arguments(state_dir, arguments)), is_silent: false }
     }
 
     /// Finds a host on another machine, which is never started from here.
     pub(crate) fn for_remote(host: RemoteHost, program: &'static str) -> Self {
-        Self { address: HostAddress::Remote(Arc::new(host)), program, starter: None }
+        Self { address: HostAddress::Remote(Arc::new(host)), program, starter: None, is_silent: false }
+    }
+
+    /// Prints no notes.
+    pub(crate) fn without_notes(self) -> Self {
+        Self { is_silent: true, ..self }
     }
 
     pub(crate) fn address(&self) -> &HostAddress {
@@ -118,7 +126,9 @@ impl HostLocator {
             if let Some(starter) = &mut self.starter {
                 if !started && since.elapsed() >= start_after {
                     let pid = starter.start_host()?;
-                    output::print_note(&format!("{}: no host was running; started one (pid {pid})", self.program));
+                    if !self.is_silent {
+                        output::print_note(&format!("{}: no host was running; started one (pid {pid})", self.program));
+                    }
                     started = true;
                     pause = FIRST_RETRY_DELAY;
                 } else if started && starter.has_ended() {
@@ -171,13 +181,6 @@ fn is_absent_host(kind: ErrorKind) -> bool {
 /// Returns the pid of the process at the other end.
 pub(crate) fn peer_pid(stream: &UnixStream) -> Option<u32> {
     stream.peer_cred().ok().and_then(|peer| peer.pid()).and_then(|pid| u32::try_from(pid).ok())
-}
-
-/// Percent-encodes a text for one segment or value of a URL.
-pub(crate) fn percent_encode(name: &str) -> String {
-    let plain = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.' | b'~');
-    let encode = |byte: u8| if plain(&byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") };
-    name.bytes().map(encode).collect()
 }
 
 /// Returns the variables of this program's environment that the host gets: the path, the locale, and those in `wanted`.

@@ -1,7 +1,7 @@
 //! Programs that a verb runs and waits for: the system's service manager, the user's editor, the opener of addresses.
 
 use std::fs::DirBuilder;
-use std::io::ErrorKind;
+use std::io::{ErrorKind, Write};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -10,6 +10,8 @@ use anyhow::{Context, ensure};
 
 /// The editor of a user who has named none.
 const DEFAULT_EDITOR: &str = "vi";
+/// The pager of a user who has named none.
+const DEFAULT_PAGER: &str = "less";
 
 /// The output of a program of the service manager.
 #[derive(Debug)]
@@ -58,6 +60,23 @@ pub(crate) fn open_in_browser(address: &str) -> bool {
     let mut opener = Command::new(if is_mac { "open" } else { "xdg-open" });
     opener.arg(address).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     opener.status().is_ok_and(|status| status.success())
+}
+
+/// Shows a text in the user's pager and waits until it is closed.
+#[expect(clippy::disallowed_methods, reason = "programs that a verb waits for are run from here")]
+pub(crate) fn run_pager(text: &str) -> anyhow::Result<()> {
+    let line = std::env::var("PAGER").ok().filter(|value| !value.is_empty());
+    let line = line.unwrap_or_else(|| DEFAULT_PAGER.to_owned());
+    let words = wharf_host::split_command(&line).with_context(|| format!("reading the pager {line:?}"))?;
+    let (program, arguments) = words.split_first().context("no pager is named; set PAGER")?;
+    let child = Command::new(program).args(arguments).stdin(Stdio::piped()).spawn();
+    let mut child = child.with_context(|| format!("running the pager {program}; set PAGER to another one"))?;
+    if let Some(mut stdin) = child.stdin.take() {
+        // A pager that is closed early does not read the rest.
+        let _ = stdin.write_all(text.as_bytes());
+    }
+    child.wait().with_context(|| format!("waiting for the pager {program}"))?;
+    Ok(())
 }
 
 /// A folder for its owner alone, which is removed with its files when this is dropped.

@@ -6,6 +6,8 @@ use wharf_api::SessionInfo;
 use wharf_host::core::Millis;
 use wharf_host::{format_timestamp, parse_timestamp};
 
+pub(crate) use wharf_tui::text::format_duration;
+
 pub(crate) fn now_millis() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
@@ -41,26 +43,9 @@ pub(crate) fn clock_time(text: &str) -> String {
     text.get(11..19).filter(|_| is_timestamp).unwrap_or(text).to_owned()
 }
 
-/// Returns a duration in one or two units: `0.4s`, `12s`, `3m05s`, `2h10m`.
-pub(crate) fn format_duration(millis: u64) -> String {
-    let seconds = millis / 1_000;
-    match seconds {
-        0..10 => format!("{seconds}.{}s", millis % 1_000 / 100),
-        10..60 => format!("{seconds}s"),
-        60..3_600 => format!("{}m{:02}s", seconds / 60, seconds % 60),
-        _ => format!("{}h{:02}m", seconds / 3_600, seconds % 3_600 / 60),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn stretches_of_time_are_short() {
-        let told = [0, 480, 9_999, 12_300, 185_000, 7_800_000].map(format_duration);
-        assert_eq!(told, ["0.0s", "0.4s", "9.9s", "12s", "3m05s", "2h10m"]);
-    }
 
     #[test]
     fn past_instants_are_shown_in_one_unit() {

@@ -7,8 +7,8 @@ use serde::de::DeserializeOwned;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 use tokio::time::Instant;
 use wharf_api::{RowBody, RowPage, RowPart, RowStreamEvent, RowTextPage, TranscriptRow, TranscriptState};
+use wharf_tui::rows::{RowEffect, RowPlace, RowSet};
 
-use super::row_set::{RowEffect, RowSet};
 use crate::client::{FollowLimits, FollowStep, HostCall, HostClient, SseEvent, StreamFollower, StreamStart, url_path};
 use crate::connect::percent_encode;
 use crate::exit::Failure;
@@ -21,6 +21,8 @@ const RETRY_DELAY: Duration = Duration::from_millis(250);
 const FOLLOW_LIMITS: FollowLimits = FollowLimits { away: RETURN_TIMEOUT, silence: Some(SILENCE_LIMIT) };
 /// The updates that wait for their reader. A reader that is slow holds the stream up, not the memory.
 const WAITING_UPDATES: usize = 64;
+/// The rows that are kept. Older ones are printed already; a change of one of them is dropped.
+const MAX_KEPT_ROWS: usize = 500;
 
 /// A change of a session's transcript.
 #[derive(Debug)]
@@ -64,7 +66,7 @@ impl TranscriptStream {
             client: client.clone(),
             session: session.to_owned(),
             events,
-            rows: RowSet::default(),
+            rows: RowSet::new(MAX_KEPT_ROWS),
             is_loaded: false,
             texts: CompletedTexts::default(),
             sender,
@@ -147,11 +149,13 @@ impl RowReader {
             }
             RowEffect::Gap { before, rows } => self.fill_gap(before, rows).await?,
         };
+        let changed = changed.into_iter().filter_map(|place| self.rows.get(place).cloned()).collect();
+        self.rows.drop_oldest();
         self.send_rows(changed, page).await
     }
 
     /// Reads older pages until they meet a row that is known.
-    async fn fill_gap(&mut self, before: String, rows: Vec<TranscriptRow>) -> anyhow::Result<Vec<TranscriptRow>> {
+    async fn fill_gap(&mut self, before: String, rows: Vec<TranscriptRow>) -> anyhow::Result<Vec<RowPlace>> {
         let mut pages = vec![rows];
         let mut cursor = Some(before);
         while let Some(before) = cursor.take() {

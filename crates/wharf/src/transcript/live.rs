@@ -3,10 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use wharf_api::{NoticeTopic, RowBody, RowPart, RowPlan, TranscriptRow};
+use wharf_tui::rows::RowPlace;
 
 use super::markdown::MarkdownStyler;
 use super::row_lines::{RowLook, parts_text, plan_entry, render_row};
-use super::row_set::RowPlace;
 use super::word_wrap::WordWrapper;
 use crate::format::TextStyle;
 use crate::format::text::{to_printable, to_printable_lines};

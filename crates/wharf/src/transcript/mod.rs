@@ -8,7 +8,6 @@ mod follow;
 mod live;
 mod markdown;
 mod row_lines;
-mod row_set;
 mod turn_end_lines;
 mod word_wrap;
 

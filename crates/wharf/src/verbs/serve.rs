@@ -214,7 +214,7 @@ pub(super) fn check_start(arguments: &[String], variables: &[(String, String)]) 
     let refused = |why: String| Failure::new(Exit::Usage, format!("the settings cannot be used: {why}"));
     let words = std::iter::once("wharf").chain(arguments.iter().map(String::as_str));
     let parsed = crate::Cli::try_parse_from(words).map_err(|error| refused(error.to_string()))?;
-    let crate::Verb::Serve(serve) = parsed.verb else { return Err(refused("they start no host".to_owned())) };
+    let Some(crate::Verb::Serve(serve)) = parsed.verb else { return Err(refused("they start no host".to_owned())) };
     let check = || -> anyhow::Result<()> {
         let global = &parsed.global;
         let sources = ConfigSources::new(Some(global.config_path()?), serve.requires_file(global), variables)?;

@@ -150,7 +150,7 @@ fn a_host_of_another_version_is_not_used_but_can_be_looked_at() -> Result<()> {
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(6), "{said}");
     assert!(
-        said.contains("99.1.0") && said.contains(env!("CARGO_PKG_VERSION")) && said.contains("wharf stop"),
+        said.contains("99.1.0") && said.contains(env!("CARGO_PKG_VERSION")) && said.contains("wharf restart"),
         "{said}"
     );
     assert_eq!(host_status(folder.path())?["version"], "99.1.0");

@@ -1,0 +1,46 @@
+//! Requests that read parts of a transcript.
+
+use super::{ApiCall, join_path, percent_encode};
+use crate::rows::OlderRows;
+
+/// Rows of a page that is loaded above those that are there.
+const OLDER_PAGE_ROWS: usize = 100;
+
+/// Reads one row whole.
+pub(crate) fn read_row(session: &str, row: &str) -> ApiCall {
+    ApiCall::get(join_path(&["sessions", session, "rows", row]))
+}
+
+/// Reads the page before the oldest row that is held. Returns `None` if there is none.
+pub(crate) fn read_older_rows(session: &str, older: &OlderRows) -> Option<ApiCall> {
+    let position = match older {
+        OlderRows::None => return None,
+        OlderRows::Before(cursor) => format!("before={}", percent_encode(cursor)),
+        OlderRows::Around(row) => format!("around={}", percent_encode(row)),
+    };
+    let path = join_path(&["sessions", session, "rows"]);
+    Some(ApiCall::get(format!("{path}?limit={OLDER_PAGE_ROWS}&{position}")))
+}
+
+/// Searches the rows of all sessions.
+pub(crate) fn search_rows(query: &str) -> ApiCall {
+    ApiCall::get(format!("{}?q={}", join_path(&["search"]), percent_encode(query)))
+}
+
+/// Reads a text of a row from this byte on.
+pub(crate) fn read_row_text(session: &str, row: &str, part: &str, offset: u64) -> ApiCall {
+    let path = join_path(&["sessions", session, "rows", row, "text"]);
+    ApiCall::get(format!("{path}?part={}&offset={offset}", percent_encode(part)))
+}
+
+/// Lists the files that the session has changed.
+pub(crate) fn list_changed_files(session: &str) -> ApiCall {
+    ApiCall::get(join_path(&["sessions", session, "changes"]))
+}
+
+/// Searches the rows of one session, the newest first.
+pub(crate) fn search_session(session: &str, query: &str, cursor: Option<&str>) -> ApiCall {
+    let cursor = cursor.map(|cursor| format!("&cursor={}", percent_encode(cursor))).unwrap_or_default();
+    let (session, query) = (percent_encode(session), percent_encode(query));
+    ApiCall::get(format!("/search?q={query}&session={session}&limit=100{cursor}"))
+}

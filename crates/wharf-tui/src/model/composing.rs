@@ -1,0 +1,101 @@
+//! Everything about the composer beside its text: the walk through earlier prompts, completion, attachments, and the waiting
+//! prompt that is being edited.
+
+use crate::input::CallId;
+
+#[derive(Debug, Default)]
+pub(crate) struct ComposingState {
+    pub(crate) history: Option<HistoryWalk>,
+    pub(crate) completion: Option<Completion>,
+    /// The place of the word whose completion the person closed.
+    pub(crate) closed_completion: Option<usize>,
+    /// Long texts that were pasted. Their chips stand in the text.
+    pub(crate) pastes: Vec<PastedText>,
+    /// Files that go with the prompt. Their chips stand in the text.
+    pub(crate) uploads: Vec<AttachedUpload>,
+    pub(crate) queue_edit: Option<QueueEdit>,
+    /// The person has confirmed that sending now interrupts the turn.
+    pub(crate) is_send_now_confirmed: bool,
+}
+
+/// A walk through earlier prompts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct HistoryWalk {
+    /// 0 is the newest prompt.
+    pub(crate) index: usize,
+    /// The text that was there before.
+    pub(crate) typed: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Completion {
+    /// The place of the `/` or `@` in the text.
+    pub(crate) start: usize,
+    /// The text between there and the cursor.
+    pub(crate) word: String,
+    pub(crate) items: Vec<CompletionItem>,
+    pub(crate) selected: usize,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct CompletionItem {
+    /// The text that takes the place of the word.
+    pub(crate) text: String,
+    pub(crate) detail: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct PastedText {
+    pub(crate) chip: String,
+    pub(crate) text: String,
+}
+
+/// A file that is sent to the host, or is there already.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct AttachedUpload {
+    pub(crate) chip: String,
+    pub(crate) path: String,
+    pub(crate) state: UploadState,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum UploadState {
+    Sending(CallId),
+    /// The host keeps it under this id.
+    Kept(String),
+}
+
+/// A waiting prompt in the composer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct QueueEdit {
+    pub(crate) prompt: String,
+    /// The text of the prompt before the change.
+    pub(crate) original: String,
+    /// The text that was in the composer.
+    pub(crate) typed: String,
+}
+
+impl ComposingState {
+    /// Returns the text with pasted texts in the place of their chips.
+    pub(crate) fn expand_pastes(&self, text: &str) -> String {
+        let mut expanded = text.to_owned();
+        for paste in &self.pastes {
+            if expanded.contains(&paste.chip) {
+                expanded = expanded.replace(&paste.chip, &paste.text);
+            }
+        }
+        expanded
+    }
+
+    /// Keeps a long text and returns its chip.
+    pub(crate) fn add_paste(&mut self, text: &str) -> String {
+        let chip = format!("[pasted {} lines #{}]", text.lines().count(), self.pastes.len() + 1);
+        self.pastes.push(PastedText { chip: chip.clone(), text: text.to_owned() });
+        chip
+    }
+
+    /// Returns the files whose chips are in the text.
+    pub(crate) fn attached(&self, text: &str) -> Vec<&AttachedUpload> {
+        self.uploads.iter().filter(|upload| text.contains(&upload.chip)).collect()
+    }
+}

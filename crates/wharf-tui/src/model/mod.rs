@@ -1,0 +1,36 @@
+//! The state of the client: data and questions about it. Changes are made in `update/`, pictures in `view/`.
+
+mod ask_dock;
+mod ask_form;
+mod calls;
+mod composing;
+mod connection;
+mod drafts;
+mod list_order;
+mod new_session;
+mod open_session;
+mod overlay;
+mod pick_list;
+mod reader;
+mod session_list;
+mod state;
+mod transcript_view;
+
+pub(crate) use ask_dock::{ANSWER_GUARD, AskDock, ResolvedAsk, only_option};
+pub(crate) use ask_form::{AskFormField, AskFormInput};
+pub(crate) use calls::{CallPurpose, PendingCalls, ReadingPurpose, RowSearch, TextUse};
+pub(crate) use composing::{
+    AttachedUpload, Completion, CompletionItem, ComposingState, HistoryWalk, QueueEdit, UploadState,
+};
+pub(crate) use connection::HostConnection;
+pub(crate) use drafts::DraftStore;
+pub(crate) use list_order::{ListEntry, attention_mark, last_activity, needs_person, order_sessions};
+pub(crate) use new_session::{FormField, NewSessionForm, StartChoices};
+pub(crate) use open_session::{InterruptStep, OpenSession, RowsLink};
+pub(crate) use overlay::{Overlay, Palette, RenameInput};
+pub(crate) use pick_list::{PickAction, PickItem, PickList, PickSource};
+pub(crate) use reader::{FileChoice, PageBody, ReaderDocument, ReaderPage, ReaderText, TextSource};
+pub(crate) use session_list::SessionList;
+pub(crate) use state::PaneFocus;
+pub use state::{TuiOptions, TuiState};
+pub(crate) use transcript_view::{FindQuery, ScrollAnchor, TranscriptFind, TranscriptView};

@@ -1,0 +1,106 @@
+//! The session that is open: its rows, its composer, and the places of its parts.
+
+use std::time::Duration;
+
+use wharf_api::{AskState, RowAsk, RowBody, RowPlan, TurnPhase};
+
+use super::{AskDock, ComposingState, TranscriptView};
+use crate::composer::TextBuffer;
+use crate::input::StreamId;
+use crate::rows::{RowPlace, RowSet};
+
+/// The rows that are held while the newest one is in view.
+const MAX_HELD_ROWS: usize = 2_000;
+
+/// The stream of the session's rows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum RowsLink {
+    /// The first page has not come yet.
+    Opening {
+        since: Duration,
+    },
+    Live,
+    /// The connection is gone, the rows stay.
+    Lost,
+    /// The session was deleted.
+    Gone,
+}
+
+/// How far the person is in interrupting the turn.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum InterruptStep {
+    #[default]
+    Idle,
+    /// A second Esc until then interrupts.
+    Armed { until: Duration },
+    /// The agent was asked to end the turn; a further Esc forces it.
+    Asked { since: Duration },
+}
+
+/// The session that is open.
+#[derive(Debug)]
+pub(crate) struct OpenSession {
+    pub(crate) id: String,
+    pub(crate) stream: StreamId,
+    pub(crate) link: RowsLink,
+    pub(crate) rows: RowSet,
+    pub(crate) view: TranscriptView,
+    pub(crate) composer: TextBuffer,
+    pub(crate) composing: ComposingState,
+    pub(crate) dock: AskDock,
+    pub(crate) interrupt: InterruptStep,
+    /// An older page was requested.
+    pub(crate) is_loading_older: bool,
+    /// The row that was reported as seen, or is about to be, and when.
+    pub(crate) seen: Option<(String, Duration)>,
+    pub(crate) is_seen_reported: bool,
+}
+
+impl OpenSession {
+    pub(crate) fn new(id: String, stream: StreamId, draft: &str, now: Duration) -> Self {
+        Self {
+            id,
+            stream,
+            link: RowsLink::Opening { since: now },
+            rows: RowSet::new(MAX_HELD_ROWS),
+            view: TranscriptView::default(),
+            composer: TextBuffer::with_text(draft),
+            composing: ComposingState::default(),
+            dock: AskDock::default(),
+            interrupt: InterruptStep::Idle,
+            is_loading_older: false,
+            seen: None,
+            is_seen_reported: false,
+        }
+    }
+
+    /// Returns the open asks, the oldest first. An ask whose row is not loaded is left out.
+    pub(crate) fn open_asks(&self) -> Vec<&RowAsk> {
+        let ids = self.rows.state().map(|state| state.asks.as_slice()).unwrap_or_default();
+        let open_ask = |id: &String| {
+            let RowBody::Ask(ask) = &self.rows.get(RowPlace::of_id(id))?.body else { return None };
+            (ask.state == AskState::Open).then_some(&**ask)
+        };
+        ids.iter().filter_map(open_ask).collect()
+    }
+
+    /// Returns an ask by its id, also if it is over.
+    pub(crate) fn find_ask(&self, id: u64) -> Option<&RowAsk> {
+        self.rows.iter().rev().find_map(|(_, row)| {
+            let RowBody::Ask(ask) = &row.body else { return None };
+            (ask.ask_id == id).then_some(&**ask)
+        })
+    }
+
+    /// Returns the plan that is pinned above the composer.
+    pub(crate) fn pinned_plan(&self) -> Option<&RowPlan> {
+        let id = self.rows.state()?.plan.as_deref()?;
+        let RowBody::Plan(plan) = &self.rows.get(RowPlace::of_id(id))?.body else { return None };
+        Some(plan)
+    }
+
+    /// Returns true while a turn runs or waits for an answer.
+    pub(crate) fn is_turn_running(&self) -> bool {
+        self.rows.state().is_some_and(|state| state.session.turn != TurnPhase::Idle)
+    }
+}

@@ -1,0 +1,15 @@
+//! Text for a terminal: without control characters, with known widths, wrapped, and times in words.
+
+mod amounts;
+mod printable;
+mod times;
+mod wrap;
+
+pub(crate) use amounts::{format_cost, format_count};
+pub use printable::{
+    char_columns, display_width, format_size, shorten_path, to_printable, to_printable_line, to_printable_lines,
+    truncate_to_columns,
+};
+pub use times::format_duration;
+pub(crate) use times::{format_age, parse_millis};
+pub(crate) use wrap::{expand_tabs, wrap_exactly, wrap_plain, wrap_spans};

@@ -1,0 +1,114 @@
+//! Answers of the host to calls, each by the purpose of its call.
+
+use serde::de::DeserializeOwned;
+use wharf_api::{AdapterList, FileList, HostInfo, PlaceList, RowPage, SearchPage, SpawnedSession, TranscriptRow};
+
+use crate::input::{ApiFailure, CallId};
+use crate::model::{CallPurpose, InterruptStep, OpenSession, TuiState};
+
+/// Reads an answer as a type of the contract.
+pub(super) fn read_answer<T: DeserializeOwned>(body: &[u8]) -> Result<T, ApiFailure> {
+    wharf_json::read_own(body)
+        .map_err(|error| ApiFailure { code: None, text: format!("the host's answer is not readable: {error}") })
+}
+
+impl TuiState {
+    pub(super) fn handle_answer(&mut self, call: CallId, answer: Result<Vec<u8>, ApiFailure>) {
+        let Some(purpose) = self.calls.finish(call) else { return };
+        let outcome = answer.and_then(|body| self.take_answer(call, &purpose, &body));
+        if let Err(failure) = outcome {
+            self.take_failure(call, purpose, failure);
+        }
+    }
+
+    fn take_answer(&mut self, call: CallId, purpose: &CallPurpose, body: &[u8]) -> Result<(), ApiFailure> {
+        match purpose {
+            CallPurpose::ReadRow { stream } => {
+                let row: TranscriptRow = read_answer(body)?;
+                if let Some(open) = self.open.as_mut().filter(|open| open.stream == *stream) {
+                    open.rows.load(vec![row]);
+                    self.after_rows_changed();
+                }
+            }
+            CallPurpose::OlderRows { stream } => {
+                let page: RowPage = read_answer(body)?;
+                if let Some(open) = self.open.as_mut().filter(|open| open.stream == *stream) {
+                    open.is_loading_older = false;
+                    open.rows.load_older(page);
+                    if open.view.seek.is_some() {
+                        self.seek_row();
+                    } else {
+                        self.fill_screen();
+                    }
+                }
+            }
+            CallPurpose::Reading(purpose) => self.take_reading_answer(purpose, body)?,
+            CallPurpose::Adapters => self.choices.adapters = read_answer::<AdapterList>(body)?.adapters,
+            CallPurpose::Places => self.choices.places = Some(read_answer::<PlaceList>(body)?),
+            CallPurpose::Spawn => self.finish_form(read_answer::<SpawnedSession>(body)?),
+            CallPurpose::Files { session, query } => {
+                self.show_found_files(session, query, read_answer::<FileList>(body)?);
+            }
+            CallPurpose::Upload { .. } => self.finish_upload(call, read_answer(body)?),
+            CallPurpose::Search { query } => self.show_hits(query, read_answer::<SearchPage>(body)?),
+            CallPurpose::Fork => self.finish_form(read_answer::<SpawnedSession>(body)?),
+            CallPurpose::Host => self.note_host_version(&read_answer::<HostInfo>(body)?.version),
+            CallPurpose::SendPrompt { .. }
+            | CallPurpose::Change { .. }
+            | CallPurpose::Interrupt { .. }
+            | CallPurpose::AnswerAsk { .. }
+            | CallPurpose::MarkSeen => {}
+        }
+        Ok(())
+    }
+
+    fn take_failure(&mut self, call: CallId, purpose: CallPurpose, failure: ApiFailure) {
+        match purpose {
+            CallPurpose::SendPrompt { session, text } => {
+                self.restore_prompt(&session, &text);
+                self.tell_error(format!("not sent: {}", failure.text));
+            }
+            CallPurpose::Spawn => {
+                self.form.is_starting = false;
+                self.form.error = Some(failure.text);
+            }
+            CallPurpose::AnswerAsk { session, ask } => {
+                if let Some(open) = self.find_open(&session)
+                    && open.dock.answering == Some(ask)
+                {
+                    open.dock.answering = None;
+                }
+                self.tell_error(format!("not answered: {}", failure.text));
+            }
+            CallPurpose::Interrupt { session } => {
+                if let Some(open) = self.find_open(&session) {
+                    open.interrupt = InterruptStep::Idle;
+                }
+                self.tell_error(format!("not interrupted: {}", failure.text));
+            }
+            CallPurpose::OlderRows { stream } => {
+                self.stop_seeking(stream);
+                if let Some(open) = &mut self.open {
+                    open.is_loading_older = false;
+                }
+                self.tell_error(format!("older rows cannot be read: {}", failure.text));
+            }
+            CallPurpose::Reading(purpose) => self.take_reading_failure(&purpose, &failure.text),
+            CallPurpose::ReadRow { .. } => self.tell_error(failure.text),
+            CallPurpose::Change { failed } => self.tell_error(format!("{failed}: {}", failure.text)),
+            CallPurpose::Upload { .. } => self.fail_upload(call, &failure.text),
+            CallPurpose::Search { .. } => self.tell_error(format!("not searched: {}", failure.text)),
+            CallPurpose::Fork => self.tell_error(format!("not copied: {}", failure.text)),
+            // The next attempt says it again; nothing is lost.
+            CallPurpose::MarkSeen
+            | CallPurpose::Adapters
+            | CallPurpose::Places
+            | CallPurpose::Files { .. }
+            | CallPurpose::Host => {}
+        }
+    }
+
+    pub(super) fn find_open(&mut self, session: &str) -> Option<&mut OpenSession> {
+        self.open.as_mut().filter(|open| open.id == session)
+    }
+}

@@ -1,0 +1,195 @@
+//! Commands of the focused ask. They act only there, and not in the first moment after a card has appeared.
+
+use serde_json::Value;
+use wharf_api::RowAsk;
+
+use crate::api_call::{answer_ask, answer_form};
+use crate::effect::TuiEffect;
+use crate::keymap::AskCommand;
+use crate::model::{AskFormInput, CallPurpose, Overlay, PaneFocus, ReaderText, RowsLink, TuiState, only_option};
+use crate::view::{dock_scroll_limit, whole_subject};
+
+/// The lines by which the subject is scrolled.
+const SCROLL_LINES: usize = 5;
+
+impl TuiState {
+    /// Ctrl-G: to the ask; in the ask to the next one.
+    pub(super) fn focus_ask(&mut self) {
+        if self.focus == PaneFocus::Ask {
+            self.show_next_ask();
+            return;
+        }
+        if self.options.is_readonly {
+            self.tell("an observer does not answer");
+            return;
+        }
+        if self.open.as_ref().is_none_or(|open| open.dock.shown.is_none()) {
+            self.tell("no question is open here");
+            return;
+        }
+        self.wants_ask_focus = true;
+        self.focus_wanted_ask();
+    }
+
+    /// Gives the focus to the ask that the person wanted to see, once the session's first page has come. An ask that comes
+    /// later does not get it.
+    pub(super) fn focus_wanted_ask(&mut self) {
+        let Some(open) = &self.open else { return };
+        if matches!(open.link, RowsLink::Opening { .. }) || !std::mem::take(&mut self.wants_ask_focus) {
+            return;
+        }
+        if open.dock.shown.is_some() && !self.options.is_readonly {
+            self.focus = PaneFocus::Ask;
+        }
+    }
+
+    /// Keeps the dock at an open ask. An ask that arrives never takes the focus.
+    pub(super) fn refresh_dock(&mut self) {
+        let now = self.now.elapsed;
+        let Some(open) = &mut self.open else { return };
+        let mut dock = std::mem::take(&mut open.dock);
+        dock.drop_expired(now);
+        let asks = open.open_asks();
+        let lost = dock.shown.map(|(ask, _)| ask).filter(|_| dock.current(&asks).is_none());
+        if let Some(ask) = lost.filter(|ask| dock.answering != Some(*ask)).and_then(|ask| open.find_ask(ask)) {
+            dock.note_resolved(ask, now);
+        }
+        dock.follow(&asks, now);
+        open.dock = dock;
+        if self.focus == PaneFocus::Ask && !open.dock.has_card() {
+            self.ask_left_at = Some(now);
+            self.focus_session();
+        }
+        self.focus_wanted_ask();
+    }
+
+    pub(super) fn run_ask_command(&mut self, command: AskCommand) {
+        let now = self.now.elapsed;
+        let limit = dock_scroll_limit(self);
+        let Some(open) = &mut self.open else { return };
+        if !open.dock.takes_keys(now) {
+            return;
+        }
+        let asks = open.open_asks();
+        let Some((_, ask)) = open.dock.current(&asks) else { return };
+        let ask = ask.clone();
+        let last = ask.options.len().saturating_sub(1);
+        let dock = &mut open.dock;
+        match command {
+            AskCommand::OptionDown => dock.option = (dock.option + 1).min(last),
+            AskCommand::OptionUp => dock.option = dock.option.saturating_sub(1),
+            AskCommand::ScrollDown => dock.scroll = (dock.scroll + SCROLL_LINES).min(limit),
+            AskCommand::ScrollUp => dock.scroll = dock.scroll.min(limit).saturating_sub(SCROLL_LINES),
+            AskCommand::NextAsk => self.show_next_ask(),
+            AskCommand::ShowWhole => self.open_subject(&ask),
+            AskCommand::CopySubject => {
+                let subject = &ask.subject;
+                let text = subject.command.clone().unwrap_or_else(|| subject.paths.join("\n"));
+                self.emit(TuiEffect::Copy(text));
+            }
+            AskCommand::Choose
+            | AskCommand::AllowOnce
+            | AskCommand::AllowAlways
+            | AskCommand::Deny
+            | AskCommand::Number(_) => self.answer_by_key(&ask, command),
+        }
+    }
+
+    /// Answers the ask if the key means one of its options.
+    fn answer_by_key(&mut self, ask: &RowAsk, command: AskCommand) {
+        if ask.options.is_empty() {
+            if matches!(command, AskCommand::Choose | AskCommand::Number(1)) {
+                self.open_ask_form(ask);
+            } else if command == AskCommand::Deny && self.require_host() {
+                let Some(session) = self.open.as_ref().map(|open| open.id.clone()) else { return };
+                self.send_form_answer(session, ask.ask_id, None);
+            }
+            return;
+        }
+        let options = &ask.options;
+        let selected = self.open.as_ref().map_or(0, |open| open.dock.option);
+        let chosen = match command {
+            AskCommand::Choose => options.get(selected),
+            AskCommand::AllowOnce => only_option(options, "allow_once"),
+            AskCommand::AllowAlways => only_option(options, "allow_always"),
+            AskCommand::Deny => only_option(options, "reject_once"),
+            AskCommand::Number(number) => options.get(usize::from(number).saturating_sub(1)),
+            AskCommand::OptionDown
+            | AskCommand::OptionUp
+            | AskCommand::NextAsk
+            | AskCommand::ScrollDown
+            | AskCommand::ScrollUp
+            | AskCommand::ShowWhole
+            | AskCommand::CopySubject => None,
+        };
+        if let Some(option) = chosen {
+            self.answer_shown_ask(ask.ask_id, &option.option_id, option.kind.starts_with("reject"));
+        }
+    }
+
+    fn answer_shown_ask(&mut self, ask: u64, option: &str, is_rejection: bool) {
+        if !self.require_host() {
+            return;
+        }
+        let Some(open) = &mut self.open else { return };
+        if open.dock.answering == Some(ask) {
+            return;
+        }
+        open.dock.answering = Some(ask);
+        let session = open.id.clone();
+        let is_last = open.open_asks().len() == 1;
+        self.call(answer_ask(&session, ask, option), CallPurpose::AnswerAsk { session, ask });
+        if is_rejection && is_last {
+            self.ask_left_at = Some(self.now.elapsed);
+            self.focus_session();
+            self.tell("denied · tell the agent what to do instead");
+        }
+    }
+
+    /// Sends the content of a form, or refuses to fill it in.
+    pub(super) fn send_form_answer(&mut self, session: String, ask: u64, content: Option<Value>) {
+        if let Some(open) = self.open.as_mut().filter(|open| open.id == session) {
+            if open.dock.answering == Some(ask) {
+                return;
+            }
+            open.dock.answering = Some(ask);
+        }
+        self.call(answer_form(&session, ask, content), CallPurpose::AnswerAsk { session, ask });
+    }
+
+    fn open_ask_form(&mut self, ask: &RowAsk) {
+        let Some(open) = &self.open else { return };
+        let form = ask.form.as_ref();
+        if let Some(url) = form.and_then(|form| form.url.clone()) {
+            self.emit(TuiEffect::Copy(url));
+            return;
+        }
+        let schema = form.and_then(|form| form.schema.as_ref());
+        if schema.is_none() {
+            self.tell_error("this form is too large for the terminal; answer it with: wharf answer");
+            return;
+        }
+        let input = AskFormInput::new(open.id.clone(), ask.ask_id, ask.subject.title.clone(), schema);
+        self.overlays.push(Overlay::AskForm(input));
+    }
+
+    fn open_subject(&mut self, ask: &RowAsk) {
+        let lines = whole_subject(self, ask);
+        self.overlays.push(Overlay::Reader(ReaderText {
+            title: ask.subject.title.clone(),
+            lines,
+            ..ReaderText::default()
+        }));
+    }
+
+    fn show_next_ask(&mut self) {
+        let now = self.now.elapsed;
+        let Some(open) = &mut self.open else { return };
+        let asks = open.open_asks();
+        let place = open.dock.current(&asks).map_or(0, |(place, _)| place + 1);
+        let next = asks.get(place).or_else(|| asks.first()).map(|ask| ask.ask_id);
+        if next != open.dock.shown.map(|(ask, _)| ask) {
+            open.dock.show(next, now);
+        }
+    }
+}

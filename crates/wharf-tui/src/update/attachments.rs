@@ -1,0 +1,107 @@
+//! Attachments: long pasted texts, and files whose paths are pasted or dropped.
+
+use wharf_api::UploadInfo;
+
+use crate::effect::TuiEffect;
+use crate::model::{AttachedUpload, CallPurpose, PaneFocus, TuiState, UploadState};
+
+/// A pasted text with more lines or bytes becomes a chip.
+const MAX_INLINE_LINES: usize = 8;
+const MAX_INLINE_BYTES: usize = 1_000;
+/// Files with these names are sent along; other paths stay text, which the agent can read itself.
+const UPLOADED_EXTENSIONS: &[&str] = &["png", "jpg", "jpeg", "gif", "webp", "pdf"];
+
+impl TuiState {
+    pub(super) fn handle_paste(&mut self, text: &str) {
+        // Terminals send carriage returns for the line breaks of a pasted text.
+        let text = text.replace("\r\n", "\n").replace('\r', "\n");
+        if self.overlays.is_empty() && self.focus == PaneFocus::Transcript && self.can_compose() {
+            self.focus = PaneFocus::Composer;
+        }
+        let is_composer = self.overlays.is_empty() && self.focus == PaneFocus::Composer;
+        if is_composer && let Some(path) = find_uploaded_path(&text) {
+            self.attach_file(path);
+            return;
+        }
+        let is_long = text.lines().count() > MAX_INLINE_LINES || text.len() > MAX_INLINE_BYTES;
+        let inserted = match &mut self.open {
+            Some(open) if is_composer && is_long => open.composing.add_paste(&text),
+            Some(_) | None => text,
+        };
+        if let Some(field) = self.focused_field() {
+            field.insert(&inserted);
+            self.after_edit();
+        }
+    }
+
+    /// Has the shell send a file to the host, and puts its chip into the text.
+    fn attach_file(&mut self, path: String) {
+        if !self.require_host() {
+            return;
+        }
+        let name = path.rsplit('/').next().unwrap_or(&path).to_owned();
+        let Some(open) = &mut self.open else { return };
+        let session = open.id.clone();
+        let mut chip = format!("[{name}]");
+        if open.composing.uploads.iter().any(|upload| upload.chip == chip) {
+            chip = format!("[{name} #{}]", open.composing.uploads.len() + 1);
+        }
+        open.composer.insert(&chip);
+        let id = self.calls.begin(CallPurpose::Upload { session: session.clone() });
+        if let Some(open) = &mut self.open {
+            let state = UploadState::Sending(id);
+            open.composing.uploads.push(AttachedUpload { chip, path: path.clone(), state });
+        }
+        self.emit(TuiEffect::UploadFile { id, session, path, name });
+        self.after_edit();
+    }
+
+    /// Notes that the host keeps a file.
+    pub(super) fn finish_upload(&mut self, call: crate::input::CallId, kept: UploadInfo) {
+        let uploads = self.open.as_mut().map(|open| &mut open.composing.uploads);
+        let waiting = uploads.into_iter().flatten().find(|upload| upload.state == UploadState::Sending(call));
+        if let Some(upload) = waiting {
+            upload.state = UploadState::Kept(kept.id);
+        }
+    }
+
+    /// Puts the path in the place of the chip of a file that the host did not take.
+    pub(super) fn fail_upload(&mut self, call: crate::input::CallId, reason: &str) {
+        let Some(open) = &mut self.open else { return };
+        let uploads = &mut open.composing.uploads;
+        let Some(place) = uploads.iter().position(|upload| upload.state == UploadState::Sending(call)) else { return };
+        let upload = uploads.remove(place);
+        let text = open.composer.text().replace(&upload.chip, &upload.path);
+        open.composer.set_text(&text);
+        self.note_draft();
+        self.tell_error(format!("not attached: {reason}"));
+    }
+}
+
+/// Returns the path of a file that is sent along, if the pasted text is nothing else. Terminals quote the paths of dropped files
+/// or write a backslash before blanks.
+fn find_uploaded_path(text: &str) -> Option<String> {
+    let text = text.trim();
+    let text = text.strip_prefix("file://").unwrap_or(text);
+    let unquoted = ['\'', '"'].iter().find_map(|quote| text.strip_prefix(*quote)?.strip_suffix(*quote));
+    let path = unquoted.map_or_else(|| text.replace("\\ ", " "), str::to_owned);
+    let extension = path.rsplit('.').next().unwrap_or_default().to_lowercase();
+    let is_path = (path.starts_with('/') || path.starts_with("~/")) && !path.contains('\n');
+    (is_path && UPLOADED_EXTENSIONS.contains(&extension.as_str())).then_some(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::find_uploaded_path;
+
+    #[test]
+    fn pasted_paths_of_images_are_found() {
+        let found = |text: &str| find_uploaded_path(text);
+        assert_eq!(found("/tmp/a.png\n").as_deref(), Some("/tmp/a.png"));
+        assert_eq!(found("'/tmp/my shot.PNG'").as_deref(), Some("/tmp/my shot.PNG"));
+        assert_eq!(found("/tmp/my\\ shot.png").as_deref(), Some("/tmp/my shot.png"));
+        assert_eq!(found("file:///tmp/a.pdf").as_deref(), Some("/tmp/a.pdf"));
+        assert_eq!(found("/tmp/a.rs"), None);
+        assert_eq!(found("look at /tmp/a.png"), None);
+    }
+}

@@ -1,0 +1,165 @@
+//! Commands of the composer: sending, earlier prompts, the editor, leaving.
+
+use wharf_api::RowBody;
+
+use crate::api_call::{PromptWhen, change_queued, prompt_content, send_prompt};
+use crate::effect::{DraftKey, TuiEffect};
+use crate::keymap::{ComposerCommand, EditCommand};
+use crate::model::{
+    CallPurpose, HistoryWalk, Overlay, PaneFocus, PickAction, PickItem, PickList, TuiState, UploadState,
+};
+
+impl TuiState {
+    pub(super) fn run_composer_command(&mut self, command: ComposerCommand) {
+        if self.open.is_none() {
+            self.tell("no session is open");
+            return;
+        }
+        match command {
+            ComposerCommand::Send => self.send_composer(PromptWhen::InTurn),
+            ComposerCommand::SendNow => self.send_now(),
+            ComposerCommand::RemoveQueued => self.remove_queued(),
+            ComposerCommand::MoveQueuedUp => self.move_queued(true),
+            ComposerCommand::MoveQueuedDown => self.move_queued(false),
+            ComposerCommand::SearchHistory => self.open_history(),
+            ComposerCommand::NextMode => self.set_next_mode(),
+            ComposerCommand::OpenEditor => self.open_editor(),
+            ComposerCommand::FocusTranscript => {
+                self.focus = PaneFocus::Transcript;
+                if self.open.as_ref().is_some_and(|open| open.view.selected.is_none()) {
+                    self.go_to_newest();
+                }
+            }
+            ComposerCommand::DetachOrDelete => {
+                let Some(open) = &mut self.open else { return };
+                if open.composer.is_empty() {
+                    self.detach();
+                } else {
+                    open.composer.edit(EditCommand::DeleteAfter);
+                    self.after_edit();
+                }
+            }
+        }
+    }
+
+    fn open_editor(&mut self) {
+        let Some(open) = &self.open else { return };
+        let text = open.composing.expand_pastes(open.composer.text());
+        self.emit(TuiEffect::RunEditor(text));
+    }
+
+    /// Sends the text as a prompt. A text that the host does not take comes back.
+    pub(super) fn send_composer(&mut self, when: PromptWhen) {
+        let Some(open) = &mut self.open else { return };
+        if when == PromptWhen::InTurn && open.composer.break_line_at_backslash() {
+            self.after_edit();
+            return;
+        }
+        if open.composer.text().trim().is_empty() || !self.can_send() || !self.require_host() {
+            return;
+        }
+        let Some(open) = &mut self.open else { return };
+        let session = open.id.clone();
+        let queue_edit = open.composing.queue_edit.take();
+        let written = open.composer.clear();
+        let text = open.composing.expand_pastes(&written);
+        let content = prompt_content(text.trim_end(), &kept_ids(&open.composing.attached(&text)));
+        open.composing.history = None;
+        open.composing.completion = None;
+        if let Some(edit) = queue_edit {
+            open.composer.set_text(&edit.typed);
+            let purpose = CallPurpose::Change { failed: "the waiting prompt was not changed" };
+            self.call(change_queued(&session, &edit.prompt, Some(content), None), purpose);
+        } else {
+            self.go_to_newest();
+            let key = self.new_idempotency_key();
+            let call = send_prompt(&session, content, when, &key);
+            self.call(call, CallPurpose::SendPrompt { session, text });
+        }
+        self.note_draft();
+    }
+
+    /// Returns true if everything that belongs to the text is at the host; otherwise the person is told.
+    fn can_send(&mut self) -> bool {
+        let Some(open) = &self.open else { return false };
+        let attached = open.composing.attached(open.composer.text());
+        let sending = attached.iter().find(|upload| matches!(upload.state, UploadState::Sending(_)));
+        let waits_for = sending.map(|upload| upload.chip.clone());
+        if let Some(chip) = &waits_for {
+            self.tell(format!("{chip} is still on its way to the host"));
+        }
+        waits_for.is_none()
+    }
+
+    /// Puts a text that was not sent back into its composer, before anything that was typed since.
+    pub(super) fn restore_prompt(&mut self, session: &str, text: &str) {
+        match self.open.as_mut().filter(|open| open.id == session) {
+            Some(open) => {
+                let typed = open.composer.text().to_owned();
+                let joined = if typed.is_empty() { text.to_owned() } else { format!("{text}\n{typed}") };
+                open.composer.set_text(&joined);
+                self.note_draft();
+            }
+            None => self.drafts.set(DraftKey::Session(session.to_owned()), text, self.now.elapsed),
+        }
+    }
+
+    /// Returns the prompts of the session that are loaded, the newest first, each once.
+    fn earlier_prompts(&self) -> Vec<String> {
+        let mut prompts: Vec<String> = Vec::new();
+        let Some(open) = &self.open else { return prompts };
+        for (_, row) in open.rows.iter().rev() {
+            let RowBody::Prompt(prompt) = &row.body else { continue };
+            let text = crate::rows::join_parts(&prompt.parts);
+            if !text.trim().is_empty() && !prompts.contains(&text) {
+                prompts.push(text);
+            }
+        }
+        prompts
+    }
+
+    /// Walks to an older or a newer prompt. Beyond the newest the typed text comes back.
+    pub(super) fn walk_history(&mut self, is_older: bool) {
+        let prompts = self.earlier_prompts();
+        let Some(open) = &mut self.open else { return };
+        let walk = open.composing.history.take();
+        let typed = walk.as_ref().map_or_else(|| open.composer.text().to_owned(), |walk| walk.typed.clone());
+        let index = match (walk, is_older) {
+            (None, true) => Some(0),
+            (None, false) => return,
+            (Some(walk), true) => Some((walk.index + 1).min(prompts.len().saturating_sub(1))),
+            (Some(walk), false) => walk.index.checked_sub(1),
+        };
+        match index.and_then(|index| Some((index, prompts.get(index)?))) {
+            Some((index, prompt)) => {
+                open.composer.set_text(prompt);
+                open.composing.history = Some(HistoryWalk { index, typed });
+            }
+            None => open.composer.set_text(&typed),
+        }
+        self.note_draft();
+    }
+
+    fn open_history(&mut self) {
+        let item = |text: String| PickItem {
+            label: text.lines().next().unwrap_or_default().to_owned(),
+            detail: match text.lines().count() {
+                0 | 1 => String::new(),
+                count => format!("{count} lines"),
+            },
+            action: PickAction::TakePrompt(text),
+        };
+        let mut list = PickList::new("Earlier prompts", self.earlier_prompts().into_iter().map(item).collect());
+        list.note = "no earlier prompt of this session has these words".to_owned();
+        self.overlays.push(Overlay::PickList(list));
+    }
+}
+
+/// Returns the ids of files that the host keeps.
+fn kept_ids(uploads: &[&crate::model::AttachedUpload]) -> Vec<String> {
+    let id = |upload: &&crate::model::AttachedUpload| match &upload.state {
+        UploadState::Kept(id) => Some(id.clone()),
+        UploadState::Sending(_) => None,
+    };
+    uploads.iter().filter_map(id).collect()
+}

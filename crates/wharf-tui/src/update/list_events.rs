@@ -1,0 +1,84 @@
+//! Events of the stream of all sessions.
+
+use std::time::Duration;
+
+use wharf_api::{SessionInfo, SessionStreamEvent};
+
+use crate::input::StreamInput;
+use crate::model::{HostConnection, PaneFocus, TuiState};
+
+/// While the list has the focus it is sorted anew only so long after the last key.
+const SORT_DELAY: Duration = Duration::from_secs(2);
+
+impl TuiState {
+    pub(super) fn handle_list_stream(&mut self, input: StreamInput<SessionStreamEvent>) {
+        match input {
+            StreamInput::Connected => self.note_connected(),
+            StreamInput::Event(event) => self.handle_list_event(event),
+            StreamInput::Lost { reason, retry_in } => {
+                let retry_at = retry_in.map(|wait| self.now.elapsed + wait);
+                self.connection = HostConnection::Lost { reason, retry_at };
+            }
+        }
+    }
+
+    fn note_connected(&mut self) {
+        if matches!(self.connection, HostConnection::Lost { .. }) {
+            self.tell("connected again");
+        }
+        self.connection = HostConnection::Connected;
+    }
+
+    fn handle_list_event(&mut self, event: SessionStreamEvent) {
+        match event {
+            SessionStreamEvent::Snapshot(snapshot) => {
+                let is_first = !self.list.is_loaded;
+                self.list.replace_all(snapshot.sessions);
+                self.list.sort();
+                if is_first {
+                    self.choose_first_screen();
+                }
+            }
+            SessionStreamEvent::Session(session) => {
+                let before = self.list.put(session.clone());
+                self.announce_change(before.as_ref(), &session);
+                self.sort_list_when_quiet();
+            }
+            SessionStreamEvent::Forgotten(forgotten) => self.list.remove(&forgotten.id),
+            SessionStreamEvent::Other => {}
+        }
+    }
+
+    /// Chooses the first screen: without sessions the form, else the list at the session that the person most likely wants.
+    fn choose_first_screen(&mut self) {
+        if self.list.is_target_open {
+            return;
+        }
+        if self.list.is_empty() {
+            self.open_form();
+            return;
+        }
+        let here = self.options.directory.as_deref();
+        let newest_here = self
+            .list
+            .sessions()
+            .filter(|session| session.status.is_alive() && Some(session.cwd.as_str()) == here)
+            .max_by(|a, b| a.started_at.cmp(&b.started_at))
+            .map(|session: &SessionInfo| session.id.clone());
+        let first = self.list.shown_ids().next().map(str::to_owned);
+        self.list.selected = newest_here.or(first);
+    }
+
+    /// Sorts the list, unless the person is moving in it.
+    fn sort_list_when_quiet(&mut self) {
+        if self.list_sort_at().is_none_or(|at| self.now.elapsed >= at) {
+            self.list.sort();
+        }
+    }
+
+    /// Returns when a stale list may be sorted; `None` if at once or not needed.
+    pub(super) fn list_sort_at(&self) -> Option<Duration> {
+        let is_delayed = self.focus == PaneFocus::List && self.overlays.is_empty();
+        (is_delayed && self.list.is_order_stale).then(|| self.last_key_at + SORT_DELAY)
+    }
+}

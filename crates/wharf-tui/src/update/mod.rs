@@ -1,0 +1,74 @@
+//! Changes of the state: one input in, effects out. One file per area.
+
+mod answers;
+mod ask_commands;
+mod attachments;
+mod attention;
+mod completion;
+mod composer_commands;
+mod form_commands;
+mod global_commands;
+mod keys;
+mod list_commands;
+mod list_events;
+mod menu_commands;
+mod open_session;
+mod pick_commands;
+mod programs;
+mod queue_commands;
+mod reader_commands;
+mod reading;
+mod row_events;
+mod session_commands;
+mod timers;
+mod transcript_commands;
+mod transcript_copy;
+mod transcript_find;
+mod transcript_jumps;
+
+use crate::api_call::describe_host;
+use crate::effect::TuiEffect;
+use crate::input::{HostReady, TuiInput};
+use crate::model::{CallPurpose, TuiState};
+use crate::moment::Moment;
+
+/// Applies one input. Returns the effects in the order in which the shell is to carry them out.
+pub fn update(state: &mut TuiState, input: TuiInput, now: Moment) -> Vec<TuiEffect> {
+    state.now = now;
+    match input {
+        TuiInput::Key(key) => state.handle_key(key),
+        TuiInput::Paste(text) => state.handle_paste(&text),
+        TuiInput::Resized(size) => state.size = size,
+        TuiInput::TerminalFocus(has_focus) => state.handle_terminal_focus(has_focus),
+        TuiInput::Tick => {}
+        TuiInput::HostReady(ready) => state.handle_host_ready(ready),
+        TuiInput::List(input) => state.handle_list_stream(input),
+        TuiInput::Rows { stream, input } => state.handle_rows_stream(stream, input),
+        TuiInput::Answer { call, answer } => state.handle_answer(call, answer),
+        TuiInput::Program(end) => state.handle_program_end(end),
+        TuiInput::Copied(Ok(())) => state.tell("copied"),
+        TuiInput::Copied(Err(reason)) => state.tell_error(reason),
+    }
+    state.run_due_timers();
+    state.refresh_title();
+    state.take_effects()
+}
+
+impl TuiState {
+    /// Notes the version of the host, to be told if it differs from this client's.
+    fn note_host_version(&mut self, version: &str) {
+        self.other_host_version = Some(version.to_owned()).filter(|version| version != env!("CARGO_PKG_VERSION"));
+    }
+
+    fn handle_host_ready(&mut self, ready: HostReady) {
+        self.list.host_name = ready.host_name;
+        self.load_start_choices();
+        self.call(describe_host(), CallPurpose::Host);
+        if let Some(session) = ready.session {
+            let id = session.id.clone();
+            self.list.put(*session);
+            self.list.is_target_open = true;
+            self.open_session(&id);
+        }
+    }
+}

@@ -1,0 +1,76 @@
+//! Events of the stream of the open session's rows.
+
+use wharf_api::RowStreamEvent;
+
+use crate::api_call::read_row;
+use crate::input::{StreamId, StreamInput};
+use crate::model::{CallPurpose, InterruptStep, RowsLink, ScrollAnchor, TuiState};
+use crate::rows::RowEffect;
+
+impl TuiState {
+    pub(super) fn handle_rows_stream(&mut self, stream: StreamId, input: StreamInput<RowStreamEvent>) {
+        let Some(open) = self.open.as_mut().filter(|open| open.stream == stream) else { return };
+        match input {
+            StreamInput::Connected => {
+                if open.link == RowsLink::Lost {
+                    open.link = RowsLink::Live;
+                }
+            }
+            StreamInput::Event(event) => self.handle_row_event(event),
+            StreamInput::Lost { reason, retry_in } => {
+                if open.link != RowsLink::Gone {
+                    open.link = RowsLink::Lost;
+                }
+                if retry_in.is_none() {
+                    self.tell_error(reason);
+                }
+            }
+        }
+    }
+
+    fn handle_row_event(&mut self, event: RowStreamEvent) {
+        let Some(open) = &mut self.open else { return };
+        let is_page = matches!(event, RowStreamEvent::Page(_));
+        if is_page {
+            open.link = RowsLink::Live;
+        }
+        match open.rows.apply(event) {
+            RowEffect::None | RowEffect::Changed(_) | RowEffect::State => {}
+            RowEffect::Stale(row) => {
+                let call = read_row(&open.id, &row);
+                let stream = open.stream;
+                self.call(call, CallPurpose::ReadRow { stream });
+            }
+            RowEffect::Gap { before, rows } => {
+                // Too much has happened to fill the gap: the newest page takes the place of all rows.
+                open.rows.restart(rows, Some(before));
+                open.view.anchor = ScrollAnchor::End;
+                open.view.selected = None;
+            }
+            RowEffect::Gone => {
+                self.tell_error("this session was deleted");
+                self.close_session();
+                return;
+            }
+        }
+        self.after_rows_changed();
+        if is_page {
+            self.fill_screen();
+        }
+    }
+
+    /// Brings everything that depends on the rows up to date.
+    pub(super) fn after_rows_changed(&mut self) {
+        let Some(open) = &mut self.open else { return };
+        // A row that is sought among the older ones would be dropped before it is reached.
+        if open.view.anchor == ScrollAnchor::End && open.view.seek.is_none() {
+            open.rows.drop_oldest();
+        }
+        if !open.is_turn_running() {
+            open.interrupt = InterruptStep::Idle;
+        }
+        self.drop_started_queue_edit();
+        self.seek_row();
+        self.refresh_dock();
+    }
+}

@@ -1,0 +1,83 @@
+//! Deadlines: each is a part of the state, and the shell sleeps until the earliest.
+
+use std::time::Duration;
+
+use wharf_api::{SessionStatus, TurnPhase};
+
+use crate::effect::TuiEffect;
+use crate::model::{HostConnection, InterruptStep, RowsLink, TuiState};
+
+/// The interval in which clocks and countdowns on the screen change.
+const CLOCK_INTERVAL: Duration = Duration::from_secs(1);
+/// "Opening" appears after this time.
+const OPENING_NOTE_DELAY: Duration = Duration::from_millis(150);
+
+impl TuiState {
+    /// Returns the instant at which `TuiInput::Tick` is due, since the client started; `None` if nothing waits for time.
+    pub fn next_wake(&self) -> Option<Duration> {
+        let message = self.message.as_ref().map(|message| message.until);
+        let open = self.open.as_ref();
+        let interrupt = open.and_then(|open| match open.interrupt {
+            InterruptStep::Armed { until } => Some(until),
+            InterruptStep::Asked { .. } | InterruptStep::Idle => None,
+        });
+        let opening = open.and_then(|open| match open.link {
+            RowsLink::Opening { since } => Some(since + OPENING_NOTE_DELAY).filter(|at| *at > self.now.elapsed),
+            RowsLink::Live | RowsLink::Lost | RowsLink::Gone => None,
+        });
+        let resolved = open.and_then(|open| open.dock.resolved.as_ref()).map(|resolved| resolved.until);
+        let clock = self.has_running_clock().then(|| self.now.elapsed + CLOCK_INTERVAL);
+        let all = [
+            message,
+            interrupt,
+            opening,
+            resolved,
+            clock,
+            self.drafts.next_save(),
+            self.list_sort_at(),
+            self.seen_report_at(),
+            self.search_at(),
+        ];
+        all.into_iter().flatten().min()
+    }
+
+    /// Returns true if a clock or countdown is on the screen and someone looks at it.
+    fn has_running_clock(&self) -> bool {
+        let is_retrying = matches!(self.connection, HostConnection::Lost { retry_at: Some(_), .. });
+        let is_working = self.open_info().is_some_and(|info| {
+            info.status == SessionStatus::Starting || (info.status.is_alive() && info.turn == TurnPhase::Running)
+        });
+        let is_interrupting =
+            self.open.as_ref().is_some_and(|open| matches!(open.interrupt, InterruptStep::Asked { .. }));
+        self.has_terminal_focus && (is_retrying || is_working || is_interrupting)
+    }
+
+    /// Does everything whose time has come.
+    pub(super) fn run_due_timers(&mut self) {
+        let now = self.now.elapsed;
+        if self.message.as_ref().is_some_and(|message| message.until <= now) {
+            self.message = None;
+        }
+        if let Some(open) = &mut self.open
+            && matches!(open.interrupt, InterruptStep::Armed { until } if until <= now)
+        {
+            open.interrupt = InterruptStep::Idle;
+        }
+        if self.open.as_ref().is_some_and(|open| open.dock.resolved.is_some()) {
+            self.refresh_dock();
+        }
+        if self.list_sort_at().is_some_and(|at| at <= now) {
+            self.list.sort();
+        }
+        self.start_due_search();
+        self.save_drafts(Some(now));
+        self.report_seen();
+    }
+
+    /// Has the shell write unsent texts: those that are due, or all of them.
+    pub(super) fn save_drafts(&mut self, now: Option<Duration>) {
+        for (key, text) in self.drafts.take_due(now) {
+            self.emit(TuiEffect::SaveDraft { key, text });
+        }
+    }
+}

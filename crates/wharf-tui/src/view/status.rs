@@ -1,0 +1,121 @@
+//! The two lines at the bottom: the state of the host and the turn, and the keys of the focused place.
+
+use ratatui_core::layout::Rect;
+use wharf_api::{SessionInfo, SessionStatus, StoragePause, TurnPhase};
+
+use super::Canvas;
+use crate::keymap::{KeyBinding, KeyMeaning, KeyPress, all_bindings};
+use crate::model::{HostConnection, InterruptStep, TuiState};
+use crate::session_words::is_asleep;
+use crate::text::{format_age, parse_millis};
+
+/// A start that takes longer is explained.
+const SLOW_START_SECONDS: u64 = 15;
+/// The host ends a turn by force so long after it was interrupted, unless it is configured otherwise.
+const CANCEL_TIMEOUT_SECONDS: u64 = 30;
+
+pub(super) fn draw_status(state: &TuiState, area: Rect, canvas: &mut Canvas) {
+    let theme = canvas.theme;
+    let (text, style) = match (&state.connection, &state.message) {
+        (HostConnection::Connecting { .. }, _) => ("starting the host…".to_owned(), theme.faint),
+        (HostConnection::Lost { reason, retry_at }, _) => (describe_loss(state, reason, *retry_at), theme.wants),
+        (HostConnection::Connected, Some(message)) if message.is_error => (message.text.clone(), theme.bad),
+        (HostConnection::Connected, Some(message)) => (message.text.clone(), theme.plain),
+        (HostConnection::Connected, None) => (describe_session(state).unwrap_or_default(), theme.plain),
+    };
+    let note = match &state.other_host_version {
+        Some(version) => format!(" host {version}, this is {}: wharf restart ", env!("CARGO_PKG_VERSION")),
+        None => String::new(),
+    };
+    let left = canvas.write_right(area, &note, theme.wants);
+    canvas.write(area.x + 1, area.y, left.saturating_sub(1), &text, style);
+}
+
+fn describe_loss(state: &TuiState, reason: &str, retry_at: Option<std::time::Duration>) -> String {
+    let wait = retry_at.map(|at| at.saturating_sub(state.now.elapsed).as_secs());
+    match wait {
+        Some(0) => "host not reachable · trying again · your text is kept".to_owned(),
+        Some(seconds) => format!("host not reachable · trying again in {seconds} s · your text is kept"),
+        None => format!("host not reachable: {reason}"),
+    }
+}
+
+/// Describes the open session: its turn, and what the next key does.
+fn describe_session(state: &TuiState) -> Option<String> {
+    let open = state.open.as_ref()?;
+    let info = state.open_info()?;
+    let text = match open.interrupt {
+        InterruptStep::Armed { .. } => "Esc again to interrupt the turn".to_owned(),
+        InterruptStep::Asked { since } => {
+            let seconds = state.now.elapsed.saturating_sub(since).as_secs();
+            match CANCEL_TIMEOUT_SECONDS.saturating_sub(seconds) {
+                0 => "interrupting · Esc ends it by force".to_owned(),
+                left => format!("interrupting · forced in {left} s · Esc ends it by force now"),
+            }
+        }
+        InterruptStep::Idle if open.composing.queue_edit.is_some() => {
+            "Enter saves · Esc leaves it as it was · Ctrl-X D removes · Ctrl-X ↑ ↓ moves · Ctrl-X Enter sends now"
+                .to_owned()
+        }
+        InterruptStep::Idle => describe_turn(state, info),
+    };
+    Some(text)
+}
+
+fn describe_turn(state: &TuiState, info: &SessionInfo) -> String {
+    match &info.paused {
+        Some(StoragePause::StorageFull) => return "paused: disk full · kill and interrupt work".to_owned(),
+        Some(_) => return "paused: the disk is read-only · kill and interrupt work".to_owned(),
+        None => {}
+    }
+    let seconds_since = |at: Option<u64>| at.map_or(0, |at| state.now.unix_millis.saturating_sub(at) / 1_000);
+    match (&info.status, &info.turn) {
+        (SessionStatus::Starting, _) => {
+            let seconds = seconds_since(parse_millis(&info.started_at));
+            let note = if seconds >= SLOW_START_SECONDS { " · the first start may download the adapter" } else { "" };
+            format!("» starting {} · {seconds} s{note} · Enter queues", info.adapter_slug)
+        }
+        (SessionStatus::Running, TurnPhase::Idle) => "idle".to_owned(),
+        (SessionStatus::Running, TurnPhase::AwaitingInput) => "? waits for an answer · Ctrl-G".to_owned(),
+        (SessionStatus::Running, _) => {
+            let since = info.attention.as_ref().and_then(|attention| parse_millis(&attention.since));
+            let seconds = seconds_since(since);
+            format!("» working {}:{:02} · Enter queues · Esc Esc interrupts", seconds / 60, seconds % 60)
+        }
+        _ if is_asleep(info) => "z asleep · the next prompt wakes it".to_owned(),
+        (SessionStatus::Killed, _) => {
+            let age = info.ended_at.as_deref().and_then(parse_millis);
+            let age = age.map(|at| format!(" {}", format_age(at, state.now.unix_millis))).unwrap_or_default();
+            format!("killed{age} · Ctrl-X R resumes · its history stays")
+        }
+        (status, _) => format!("{status} · {}", info.message.as_deref().unwrap_or("its history stays")),
+    }
+}
+
+/// Draws the keys of the focused place, then those that act everywhere, as many as fit. A key that an inner place takes is left
+/// out.
+pub(super) fn draw_keys(state: &TuiState, area: Rect, canvas: &mut Canvas) {
+    let scopes = state.key_scopes();
+    let acts = |binding: &&KeyBinding| {
+        let first = binding.keys.first().and_then(|keys| KeyPress::parse(keys));
+        first.is_some_and(|key| state.keymap.find(&scopes, None, key) == KeyMeaning::Run(binding.command))
+    };
+    let shown = scopes.iter().flat_map(|scope| all_bindings().filter(move |binding| binding.scope == *scope));
+    let mut texts: Vec<String> = Vec::new();
+    for binding in shown.filter(acts) {
+        texts.extend(binding.short.map(|short| format!("{} {short}", binding.key_label())));
+    }
+    if !state.overlays.is_empty() {
+        texts.push("Esc back".to_owned());
+    }
+    let mut x = area.x + 1;
+    for text in texts {
+        let gap = if x > area.x + 1 { " · " } else { "" };
+        let text = format!("{gap}{text}");
+        let columns = u16::try_from(crate::text::display_width(&text)).unwrap_or(u16::MAX);
+        if x.saturating_add(columns) > area.right() {
+            break;
+        }
+        x += canvas.write(x, area.y, columns, &text, canvas.theme.faint);
+    }
+}

@@ -1,0 +1,293 @@
+//! The loop: an input comes, the core updates, its effects are carried out, and a frame is drawn.
+
+use std::pin::pin;
+use std::time::Duration;
+
+use anyhow::Context;
+use base64::Engine;
+use crossterm::event::EventStream;
+use futures_util::StreamExt;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::mpsc::{Receiver, Sender, channel};
+use tokio::time::{Instant, sleep_until};
+use wharf_tui::{ProgramEnd, TuiEffect, TuiInput, TuiOptions, TuiState, update, view};
+
+use super::drafts::DraftFolder;
+use super::notification::NotifyingTerminal;
+use super::reviver::HostReviver;
+use super::streams::{FollowedStream, follow_list, follow_rows};
+use super::terminal::TerminalScreen;
+use super::{ClientClock, ConnectedHost, calls, keys, programs};
+use crate::client::HostClient;
+use crate::exit::{Exit, Failure};
+use crate::format::text::to_printable;
+use crate::global::GlobalOptions;
+use crate::output;
+
+/// Updates of the host are drawn at most every 33 ms; a key is drawn at once.
+const FRAME_INTERVAL: Duration = Duration::from_millis(33);
+/// The inputs of the host that wait. A stream that is faster than the client is held up.
+const WAITING_INPUTS: usize = 256;
+/// The inputs that are applied before the next look at the keys.
+const INPUTS_PER_ROUND: usize = 64;
+/// The most bytes that terminals and tmux take for the clipboard.
+const MAX_COPIED_BYTES: usize = 74_000;
+
+/// The running client.
+#[derive(Debug)]
+pub(super) struct EventLoop {
+    global: GlobalOptions,
+    clock: ClientClock,
+    state: TuiState,
+    screen: TerminalScreen,
+    notifying: NotifyingTerminal,
+    drafts: DraftFolder,
+    client: Option<HostClient>,
+    list: Option<FollowedStream>,
+    rows: Option<FollowedStream>,
+    sender: Sender<TuiInput>,
+    inputs: Receiver<TuiInput>,
+    /// The keys; `None` while another program has the terminal.
+    keys: Option<EventStream>,
+    /// The farewell, once the person has left.
+    left: Option<String>,
+    drawn_at: Option<Instant>,
+    is_stale: bool,
+}
+
+impl EventLoop {
+    pub(super) fn new(
+        global: GlobalOptions,
+        options: TuiOptions,
+        clock: ClientClock,
+        screen: TerminalScreen,
+        drafts: DraftFolder,
+    ) -> Self {
+        let (sender, inputs) = channel(WAITING_INPUTS);
+        Self {
+            global,
+            clock,
+            state: TuiState::new(options, clock.now()),
+            screen,
+            notifying: NotifyingTerminal::of_process(),
+            drafts,
+            client: None,
+            list: None,
+            rows: None,
+            sender,
+            inputs,
+            keys: Some(EventStream::new()),
+            left: None,
+            drawn_at: None,
+            is_stale: true,
+        }
+    }
+
+    /// Runs until the person leaves, the process is told to end, or the first connection fails.
+    pub(super) async fn run(
+        mut self,
+        connecting: impl Future<Output = anyhow::Result<ConnectedHost>>,
+    ) -> anyhow::Result<Exit> {
+        let mut connecting = pin!(connecting);
+        let mut ends = EndSignals::listen()?;
+        self.draw()?;
+        loop {
+            let wake_at = self.state.next_wake().map(|at| self.clock.instant(at));
+            let frame_at = self.is_stale.then(|| self.drawn_at.map_or_else(Instant::now, |at| at + FRAME_INTERVAL));
+            tokio::select! {
+                biased;
+                key = next_key(&mut self.keys) => {
+                    let event = key.context("reading the keys")?;
+                    if let Some(input) = keys::to_input(event) {
+                        self.apply(input).await?;
+                        // A person sees the effect of a key at once.
+                        self.draw()?;
+                    }
+                }
+                () = ends.next() => self.apply_effect(TuiEffect::Leave { text: String::new() }).await?,
+                connected = &mut connecting, if self.client.is_none() => {
+                    let connected = connected.map_err(add_doctor_advice)?;
+                    let ready = connected.to_ready();
+                    let reviver = (!connected.client.is_remote()).then(|| HostReviver::new(self.global.clone()));
+                    self.list = Some(follow_list(&connected.client, reviver, self.sender.clone()));
+                    self.client = Some(connected.client);
+                    self.apply(TuiInput::HostReady(ready)).await?;
+                }
+                input = self.inputs.recv() => {
+                    if let Some(input) = input {
+                        self.apply_waiting(input).await?;
+                    }
+                }
+                () = wait_until(frame_at) => self.draw()?,
+                () = wait_until(wake_at) => self.apply(TuiInput::Tick).await?,
+            }
+            if let Some(text) = self.left.take() {
+                self.screen.release();
+                if !text.is_empty() {
+                    output::print_line(&text);
+                }
+                return Ok(Exit::Ok);
+            }
+        }
+    }
+
+    /// Applies an input of the host and those that wait behind it.
+    async fn apply_waiting(&mut self, first: TuiInput) -> anyhow::Result<()> {
+        let mut next = Some(first);
+        for _ in 0..INPUTS_PER_ROUND {
+            let Some(input) = next.take() else { break };
+            self.apply(input).await?;
+            next = self.inputs.try_recv().ok();
+        }
+        match next {
+            Some(input) => self.apply(input).await,
+            None => Ok(()),
+        }
+    }
+
+    async fn apply(&mut self, input: TuiInput) -> anyhow::Result<()> {
+        let mut waiting = vec![input];
+        while let Some(input) = waiting.pop() {
+            self.is_stale = true;
+            for effect in update(&mut self.state, input, self.clock.now()) {
+                waiting.extend(self.carry_out(effect).await?);
+            }
+        }
+        Ok(())
+    }
+
+    async fn apply_effect(&mut self, effect: TuiEffect) -> anyhow::Result<()> {
+        match self.carry_out(effect).await? {
+            Some(input) => self.apply(input).await,
+            None => Ok(()),
+        }
+    }
+
+    /// Carries an effect out. Returns its outcome if it is known at once.
+    async fn carry_out(&mut self, effect: TuiEffect) -> anyhow::Result<Option<TuiInput>> {
+        match effect {
+            TuiEffect::Call { id, call } => {
+                if let Some(client) = &self.client {
+                    calls::start_call(client, id, call, &self.sender);
+                }
+            }
+            TuiEffect::OpenRows { stream, session } => {
+                let client = self.client.as_ref();
+                self.rows = client.map(|client| follow_rows(client, &session, stream, self.sender.clone()));
+            }
+            TuiEffect::CloseRows => self.rows = None,
+            TuiEffect::UploadFile { id, session, path, name } => {
+                if let Some(client) = &self.client {
+                    calls::start_upload(client, id, &session, (path, name), &self.sender);
+                }
+            }
+            TuiEffect::SaveDraft { key, text } => {
+                // A disk that is full does not end the client: the text is still in its field.
+                let _ = self.drafts.save(&key, &text);
+            }
+            TuiEffect::Copy(text) => return Ok(Some(TuiInput::Copied(self.copy(&text)))),
+            TuiEffect::SetTitle(title) => self.announce(&format!("\x1b]2;{}\x07", to_printable(&title)))?,
+            TuiEffect::Notify { title, body } => {
+                let sequence = self.notifying.format_notification(&to_printable(&title), &to_printable(&body));
+                self.announce(&sequence)?;
+            }
+            TuiEffect::Bell => self.announce("\x07")?,
+            TuiEffect::RunEditor(text) => return self.lend_terminal(programs::edit_text(text)).await,
+            TuiEffect::RunPager(text) => return self.lend_terminal(programs::page_text(text)).await,
+            TuiEffect::RunLogin { adapter } => {
+                let login = programs::log_agent_in(self.global.clone(), adapter);
+                return self.lend_terminal(login).await;
+            }
+            TuiEffect::Suspend => {
+                let suspended = async {
+                    // The process goes on here when the shell continues it.
+                    let _ = rustix::process::kill_current_process_group(rustix::process::Signal::TSTP);
+                    ProgramEnd::Resumed
+                };
+                return self.lend_terminal(suspended).await;
+            }
+            TuiEffect::Redraw => self.screen.forget_cells(),
+            TuiEffect::Leave { text } => self.left = Some(text),
+        }
+        Ok(None)
+    }
+
+    /// Gives the terminal to a program until it has ended.
+    async fn lend_terminal(&mut self, program: impl Future<Output = ProgramEnd>) -> anyhow::Result<Option<TuiInput>> {
+        self.keys = None;
+        self.screen.release();
+        let end = program.await;
+        self.screen.resume()?;
+        self.keys = Some(EventStream::new());
+        Ok(Some(TuiInput::Program(end)))
+    }
+
+    /// Sends a title, a notification or a bell. A terminal that takes no bytes any more misses it.
+    fn announce(&mut self, sequence: &str) -> anyhow::Result<()> {
+        match self.screen.send_sequence(sequence) {
+            Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => Ok(()),
+            sent => sent.context("writing to the terminal"),
+        }
+    }
+
+    fn copy(&mut self, text: &str) -> Result<(), String> {
+        if text.len() > MAX_COPIED_BYTES {
+            return Err(format!("not copied: {} bytes are too many for a terminal's clipboard", text.len()));
+        }
+        let encoded = base64::engine::general_purpose::STANDARD.encode(text);
+        self.screen.send_sequence(&format!("\x1b]52;c;{encoded}\x07")).map_err(|error| error.to_string())
+    }
+
+    fn draw(&mut self) -> anyhow::Result<()> {
+        self.is_stale = false;
+        self.drawn_at = Some(Instant::now());
+        self.screen.draw(view(&self.state)).context("writing to the terminal")
+    }
+}
+
+/// Names the program that finds out why the host does not answer, below the reason.
+fn add_doctor_advice(error: anyhow::Error) -> anyhow::Error {
+    if Failure::exit_of(&error) != Exit::NoHost {
+        return error;
+    }
+    Failure::new(Exit::NoHost, format!("{error:#}\nwharf doctor tells what is wrong")).into()
+}
+
+/// Returns the next event of the terminal. Waits for ever while another program has it.
+async fn next_key(keys: &mut Option<EventStream>) -> std::io::Result<crossterm::event::Event> {
+    match keys {
+        Some(keys) => match keys.next().await {
+            Some(event) => event,
+            None => Err(std::io::ErrorKind::UnexpectedEof.into()),
+        },
+        None => std::future::pending().await,
+    }
+}
+
+async fn wait_until(at: Option<Instant>) {
+    match at {
+        Some(at) => sleep_until(at).await,
+        None => std::future::pending().await,
+    }
+}
+
+/// Signals that end the client: the terminal is restored, the agents go on.
+#[derive(Debug)]
+struct EndSignals {
+    terminate: Signal,
+    hangup: Signal,
+}
+
+impl EndSignals {
+    fn listen() -> anyhow::Result<Self> {
+        let listen = |kind| signal(kind).context("listening for signals");
+        Ok(Self { terminate: listen(SignalKind::terminate())?, hangup: listen(SignalKind::hangup())? })
+    }
+
+    async fn next(&mut self) {
+        tokio::select! {
+            _ = self.terminate.recv() => {}
+            _ = self.hangup.recv() => {}
+        }
+    }
+}

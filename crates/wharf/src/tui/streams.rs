@@ -1,0 +1,185 @@
+//! The host's streams: they are followed for ever, and every loss is told to the core.
+
+use std::time::Duration;
+
+use anyhow::Context;
+use tokio::sync::mpsc::Sender;
+use tokio::task::JoinHandle;
+use wharf_api::{ErrorCode, RowStreamEvent, SessionInfo, SessionStreamEvent};
+use wharf_tui::{StreamId, StreamInput, TuiInput};
+
+use super::reviver::HostReviver;
+use crate::client::{HostClient, SseEvent, StreamConnection, url_path};
+use crate::connect::ConnectError;
+use crate::exit::Failure;
+
+/// The delay between two attempts: short at first, then at a pace that costs nothing.
+const FIRST_RETRY_DELAY: Duration = Duration::from_millis(250);
+const MAX_RETRY_DELAY: Duration = Duration::from_secs(5);
+/// The same for a host of this machine, where an attempt costs little.
+const MAX_LOCAL_RETRY_DELAY: Duration = Duration::from_secs(1);
+/// A longer event is parsed beside the loop, which keeps reading keys.
+const MAX_PARSED_IN_LOOP_BYTES: usize = 32 << 10;
+/// The host sends something at least every 25 s; without a byte for so long the connection is dead.
+const LIST_SILENCE_LIMIT: Duration = Duration::from_secs(60);
+/// The host sends a beat every 10 s (rule 13.5).
+const ROWS_SILENCE_LIMIT: Duration = Duration::from_secs(25);
+
+/// A stream that is followed. It ends when this is dropped.
+#[derive(Debug)]
+pub(super) struct FollowedStream(JoinHandle<()>);
+
+impl Drop for FollowedStream {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+/// Follows the stream of all sessions. A host that is gone is brought back by `reviver`.
+pub(super) fn follow_list(
+    client: &HostClient,
+    reviver: Option<HostReviver>,
+    inputs: Sender<TuiInput>,
+) -> FollowedStream {
+    let follower = Follower {
+        client: client.clone(),
+        path: "/sessions/stream".to_owned(),
+        silence_limit: LIST_SILENCE_LIMIT,
+        inputs,
+        keeps_place: false,
+        reviver,
+    };
+    let read = |event: &SseEvent| -> anyhow::Result<SessionStreamEvent<SessionInfo>> {
+        Ok(SessionStreamEvent::read(&event.kind, wharf_host::frame::to_value(event.data.as_bytes()))?)
+    };
+    FollowedStream(tokio::spawn(follower.run(read, TuiInput::List, |_| None)))
+}
+
+/// Follows the rows of one session.
+pub(super) fn follow_rows(
+    client: &HostClient,
+    session: &str,
+    stream: StreamId,
+    inputs: Sender<TuiInput>,
+) -> FollowedStream {
+    let follower = Follower {
+        client: client.clone(),
+        path: url_path(&["sessions", session, "rows", "stream"]),
+        silence_limit: ROWS_SILENCE_LIMIT,
+        inputs,
+        keeps_place: true,
+        reviver: None,
+    };
+    let gone = |code: ErrorCode| (code == ErrorCode::UNKNOWN_SESSION).then_some(RowStreamEvent::Gone);
+    let to_input = move |input| TuiInput::Rows { stream, input };
+    FollowedStream(tokio::spawn(follower.run(SseEvent::parse_row_event, to_input, gone)))
+}
+
+#[derive(Debug)]
+struct Follower {
+    client: HostClient,
+    path: String,
+    silence_limit: Duration,
+    inputs: Sender<TuiInput>,
+    /// A new connection goes on after the last event; otherwise it begins anew.
+    keeps_place: bool,
+    /// Brings a host back that is gone; `None` if another stream does.
+    reviver: Option<HostReviver>,
+}
+
+/// The end of a connection.
+enum StreamLoss {
+    /// The connection was lost, or there was none. A new one may be possible.
+    Lost(String),
+    /// The client has left, or the stream is over for good.
+    Over,
+}
+
+impl Follower {
+    /// Reads the stream over any number of connections. Ends when the client has left or the stream is over.
+    async fn run<E: Send + 'static>(
+        mut self,
+        read: fn(&SseEvent) -> anyhow::Result<E>,
+        to_input: impl Fn(StreamInput<E>) -> TuiInput,
+        last_event: impl Fn(ErrorCode) -> Option<E>,
+    ) {
+        let mut last: Option<String> = None;
+        let mut delay = FIRST_RETRY_DELAY;
+        let max_delay = if self.client.is_remote() { MAX_RETRY_DELAY } else { MAX_LOCAL_RETRY_DELAY };
+        loop {
+            let reason = match StreamConnection::open(&self.client, &self.path, last.as_deref()).await {
+                Ok(Some(connection)) => {
+                    delay = FIRST_RETRY_DELAY;
+                    match self.read_events(connection, &mut last, read, &to_input).await {
+                        StreamLoss::Lost(reason) => reason,
+                        StreamLoss::Over => return,
+                    }
+                }
+                Ok(None) => "the stream is over".to_owned(),
+                Err(ConnectError::NoHost) => "no host is running".to_owned(),
+                Err(ConnectError::Refused(error)) => {
+                    // A place that the host does not know any more: the next attempt begins anew.
+                    last = None;
+                    if let Some(event) = Failure::code_of(&error).and_then(&last_event) {
+                        let _ = self.inputs.send(to_input(StreamInput::Event(event))).await;
+                        return;
+                    }
+                    error.to_string()
+                }
+            };
+            let lost = |reason, retry_in| to_input(StreamInput::Lost { reason, retry_in });
+            if let Some(reviver) = &mut self.reviver {
+                if self.inputs.send(lost(reviver.describe_plan(), None)).await.is_err() {
+                    return;
+                }
+                if let Err(reason) = reviver.revive_host().await
+                    && self.inputs.send(lost(reason, None)).await.is_err()
+                {
+                    return;
+                }
+            } else if self.inputs.send(lost(reason, Some(delay))).await.is_err() {
+                return;
+            }
+            tokio::time::sleep(delay).await;
+            delay = (delay * 2).min(max_delay);
+        }
+    }
+
+    async fn read_events<E: Send + 'static>(
+        &self,
+        mut connection: StreamConnection,
+        last: &mut Option<String>,
+        read: fn(&SseEvent) -> anyhow::Result<E>,
+        to_input: impl Fn(StreamInput<E>) -> TuiInput,
+    ) -> StreamLoss {
+        let mut input = StreamInput::Connected;
+        loop {
+            if self.inputs.send(to_input(input)).await.is_err() {
+                return StreamLoss::Over;
+            }
+            let event = match connection.next_unless_silent(Some(self.silence_limit)).await {
+                Ok(Some(event)) => event,
+                Ok(None) => return StreamLoss::Lost("the connection was lost".to_owned()),
+                Err(error) => return StreamLoss::Lost(error.to_string()),
+            };
+            if self.keeps_place && event.id.is_some() {
+                last.clone_from(&event.id);
+            }
+            input = match parse_event(event, read).await {
+                Ok(event) => StreamInput::Event(event),
+                Err(error) => return StreamLoss::Lost(format!("an event is not readable: {error}")),
+            };
+        }
+    }
+}
+
+/// Parses an event, a large one on another thread.
+async fn parse_event<E: Send + 'static>(
+    event: SseEvent,
+    read: fn(&SseEvent) -> anyhow::Result<E>,
+) -> anyhow::Result<E> {
+    if event.data.len() <= MAX_PARSED_IN_LOOP_BYTES {
+        return read(&event);
+    }
+    tokio::task::spawn_blocking(move || read(&event)).await.context("parsing an event")?
+}
