@@ -74,6 +74,7 @@ test("everything_works_by_keyboard", async (world) => {
   await tab.type("dialog.palette input", "devices");
   await tab.key("Enter");
   await tab.wait(() => location.hash === "#/devices", "the devices");
+  await tab.wait(() => document.querySelector(".devices") && !document.activeElement.closest("input, textarea, dialog"), "the list of devices");
   await tab.key("/");
   await tab.waitFor(".search-field");
   // A question is reached and answered by Tab and Enter.
