@@ -236,6 +236,7 @@ test("text_grows_without_losing_the_selection", async (world) => {
   await waitSameText(world, tab, id);
   assert.equal(await tab.run(() => getSelection().toString()), picked);
   assert.ok((await shownMessages(tab)).length > 1000);
+  assert.equal(await tab.run(() => document.querySelector(".jump") === null), true, "the end is followed");
 });
 
 test("mode_is_switched", async (world) => {

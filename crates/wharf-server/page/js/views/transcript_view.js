@@ -21,6 +21,7 @@ export function TranscriptView({ transcript, row }) {
   const following = useRef(true);
   const loading = useRef(false);
   const firstDrawn = useRef("");
+  const lastTop = useRef(0);
   const anchor = useRef(/** @type {{ id: string, top: number } | null} */ (null));
   const [atEnd, setAtEnd] = useState(true);
   const [seenVersion, setSeenVersion] = useState(0);
@@ -28,7 +29,11 @@ export function TranscriptView({ transcript, row }) {
 
   const toEnd = () => {
     const element = scroller.current;
-    if (element) element.scrollTop = element.scrollHeight;
+    if (!element) return;
+    // While the end is followed, the browser must not hold on to a row in the middle.
+    element.style.overflowAnchor = "none";
+    element.scrollTop = element.scrollHeight;
+    lastTop.current = element.scrollTop;
   };
 
   // Whatever grows while the end is followed, the end stays in view.
@@ -93,7 +98,11 @@ export function TranscriptView({ transcript, row }) {
     const element = scroller.current;
     if (!element) return;
     const isAtEnd = element.scrollHeight - element.scrollTop - element.clientHeight < NEAR_END_PX;
-    following.current = isAtEnd && transcript.after === null;
+    // Text that came since the last frame has moved the end away: only a person who scrolls back stops following.
+    const movedBack = element.scrollTop < lastTop.current - 1;
+    lastTop.current = element.scrollTop;
+    following.current = transcript.after === null && (isAtEnd || (following.current && !movedBack));
+    element.style.overflowAnchor = following.current ? "none" : "auto";
     if (following.current !== atEnd) {
       setAtEnd(following.current);
       setSeenVersion(transcript.version);
