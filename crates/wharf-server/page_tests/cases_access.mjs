@@ -70,7 +70,7 @@ test("everything_works_by_keyboard", async (world) => {
   await tab.key("n");
   await tab.waitFor("#first-prompt");
   await tab.key("k", { modifiers: 2 });
-  await tab.waitFor("dialog.palette input");
+  await tab.waitFor("dialog.palette[open] input");
   await tab.type("dialog.palette input", "devices");
   await tab.key("Enter");
   await tab.wait(() => location.hash === "#/devices", "the devices");
@@ -135,7 +135,7 @@ test("axe_finds_nothing_serious", async (world) => {
   await tab.run((hash) => { location.hash = hash; }, `#/s/${id}`);
   await phone(tab);
   await tab.click(".dock .review");
-  await tab.waitFor("dialog .ask-options");
+  await tab.waitFor("dialog[open] .ask-options");
   await check(tab, "the sheet on a phone");
   await world.host.call("POST", `sessions/${id}/kill`);
 });

@@ -171,7 +171,7 @@ test("session_is_renamed_muted_archived_and_shows_its_changes", async (world) =>
     await tab.click(".menu-list button", name);
   };
   await menu("Rename");
-  await tab.waitFor("dialog input");
+  await tab.waitFor("dialog[open] input");
   await tab.run(() => document.querySelector("dialog input").select());
   await tab.type("dialog input", "A better name");
   await tab.key("Enter");
