@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum HostConnection {
+pub(crate) enum HostPresence {
     /// The first connection is being made; the host may be starting.
     Connecting {
         since: Duration,
@@ -16,7 +16,7 @@ pub(crate) enum HostConnection {
     },
 }
 
-impl HostConnection {
+impl HostPresence {
     pub(crate) const fn is_connected(&self) -> bool {
         matches!(self, Self::Connected)
     }

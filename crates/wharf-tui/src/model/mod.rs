@@ -22,10 +22,10 @@ pub(crate) use calls::{CallPurpose, PendingCalls, ReadingPurpose, RowSearch, Tex
 pub(crate) use composing::{
     AttachedUpload, Completion, CompletionItem, ComposingState, HistoryWalk, QueueEdit, UploadState,
 };
-pub(crate) use connection::HostConnection;
+pub(crate) use connection::HostPresence;
 pub(crate) use drafts::DraftStore;
 pub(crate) use list_order::{ListEntry, attention_mark, last_activity, needs_person, order_sessions};
-pub(crate) use new_session::{FormField, NewSessionForm, StartChoices};
+pub(crate) use new_session::{NewSessionField, NewSessionForm, StartChoices};
 pub(crate) use open_session::{InterruptStep, OpenSession, RowsLink};
 pub(crate) use overlay::{Overlay, Palette, RenameInput};
 pub(crate) use pick_list::{PickAction, PickItem, PickList, PickSource};

@@ -44,7 +44,7 @@ impl StartChoices {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum FormField {
+pub(crate) enum NewSessionField {
     Directory,
     Agent,
     Mode,
@@ -54,7 +54,7 @@ pub(crate) enum FormField {
 /// The form for a new session.
 #[derive(Debug)]
 pub(crate) struct NewSessionForm {
-    pub(crate) field: FormField,
+    pub(crate) field: NewSessionField,
     pub(crate) directory: TextBuffer,
     /// The slug of the agent; `None` until the person or the host has chosen one.
     pub(crate) agent: Option<String>,
@@ -69,7 +69,7 @@ pub(crate) struct NewSessionForm {
 impl NewSessionForm {
     pub(crate) fn new(directory: Option<String>, draft: &str) -> Self {
         Self {
-            field: FormField::Prompt,
+            field: NewSessionField::Prompt,
             directory: TextBuffer::with_text(&directory.unwrap_or_default()),
             agent: None,
             mode: None,

@@ -5,9 +5,7 @@ use std::time::Duration;
 
 use wharf_api::SessionInfo;
 
-use super::{
-    DraftStore, HostConnection, NewSessionForm, OpenSession, Overlay, PendingCalls, SessionList, StartChoices,
-};
+use super::{DraftStore, HostPresence, NewSessionForm, OpenSession, Overlay, PendingCalls, SessionList, StartChoices};
 use crate::api_call::ApiCall;
 use crate::effect::{DraftKey, TuiEffect};
 use crate::input::{ScreenSize, StreamId};
@@ -71,7 +69,7 @@ pub struct TuiState {
     /// The terminal has reported its focus at least once.
     pub(crate) is_focus_reported: bool,
     pub(crate) last_key_at: Duration,
-    pub(crate) connection: HostConnection,
+    pub(crate) connection: HostPresence,
     pub(crate) list: SessionList,
     pub(crate) is_list_hidden: bool,
     pub(crate) open: Option<OpenSession>,
@@ -112,7 +110,7 @@ impl TuiState {
             has_terminal_focus: true,
             is_focus_reported: false,
             last_key_at: now.elapsed,
-            connection: HostConnection::Connecting { since: now.elapsed },
+            connection: HostPresence::Connecting { since: now.elapsed },
             list: SessionList::default(),
             is_list_hidden: false,
             open: None,

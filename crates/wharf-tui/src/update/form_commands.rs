@@ -6,9 +6,10 @@ use crate::api_call::{list_adapters, list_places, spawn_session};
 use crate::composer::TextBuffer;
 use crate::effect::DraftKey;
 use crate::keymap::FormCommand;
-use crate::model::{CallPurpose, FormField, Overlay, TuiState};
+use crate::model::{CallPurpose, NewSessionField, Overlay, TuiState};
 
-const FIELDS: [FormField; 4] = [FormField::Directory, FormField::Agent, FormField::Mode, FormField::Prompt];
+const FIELDS: [NewSessionField; 4] =
+    [NewSessionField::Directory, NewSessionField::Agent, NewSessionField::Mode, NewSessionField::Prompt];
 
 impl TuiState {
     /// Asks the host for agents and directories.
@@ -23,7 +24,7 @@ impl TuiState {
             self.tell("an observer starts no sessions");
             return;
         }
-        self.form.field = FormField::Prompt;
+        self.form.field = NewSessionField::Prompt;
         self.form.error = None;
         if !self.overlays.iter().any(|overlay| matches!(overlay, Overlay::NewSession)) {
             self.overlays.push(Overlay::NewSession);
@@ -66,7 +67,7 @@ impl TuiState {
 
     fn change_value(&mut self, is_next: bool) {
         match self.form.field {
-            FormField::Agent => {
+            NewSessionField::Agent => {
                 let slugs: Vec<&str> = self.choices.startable().iter().map(|agent| agent.slug.as_str()).collect();
                 let current = self.form.chosen_agent(&self.choices).map(|agent| agent.slug.as_str());
                 let next = step_value(&slugs, current, is_next).map(str::to_owned);
@@ -75,7 +76,7 @@ impl TuiState {
                     self.form.mode = None;
                 }
             }
-            FormField::Mode => {
+            NewSessionField::Mode => {
                 let agent = self.form.chosen_agent(&self.choices);
                 let modes = agent.map(|agent| agent.modes.iter().map(|mode| mode.id.as_str()));
                 // The empty value stands for the agent's own choice.
@@ -83,7 +84,7 @@ impl TuiState {
                 let next = step_value(&modes, Some(self.form.mode.as_deref().unwrap_or_default()), is_next);
                 self.form.mode = next.filter(|mode| !mode.is_empty()).map(str::to_owned);
             }
-            FormField::Directory => {
+            NewSessionField::Directory => {
                 let directories = self.choices.directories(self.options.directory.as_deref());
                 let directories: Vec<&str> = directories.iter().map(String::as_str).collect();
                 let next = step_value(&directories, Some(self.form.directory.text()), is_next);
@@ -91,7 +92,7 @@ impl TuiState {
                     self.form.directory.set_text(directory);
                 }
             }
-            FormField::Prompt => {}
+            NewSessionField::Prompt => {}
         }
     }
 

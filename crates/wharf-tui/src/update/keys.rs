@@ -3,7 +3,7 @@
 use crate::composer::{TextBuffer, move_by_line};
 use crate::effect::DraftKey;
 use crate::keymap::{EditCommand, KeyMeaning, KeyPress, KeyScope, TuiCommand};
-use crate::model::{ANSWER_GUARD, FormField, Overlay, PaneFocus, PickSource, TuiState};
+use crate::model::{ANSWER_GUARD, NewSessionField, Overlay, PaneFocus, PickSource, TuiState};
 use crate::view::{COMPOSER_MARK_COLUMNS, divide_screen};
 
 impl TuiState {
@@ -24,11 +24,14 @@ impl TuiState {
                 vec![first, second, KeyScope::Everywhere]
             }
             Some(Overlay::NewSession) => match self.form.field {
-                FormField::Prompt if !self.form.prompt.is_empty() => {
+                NewSessionField::Prompt if !self.form.prompt.is_empty() => {
                     // Left and right move in the text.
                     vec![KeyScope::TextField, KeyScope::Form, KeyScope::Everywhere]
                 }
-                FormField::Prompt | FormField::Directory | FormField::Agent | FormField::Mode => {
+                NewSessionField::Prompt
+                | NewSessionField::Directory
+                | NewSessionField::Agent
+                | NewSessionField::Mode => {
                     vec![KeyScope::Form, KeyScope::TextField, KeyScope::Everywhere]
                 }
             },
@@ -143,9 +146,9 @@ impl TuiState {
         match self.overlays.last_mut() {
             Some(Overlay::Palette(palette)) => Some(&mut palette.query),
             Some(Overlay::NewSession) => match self.form.field {
-                FormField::Directory => Some(&mut self.form.directory),
-                FormField::Prompt => Some(&mut self.form.prompt),
-                FormField::Agent | FormField::Mode => None,
+                NewSessionField::Directory => Some(&mut self.form.directory),
+                NewSessionField::Prompt => Some(&mut self.form.prompt),
+                NewSessionField::Agent | NewSessionField::Mode => None,
             },
             Some(Overlay::Reader(_)) => None,
             Some(Overlay::AskForm(form)) => form.focused_text(),

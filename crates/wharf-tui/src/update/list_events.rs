@@ -5,7 +5,7 @@ use std::time::Duration;
 use wharf_api::{SessionInfo, SessionStreamEvent};
 
 use crate::input::StreamInput;
-use crate::model::{HostConnection, PaneFocus, TuiState};
+use crate::model::{HostPresence, PaneFocus, TuiState};
 
 /// While the list has the focus it is sorted anew only so long after the last key.
 const SORT_DELAY: Duration = Duration::from_secs(2);
@@ -17,16 +17,16 @@ impl TuiState {
             StreamInput::Event(event) => self.handle_list_event(event),
             StreamInput::Lost { reason, retry_in } => {
                 let retry_at = retry_in.map(|wait| self.now.elapsed + wait);
-                self.connection = HostConnection::Lost { reason, retry_at };
+                self.connection = HostPresence::Lost { reason, retry_at };
             }
         }
     }
 
     fn note_connected(&mut self) {
-        if matches!(self.connection, HostConnection::Lost { .. }) {
+        if matches!(self.connection, HostPresence::Lost { .. }) {
             self.tell("connected again");
         }
-        self.connection = HostConnection::Connected;
+        self.connection = HostPresence::Connected;
     }
 
     fn handle_list_event(&mut self, event: SessionStreamEvent) {

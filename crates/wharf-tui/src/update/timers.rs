@@ -5,7 +5,7 @@ use std::time::Duration;
 use wharf_api::{SessionStatus, TurnPhase};
 
 use crate::effect::TuiEffect;
-use crate::model::{HostConnection, InterruptStep, RowsLink, TuiState};
+use crate::model::{HostPresence, InterruptStep, RowsLink, TuiState};
 
 /// The interval in which clocks and countdowns on the screen change.
 const CLOCK_INTERVAL: Duration = Duration::from_secs(1);
@@ -43,7 +43,7 @@ impl TuiState {
 
     /// Returns true if a clock or countdown is on the screen and someone looks at it.
     fn has_running_clock(&self) -> bool {
-        let is_retrying = matches!(self.connection, HostConnection::Lost { retry_at: Some(_), .. });
+        let is_retrying = matches!(self.connection, HostPresence::Lost { retry_at: Some(_), .. });
         let is_working = self.open_info().is_some_and(|info| {
             info.status == SessionStatus::Starting || (info.status.is_alive() && info.turn == TurnPhase::Running)
         });

@@ -5,7 +5,7 @@ use wharf_api::{SessionInfo, SessionStatus, StoragePause, TurnPhase};
 
 use super::Canvas;
 use crate::keymap::{KeyBinding, KeyMeaning, KeyPress, all_bindings};
-use crate::model::{HostConnection, InterruptStep, TuiState};
+use crate::model::{HostPresence, InterruptStep, TuiState};
 use crate::session_words::is_asleep;
 use crate::text::{format_age, parse_millis};
 
@@ -17,11 +17,11 @@ const CANCEL_TIMEOUT_SECONDS: u64 = 30;
 pub(super) fn draw_status(state: &TuiState, area: Rect, canvas: &mut Canvas) {
     let theme = canvas.theme;
     let (text, style) = match (&state.connection, &state.message) {
-        (HostConnection::Connecting { .. }, _) => ("starting the host…".to_owned(), theme.faint),
-        (HostConnection::Lost { reason, retry_at }, _) => (describe_loss(state, reason, *retry_at), theme.wants),
-        (HostConnection::Connected, Some(message)) if message.is_error => (message.text.clone(), theme.bad),
-        (HostConnection::Connected, Some(message)) => (message.text.clone(), theme.plain),
-        (HostConnection::Connected, None) => (describe_session(state).unwrap_or_default(), theme.plain),
+        (HostPresence::Connecting { .. }, _) => ("starting the host…".to_owned(), theme.faint),
+        (HostPresence::Lost { reason, retry_at }, _) => (describe_loss(state, reason, *retry_at), theme.wants),
+        (HostPresence::Connected, Some(message)) if message.is_error => (message.text.clone(), theme.bad),
+        (HostPresence::Connected, Some(message)) => (message.text.clone(), theme.plain),
+        (HostPresence::Connected, None) => (describe_session(state).unwrap_or_default(), theme.plain),
     };
     let note = match &state.other_host_version {
         Some(version) => format!(" host {version}, this is {}: wharf restart ", env!("CARGO_PKG_VERSION")),

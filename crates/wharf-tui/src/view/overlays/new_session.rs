@@ -4,7 +4,7 @@ use ratatui_core::layout::Rect;
 use wharf_api::{AdapterDescription, LoginState};
 
 use super::draw_frame;
-use crate::model::{FormField, TuiState};
+use crate::model::{NewSessionField, TuiState};
 use crate::text::{shorten_path, truncate_to_columns};
 use crate::view::Canvas;
 use crate::view::areas::COMPOSER_MARK_COLUMNS;
@@ -27,9 +27,9 @@ pub(in crate::view) fn draw_new_session(state: &TuiState, area: Rect, canvas: &m
     let directory = if here { format!("{directory} (here)") } else { directory };
     let mode = form.mode.as_deref().unwrap_or("default");
     let fields = [
-        (FormField::Directory, "Where", directory),
-        (FormField::Agent, "Agent", agent.map_or_else(|| "…".to_owned(), describe_agent)),
-        (FormField::Mode, "Mode", mode.to_owned()),
+        (NewSessionField::Directory, "Where", directory),
+        (NewSessionField::Agent, "Agent", agent.map_or_else(|| "…".to_owned(), describe_agent)),
+        (NewSessionField::Mode, "Mode", mode.to_owned()),
     ];
     for (field, name, value) in fields {
         let is_focused = form.field == field;
@@ -39,7 +39,7 @@ pub(in crate::view) fn draw_new_session(state: &TuiState, area: Rect, canvas: &m
         let hint = truncate_to_columns(&hint, usize::from(line.width / 2));
         let left = canvas.write_right(line, &hint, theme.faint);
         let room = Rect { x: line.x + NAME_COLUMNS, width: left.saturating_sub(NAME_COLUMNS + 1), ..line };
-        if is_focused && field == FormField::Directory {
+        if is_focused && field == NewSessionField::Directory {
             draw_text_field(&form.directory, room, true, canvas);
         } else {
             canvas.write(room.x, room.y, room.width, &value, style);
@@ -54,7 +54,7 @@ pub(in crate::view) fn draw_new_session(state: &TuiState, area: Rect, canvas: &m
         width: prompt.width.saturating_sub(COMPOSER_MARK_COLUMNS),
         ..prompt
     };
-    draw_text_field(&form.prompt, text, form.field == FormField::Prompt, canvas);
+    draw_text_field(&form.prompt, text, form.field == NewSessionField::Prompt, canvas);
     let last = inside.bottom() - 1;
     match (&form.error, form.is_starting) {
         (Some(error), _) => canvas.write(inside.x, last, inside.width, error, theme.bad),
@@ -74,11 +74,11 @@ fn describe_agent(agent: &AdapterDescription) -> String {
 }
 
 /// Returns the other values of a field: keys for the directory, names for the agent and the mode.
-fn describe_other_values(state: &TuiState, field: FormField, is_focused: bool) -> String {
+fn describe_other_values(state: &TuiState, field: NewSessionField, is_focused: bool) -> String {
     let chosen = state.form.chosen_agent(&state.choices);
     match field {
-        FormField::Directory if is_focused => "← → recent · or type a path".to_owned(),
-        FormField::Agent => {
+        NewSessionField::Directory if is_focused => "← → recent · or type a path".to_owned(),
+        NewSessionField::Agent => {
             let others =
                 state.choices.adapters.iter().filter(|adapter| Some(&adapter.slug) != chosen.map(|own| &own.slug));
             let names = others.map(|adapter| match (adapter.installed, adapter.missing.is_empty()) {
@@ -88,10 +88,10 @@ fn describe_other_values(state: &TuiState, field: FormField, is_focused: bool) -
             });
             names.collect::<Vec<_>>().join(" · ")
         }
-        FormField::Mode if is_focused => {
+        NewSessionField::Mode if is_focused => {
             let modes = chosen.map(|agent| agent.modes.as_slice()).unwrap_or_default();
             modes.iter().map(|mode| mode.id.as_str()).collect::<Vec<_>>().join(" · ")
         }
-        FormField::Directory | FormField::Mode | FormField::Prompt => String::new(),
+        NewSessionField::Directory | NewSessionField::Mode | NewSessionField::Prompt => String::new(),
     }
 }
