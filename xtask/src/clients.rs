@@ -56,7 +56,7 @@ impl ClientLanguage {
 
 /// Runs the command `cargo xtask clients`.
 pub(crate) fn run(root: &Path, args: &[String]) -> Result<()> {
-    let languages = read_languages(args)?;
+    let languages = remaining_languages(&read_left_out(args)?)?;
     for language in &languages {
         let missing = list_missing(language.needs());
         ensure!(missing.is_empty(), "{}, or add --without {}", describe_missing(&missing), language.name());
@@ -65,17 +65,25 @@ pub(crate) fn run(root: &Path, args: &[String]) -> Result<()> {
     follow_rows(root, &languages)
 }
 
-/// Reads `--without LANGUAGE`, which may be repeated. Returns the languages that are left.
-pub(crate) fn read_languages(args: &[String]) -> Result<Vec<ClientLanguage>> {
-    let mut chosen = ClientLanguage::ALL.to_vec();
+/// Reads `--without NAME,NAME`, which may be repeated. Returns the names.
+pub(crate) fn read_left_out(args: &[String]) -> Result<Vec<String>> {
+    let mut names = Vec::new();
     let mut args = args.iter();
     while let Some(arg) = args.next() {
-        let name = args.next().filter(|_| arg == "--without");
-        let known = name.and_then(|name| ClientLanguage::ALL.into_iter().find(|language| language.name() == name));
-        let Some(left_out) = known else { bail!("clients are left out by --without node and --without python") };
-        chosen.retain(|language| *language != left_out);
+        let Some(list) = args.next().filter(|_| arg == "--without") else { bail!("{arg:?} is not known here") };
+        names.extend(list.split(',').map(str::to_owned));
     }
-    Ok(chosen)
+    Ok(names)
+}
+
+/// Returns the languages that are left without these.
+pub(crate) fn remaining_languages(left_out: &[String]) -> Result<Vec<ClientLanguage>> {
+    let is_known = |name: &&String| ClientLanguage::ALL.iter().any(|language| language.name() == name.as_str());
+    if let Some(unknown) = left_out.iter().find(|name| !is_known(name)) {
+        bail!("{unknown:?} cannot be left out");
+    }
+    let is_left = |language: &ClientLanguage| !left_out.iter().any(|name| name == language.name());
+    Ok(ClientLanguage::ALL.into_iter().filter(is_left).collect())
 }
 
 /// Generates a client for each language, and lets it follow the rows of a session. The binary has been built.
@@ -184,11 +192,12 @@ mod tests {
     #[test]
     fn languages_can_be_left_out() {
         let args = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
-        assert_eq!(read_languages(&[]).unwrap(), ClientLanguage::ALL);
-        assert_eq!(read_languages(&args(&["--without", "node"])).unwrap(), [ClientLanguage::Python]);
-        assert_eq!(read_languages(&args(&["--without", "node", "--without", "python"])).unwrap(), []);
+        let read = |words: &[&str]| read_left_out(&args(words)).and_then(|names| remaining_languages(&names));
+        assert_eq!(read(&[]).unwrap(), ClientLanguage::ALL);
+        assert_eq!(read(&["--without", "node"]).unwrap(), [ClientLanguage::Python]);
+        assert_eq!(read(&["--without", "node,python"]).unwrap(), []);
         for wrong in [&["--without"][..], &["--without", "ruby"], &["node"]] {
-            assert!(read_languages(&args(wrong)).is_err(), "{wrong:?}");
+            assert!(read(wrong).is_err(), "{wrong:?}");
         }
     }
 }

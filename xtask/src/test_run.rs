@@ -87,14 +87,12 @@ struct TestChoice {
 
 /// Reads which stages are left out: the long ones by `--fast`, others by `--without`.
 fn parse_arguments(args: &[String]) -> Result<TestChoice> {
-    let (fast, mut rest): (Vec<String>, Vec<String>) = args.iter().cloned().partition(|arg| arg == "--fast");
-    let place = rest.windows(2).position(|pair| pair[0] == "--without" && pair[1] == BROWSER_NAME);
-    if let Some(place) = place {
-        rest.drain(place..place + 2);
-    }
-    let languages =
-        clients::read_languages(&rest).context("test takes --fast, and --without with a language or browser")?;
-    let (fast, browser) = (!fast.is_empty(), place.is_none());
+    let usage = "test takes --fast, and --without with a list of browser, node and python";
+    let (fast, rest): (Vec<String>, Vec<String>) = args.iter().cloned().partition(|arg| arg == "--fast");
+    let left_out = clients::read_left_out(&rest).context(usage)?;
+    let (browser, left_out): (Vec<String>, Vec<String>) = left_out.into_iter().partition(|name| name == BROWSER_NAME);
+    let languages = clients::remaining_languages(&left_out).context(usage)?;
+    let (fast, browser) = (!fast.is_empty(), browser.is_empty());
     Ok(TestChoice { fast, languages: if fast { Vec::new() } else { languages }, browser: browser && !fast })
 }
 
@@ -147,7 +145,10 @@ mod tests {
         assert_eq!(parse(&["--without", "node"]), TestChoice { fast: false, languages: python, browser: true });
         assert_eq!(parse(&["--without", "browser"]), TestChoice { fast: false, languages: all, browser: false });
         assert_eq!(parse(&["--fast"]), TestChoice { fast: true, languages: Vec::new(), browser: false });
+        let listed = parse(&["--without", "browser,node", "--without", "python"]);
+        assert_eq!(listed, TestChoice { fast: false, languages: Vec::new(), browser: false });
         assert!(parse_arguments(&to_args(&["--without", "rust"])).is_err());
+        assert!(parse_arguments(&to_args(&["--without"])).is_err());
         assert!(parse_arguments(&to_args(&["--slow"])).is_err());
     }
 
