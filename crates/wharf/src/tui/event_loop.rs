@@ -10,7 +10,7 @@ use futures_util::StreamExt;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 use tokio::time::{Instant, sleep_until};
-use wharf_tui::{ProgramEnd, TuiEffect, TuiInput, TuiOptions, TuiState, update, view};
+use wharf_tui::{ProgramEnd, ScreenSize, TuiEffect, TuiInput, TuiOptions, TuiState, update, view};
 
 use super::drafts::DraftFolder;
 use super::notification::NotifyingTerminal;
@@ -90,6 +90,7 @@ impl EventLoop {
     ) -> anyhow::Result<Exit> {
         let mut connecting = pin!(connecting);
         let mut ends = EndSignals::listen()?;
+        let mut resizes = signal(SignalKind::window_change()).context("listening for signals")?;
         self.draw()?;
         loop {
             let wake_at = self.state.next_wake().map(|at| self.clock.instant(at));
@@ -103,6 +104,12 @@ impl EventLoop {
                         // A person sees the effect of a key at once.
                         self.draw()?;
                     }
+                }
+                // The reader of keys misses a change of size that comes together with a key.
+                _ = resizes.recv() => {
+                    let (width, height) = crossterm::terminal::size().context("reading the size of the terminal")?;
+                    self.apply(TuiInput::Resized(ScreenSize { width, height })).await?;
+                    self.draw()?;
                 }
                 () = ends.next() => self.apply_effect(TuiEffect::Leave { text: String::new() }).await?,
                 connected = &mut connecting, if self.client.is_none() => {

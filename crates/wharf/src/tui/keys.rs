@@ -1,18 +1,18 @@
 //! Events of the terminal as inputs of the core.
 
 use crossterm::event::{Event, KeyCode as TerminalKey, KeyEvent, KeyEventKind, KeyModifiers};
+use wharf_tui::TuiInput;
 use wharf_tui::keymap::{KeyCode, KeyPress};
-use wharf_tui::{ScreenSize, TuiInput};
 
 /// Returns the input for an event, if it is one that the client uses.
 pub(super) fn to_input(event: Event) -> Option<TuiInput> {
     match event {
         Event::Key(key) => to_key_press(key).map(TuiInput::Key),
         Event::Paste(text) => Some(TuiInput::Paste(text)),
-        Event::Resize(width, height) => Some(TuiInput::Resized(ScreenSize { width, height })),
         Event::FocusGained => Some(TuiInput::TerminalFocus(true)),
         Event::FocusLost => Some(TuiInput::TerminalFocus(false)),
-        Event::Mouse(_) => None,
+        // The loop listens for changes of size itself.
+        Event::Resize(..) | Event::Mouse(_) => None,
     }
 }
 
