@@ -38,7 +38,7 @@ impl Greeting {
         let tries = [
             ("run demo tour", "watch the built-in agent work; it needs no account"),
             ("chat demo", "talk to it, line by line"),
-            ("sessions", "list the sessions"),
+            ("attach", "all sessions on the full screen"),
             ("web --phone", "sign a phone in to the web page"),
         ];
         let width = tries.iter().map(|(verb, _)| verb.len()).max().unwrap_or_default();
@@ -140,7 +140,7 @@ Open: http://127.0.0.1:7433/#c=K7Q2-9FXM  signs a browser in, once, within ten m
 Try in another terminal:
   ./target/release/wharf run demo tour  watch the built-in agent work; it needs no account
   ./target/release/wharf chat demo      talk to it, line by line
-  ./target/release/wharf sessions       list the sessions
+  ./target/release/wharf attach         all sessions on the full screen
   ./target/release/wharf web --phone    sign a phone in to the web page
 
   agents    claude, demo; 9 more can be installed: ./target/release/wharf agents
@@ -150,14 +150,15 @@ Try in another terminal:
 Ctrl-C stops the host and its agents. Sessions stay on disk.",
             env!("CARGO_PKG_VERSION")
         );
-        assert_eq!(greeting().to_lines(Screen::TERMINAL).join("\n"), expected);
+        let screen = Screen { width: 100, ..Screen::TERMINAL };
+        assert_eq!(greeting().to_lines(screen).join("\n"), expected);
     }
 
     #[test]
     fn commands_fit_a_narrow_screen() {
         let command = "./target/release/wharf --state-dir /tmp/a-state-directory".to_owned();
         let lines = Greeting { command, ..greeting() }.to_lines(Screen { width: 80, ..Screen::TERMINAL });
-        let tries: Vec<&str> = lines.iter().skip(3).take(6).map(String::as_str).collect();
+        let tries: Vec<&str> = lines.iter().skip(5).take(6).map(String::as_str).collect();
         assert_eq!(
             tries,
             [
@@ -165,8 +166,8 @@ Ctrl-C stops the host and its agents. Sessions stay on disk.",
                 "      watch the built-in agent work; it needs no account",
                 "  ./target/release/wharf --state-dir /tmp/a-state-directory chat demo",
                 "      talk to it, line by line",
-                "  ./target/release/wharf --state-dir /tmp/a-state-directory sessions",
-                "      list the sessions",
+                "  ./target/release/wharf --state-dir /tmp/a-state-directory attach",
+                "      all sessions on the full screen",
             ]
         );
     }
