@@ -12,9 +12,10 @@ pub(crate) struct StartChoices {
 }
 
 impl StartChoices {
-    /// Returns the agents that can be started.
+    /// Returns the agents that can be started. Notes about an installed one, such as a login that was not found, are no
+    /// obstacle: the agent itself knows better.
     pub(crate) fn startable(&self) -> Vec<&AdapterDescription> {
-        self.adapters.iter().filter(|adapter| adapter.installed && adapter.missing.is_empty()).collect()
+        self.adapters.iter().filter(|adapter| adapter.installed).collect()
     }
 
     /// Returns the directories to choose from, each once: the person's own, those used last, and the workspaces.

@@ -18,7 +18,9 @@ fn form_opens_without_sessions_and_starts_the_agent_used_here_last() {
     let calls = scene.take_calls();
     let paths: Vec<&str> = calls.iter().map(|(_, call)| call.path.as_str()).collect();
     assert_eq!(paths, ["/adapters", "/places", "/host"]);
-    scene.answer(calls[0].0, &json!({ "adapters": [adapter("demo", true), adapter("codex", true)] }));
+    let mut codex = adapter("codex", true);
+    codex["missing"] = json!(["no login was found; run: wharf login codex"]);
+    scene.answer(calls[0].0, &json!({ "adapters": [adapter("demo", true), codex] }));
     let place = json!({ "cwd": "/w/blog", "adapterSlug": "codex", "lastUsedAt": "", "sessions": 1 });
     scene.answer(calls[1].0, &json!({ "recent": [place], "workspaces": [] }));
     scene.list(&[]);

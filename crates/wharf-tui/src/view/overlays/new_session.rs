@@ -83,7 +83,7 @@ fn describe_other_values(state: &TuiState, field: NewSessionField, is_focused: b
                 state.choices.adapters.iter().filter(|adapter| Some(&adapter.slug) != chosen.map(|own| &own.slug));
             let names = others.map(|adapter| match (adapter.installed, adapter.missing.is_empty()) {
                 (false, _) => format!("{} (not installed)", adapter.slug),
-                (true, false) => format!("{} (cannot start)", adapter.slug),
+                (true, false) => format!("{} (see: wharf agents)", adapter.slug),
                 (true, true) => adapter.slug.clone(),
             });
             names.collect::<Vec<_>>().join(" · ")
