@@ -159,8 +159,8 @@ fn main() -> ExitCode {
     let mut args = std::env::args_os();
     // The first two run once per agent: no argument parser, no runtime, as little memory as can be.
     let verb = args.nth(1);
-    if verb.as_ref().is_some_and(|verb| verb == "__shim") {
-        return wharf_host::shim::run(args);
+    if verb.as_ref().is_some_and(|verb| verb == "__keeper") {
+        return wharf_host::keeper::run(args);
     }
     if verb.as_ref().is_some_and(|verb| verb == "__confine") {
         return wharf_host::sandbox::run(args);

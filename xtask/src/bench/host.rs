@@ -85,7 +85,7 @@ impl Host {
         Ok(bytes)
     }
 
-    /// Returns the CPU time of all threads so far. The agent and the shim are other processes and do not count.
+    /// Returns the CPU time of all threads so far. The agent and the keeper are other processes and do not count.
     pub(super) fn cpu(&self) -> Result<Duration> {
         let mut nanos = 0;
         let tasks = fs::read_dir(format!("/proc/{}/task", self.child.id())).context("listing the host's threads")?;

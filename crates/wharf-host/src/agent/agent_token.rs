@@ -32,7 +32,7 @@ pub(crate) struct AgentTokens {
 #[derive(Debug)]
 struct TokenHolder {
     session: SessionId,
-    /// The shim's pid; 0 before it has one.
+    /// The keeper's pid; 0 before it has one.
     root: u32,
 }
 
@@ -74,10 +74,10 @@ impl TokenIssuer {
 }
 
 impl TokenGuard {
-    /// Notes the root of the token's process tree, once the shim runs.
-    pub(crate) fn set_root(&self, shim: u32) {
+    /// Notes the root of the token's process tree, once the keeper runs.
+    pub(crate) fn set_root(&self, keeper: u32) {
         if let Some(tree) = self.tokens.lock_live().get_mut(&self.digest) {
-            tree.root = shim;
+            tree.root = keeper;
         }
     }
 }

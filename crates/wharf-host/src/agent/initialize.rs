@@ -20,7 +20,7 @@ use crate::frame::{self, Envelope, FrameKind, FrameLine, FrameReader};
 /// Bounds the frames that are kept before `session/new` is answered: several agents send commands and modes early, one
 /// of them half a megabyte.
 const MAX_EARLY_BYTES: usize = 16 << 20;
-/// How long a dead agent's shim may take to end its tree before the host stops waiting for the exit code.
+/// How long a dead agent's keeper may take to end its tree before the host stops waiting for the exit code.
 const EXIT_TIMEOUT: Duration = Duration::from_secs(7);
 
 /// An agent's response to `initialize`.

@@ -1,4 +1,4 @@
-//! Starting one agent process under its shim.
+//! Starting one agent process under its keeper.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -15,9 +15,9 @@ use tokio::net::UnixStream;
 use tokio::process::{ChildStderr, ChildStdin, ChildStdout, Command};
 
 use super::agent_log::{AgentLog, AgentLogWriter};
-use super::agent_process::{AgentProcess, follow_shim};
+use super::agent_process::{AgentProcess, follow_keeper};
 use super::agent_token::{self, TokenIssuer};
-use super::orphans::{self, RegisteredShim};
+use super::orphans::{self, RegisteredKeeper};
 use super::process_records::ProcessRecords;
 use super::process_table::TAG_VARIABLE;
 use super::stderr::StderrTail;
@@ -29,7 +29,7 @@ use crate::sandbox::{CARRIED_PREFIX, SandboxProfile};
 /// All that is needed to start an agent.
 #[derive(Clone, Debug)]
 pub(crate) struct Launch {
-    /// This program, which holds the shim.
+    /// This program, which holds the keeper.
     pub(crate) program: PathBuf,
     pub(crate) command: Vec<String>,
     pub(crate) env: BTreeMap<String, String>,
@@ -55,8 +55,8 @@ pub(crate) struct LaunchedAgent {
     pub(crate) stderr: StderrTail,
 }
 
-/// A shim that takes longer over starting a command is stuck. Long for a machine that has much to do.
-const SHIM_START_TIMEOUT: Duration = Duration::from_secs(60);
+/// A keeper that takes longer over starting a command is stuck. Long for a machine that has much to do.
+const KEEPER_START_TIMEOUT: Duration = Duration::from_secs(60);
 
 type Pipes = (Option<ChildStdin>, Option<ChildStdout>, Option<ChildStderr>);
 
@@ -74,7 +74,7 @@ impl Launch {
 
     /// Starts a command and returns its pipes as they are.
     pub(crate) async fn run_piped(&self) -> Result<(AgentProcess, ChildStdin, ChildStdout, StderrTail), String> {
-        let (pipes, process) = self.start_under_shim([Stdio::piped(), Stdio::piped(), Stdio::piped()]).await?;
+        let (pipes, process) = self.start_under_keeper([Stdio::piped(), Stdio::piped(), Stdio::piped()]).await?;
         let (Some(stdin), Some(stdout), Some(stderr)) = pipes else {
             return Err(format!("cannot start `{}`: a pipe is missing", self.program_name()));
         };
@@ -87,7 +87,7 @@ impl Launch {
     /// Starts a command that reads nothing; whatever it writes goes to `output`, in the order written.
     pub(crate) async fn run_into(&self, output: OwnedFd) -> Result<AgentProcess, String> {
         let errors = output.try_clone().map_err(|e| format!("cannot start `{}`: {e}", self.program_name()))?;
-        let (_, process) = self.start_under_shim([Stdio::null(), output.into(), errors.into()]).await?;
+        let (_, process) = self.start_under_keeper([Stdio::null(), output.into(), errors.into()]).await?;
         Ok(process)
     }
 
@@ -103,39 +103,39 @@ impl Launch {
         self.command.first().map_or("", String::as_str)
     }
 
-    async fn start_under_shim(&self, stdio: [Stdio; 3]) -> Result<(Pipes, AgentProcess), String> {
+    async fn start_under_keeper(&self, stdio: [Stdio; 3]) -> Result<(Pipes, AgentProcess), String> {
         self.check_cwd()?;
         let name = self.program_name();
-        let (ours, theirs) = StdUnixStream::pair().map_err(|e| format!("cannot make a socket for the shim: {e}"))?;
+        let (ours, theirs) = StdUnixStream::pair().map_err(|e| format!("cannot make a socket for the keeper: {e}"))?;
         let (guard, token) = self.token_issuer.as_ref().map(TokenIssuer::issue_token).unzip();
-        let child = self.spawn_shim(&theirs, stdio, token.as_deref());
-        let mut child = child.map_err(|e| format!("cannot start the shim of `{name}`: {e}"))?;
+        let child = self.spawn_keeper(&theirs, stdio, token.as_deref());
+        let mut child = child.map_err(|e| format!("cannot start the keeper of `{name}`: {e}"))?;
         drop(theirs);
         let pipes = (child.stdin.take(), child.stdout.take(), child.stderr.take());
-        let shim = RegisteredShim(child.id().unwrap_or_default());
+        let keeper = RegisteredKeeper(child.id().unwrap_or_default());
         if let Some(guard) = &guard {
-            guard.set_root(shim.0);
+            guard.set_root(keeper.0);
         }
-        let control = to_async_stream(ours).map_err(|e| format!("cannot watch the shim of `{name}`: {e}"))?;
-        self.records.add(shim.0, &self.tag);
+        let control = to_async_stream(ours).map_err(|e| format!("cannot watch the keeper of `{name}`: {e}"))?;
+        self.records.add(keeper.0, &self.tag);
         // From here on the tree is followed: if this future is dropped, the tree is ended.
-        let (process, started) = follow_shim(child, shim, control, self.records.clone(), guard);
-        match tokio::time::timeout(SHIM_START_TIMEOUT, started).await {
+        let (process, started) = follow_keeper(child, keeper, control, self.records.clone(), guard);
+        match tokio::time::timeout(KEEPER_START_TIMEOUT, started).await {
             Ok(Ok(Ok(pid))) => Ok((pipes, process.with_pid(pid))),
             Ok(Ok(Err(why))) => Err(format!("cannot run `{name}`: {why}; is it installed and on the PATH?")),
-            Ok(Err(_)) => Err(format!("the shim of `{name}` ended before it started anything")),
-            Err(_) => Err(format!("the shim of `{name}` did not start it within {SHIM_START_TIMEOUT:?}")),
+            Ok(Err(_)) => Err(format!("the keeper of `{name}` ended before it started anything")),
+            Err(_) => Err(format!("the keeper of `{name}` did not start it within {KEEPER_START_TIMEOUT:?}")),
         }
     }
 
     #[expect(clippy::disallowed_methods, reason = "one of the two places that start processes")]
-    fn spawn_shim(
+    fn spawn_keeper(
         &self,
         control: &StdUnixStream,
         stdio: [Stdio; 3],
         token: Option<&str>,
     ) -> io::Result<tokio::process::Child> {
-        let mut args: Vec<OsString> = vec!["__shim".into(), control.as_raw_fd().to_string().into(), "--".into()];
+        let mut args: Vec<OsString> = vec!["__keeper".into(), control.as_raw_fd().to_string().into(), "--".into()];
         match &self.sandbox {
             Some(profile) => args.extend(profile.wrap(&self.program, &self.command)),
             None => args.extend(self.command.iter().map(OsString::from)),
@@ -158,12 +158,12 @@ impl Launch {
         command.stdin(stdin).stdout(stdout).stderr(stderr);
         // Its own group: a Ctrl-C at the terminal is for the host, which ends its agents in order.
         command.process_group(0);
-        // Only this shim may inherit its end. In another one's hands it would stay open after the shim's end, which
+        // Only this keeper may inherit its end. In another one's hands it would stay open after the keeper's end, which
         // would then not be noticed for as long as the other one lives.
-        let mut shims = orphans::lock_shims();
+        let mut keepers = orphans::lock_keepers();
         rustix::io::fcntl_setfd(control, FdFlags::empty())?;
         let child = command.spawn();
-        shims.extend(child.as_ref().ok().and_then(tokio::process::Child::id));
+        keepers.extend(child.as_ref().ok().and_then(tokio::process::Child::id));
         rustix::io::fcntl_setfd(control, FdFlags::CLOEXEC)?;
         child
     }

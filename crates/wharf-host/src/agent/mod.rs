@@ -1,9 +1,10 @@
-//! Agent processes: started under a shim, initialized, given a session, and ended with everything that they started.
+//! Agent processes: started under a keeper, initialized, given a session, and ended with everything that they started.
 
 pub(crate) mod agent_log;
 mod agent_process;
 pub mod agent_token;
 pub mod initialize;
+pub mod keeper;
 mod launch;
 mod open_files_limit;
 mod open_session;
@@ -11,7 +12,6 @@ mod orphans;
 mod outbox;
 pub(crate) mod process_records;
 pub mod process_table;
-pub mod shim;
 mod stderr;
 
 pub(crate) use agent_process::{AgentExit, AgentProcess};

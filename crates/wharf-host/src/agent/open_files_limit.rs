@@ -5,8 +5,8 @@ use std::sync::OnceLock;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// The environment variable that tells the shim the original limit; the agent does not see it.
-pub(super) const LIMIT_VARIABLE: &str = "WHARF_SHIM_FILES";
+/// The environment variable that tells the keeper the original limit; the agent does not see it.
+pub(super) const LIMIT_VARIABLE: &str = "WHARF_KEEPER_FILES";
 
 static ORIGINAL_LIMIT: OnceLock<u64> = OnceLock::new();
 
@@ -28,12 +28,12 @@ pub fn raise_open_files() -> Option<u64> {
     }
 }
 
-/// Returns the original limit, for a shim's environment.
+/// Returns the original limit, for a keeper's environment.
 pub(super) fn original_limit() -> Option<String> {
     ORIGINAL_LIMIT.get().map(ToString::to_string)
 }
 
-/// Restores the original limit; called in the shim.
+/// Restores the original limit; called in the keeper.
 pub(super) fn restore_limit() {
     let before = std::env::var(LIMIT_VARIABLE).ok().and_then(|before| before.parse().ok());
     if let Some(before) = before {

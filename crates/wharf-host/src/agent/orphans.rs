@@ -1,4 +1,4 @@
-//! Orphans: processes that a killed shim leaves behind. The host is a subreaper too (Linux), so they become its
+//! Orphans: processes that a killed keeper leaves behind. The host is a subreaper too (Linux), so they become its
 //! children and stay recognisable as an agent's, whatever they did to their environment. This module ends and reaps
 //! them.
 
@@ -18,33 +18,33 @@ const KILL_INTERVAL: Duration = Duration::from_millis(50);
 const MAX_KILL_ROUNDS: usize = 100;
 
 static ADOPTS_ORPHANS: AtomicBool = AtomicBool::new(false);
-/// The pids of the shims. The lock is held while a shim is forked, so that every child is known.
-static RUNNING_SHIMS: Mutex<BTreeSet<u32>> = Mutex::new(BTreeSet::new());
+/// The pids of the keepers. The lock is held while a keeper is forked, so that every child is known.
+static RUNNING_KEEPERS: Mutex<BTreeSet<u32>> = Mutex::new(BTreeSet::new());
 
 /// Makes this process the parent of every descendant that loses its own parent. For a program that is a host and
-/// nothing else: all its later children are shims.
+/// nothing else: all its later children are keepers.
 pub fn adopt_orphans() {
     // The program that started the host may have left it children of its own.
-    lock_shims().extend(child_pids(std::process::id()));
+    lock_keepers().extend(child_pids(std::process::id()));
     #[cfg(target_os = "linux")]
     if let Err(error) = rustix::process::set_child_subreaper(Some(rustix::process::getpid())) {
-        tracing::warn!(%error, "processes that a killed shim leaves behind can only be found by their tag");
+        tracing::warn!(%error, "processes that a killed keeper leaves behind can only be found by their tag");
         return;
     }
     ADOPTS_ORPHANS.store(cfg!(target_os = "linux"), Ordering::Relaxed);
 }
 
-pub(super) fn lock_shims() -> MutexGuard<'static, BTreeSet<u32>> {
-    RUNNING_SHIMS.lock().unwrap_or_else(PoisonError::into_inner)
+pub(super) fn lock_keepers() -> MutexGuard<'static, BTreeSet<u32>> {
+    RUNNING_KEEPERS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Registers a shim, so that it does not count as an orphan. Dropping it removes the shim.
+/// Registers a keeper, so that it does not count as an orphan. Dropping it removes the keeper.
 #[derive(Debug)]
-pub(super) struct RegisteredShim(pub(super) u32);
+pub(super) struct RegisteredKeeper(pub(super) u32);
 
-impl Drop for RegisteredShim {
+impl Drop for RegisteredKeeper {
     fn drop(&mut self) {
-        lock_shims().remove(&self.0);
+        lock_keepers().remove(&self.0);
     }
 }
 
@@ -64,8 +64,8 @@ pub(super) async fn end_orphans() {
 
 /// Kills every orphan once. Returns how many there were.
 fn kill_orphans() -> usize {
-    let shims = lock_shims();
-    let strangers: Vec<u32> = child_pids(std::process::id()).into_iter().filter(|pid| !shims.contains(pid)).collect();
+    let keepers = lock_keepers();
+    let strangers: Vec<u32> = child_pids(std::process::id()).into_iter().filter(|pid| !keepers.contains(pid)).collect();
     for pid in &strangers {
         for below in descendant_pids(*pid) {
             send_signal(below, Signal::KILL);

@@ -1,8 +1,8 @@
-//! Records of running process trees: one small file per shim, so that the next host can end what this one leaves.
+//! Records of running process trees: one small file per keeper, so that the next host can end what this one leaves.
 //!
 //! A tree belongs to a state directory (rule 12.17). The record names the directory by device, inode and a random id,
-//! the system by its boot and pid namespace, the host, the shim, the tag, and every process that was seen below the
-//! shim. What is ended on the strength of a record is named by pid *and* start time, or descends from such a process, or
+//! the system by its boot and pid namespace, the host, the keeper, the tag, and every process that was seen below the
+//! keeper. What is ended on the strength of a record is named by pid *and* start time, or descends from such a process, or
 //! carries exactly the recorded tag.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
@@ -53,9 +53,9 @@ struct TreeRecord {
     directory: DirectoryIdentity,
     system: String,
     host: Process,
-    shim: Process,
+    keeper: Process,
     tag: String,
-    /// Everything below the shim at the last look.
+    /// Everything below the keeper at the last look.
     seen: BTreeSet<Process>,
 }
 
@@ -93,33 +93,33 @@ impl ProcessRecords {
         Self { shared: Arc::new(shared) }
     }
 
-    /// Records a running shim. A failure to write is no reason not to run: this host still knows the tree.
-    pub(crate) fn add(&self, shim: u32, tag: &str) {
+    /// Records a running keeper. A failure to write is no reason not to run: this host still knows the tree.
+    pub(crate) fn add(&self, keeper: u32, tag: &str) {
         let RecordsState { directory, system, host, .. } = &*self.shared;
         // Where there is no `/proc` there is nothing to find again either.
-        let shim = Process { pid: shim, started: super::process_table::started_at(shim).unwrap_or_default() };
+        let keeper = Process { pid: keeper, started: super::process_table::started_at(keeper).unwrap_or_default() };
         let (directory, system, seen) = (directory.clone(), system.clone(), BTreeSet::new());
-        let record = TreeRecord { directory, system, host: *host, shim, tag: tag.to_owned(), seen };
+        let record = TreeRecord { directory, system, host: *host, keeper, tag: tag.to_owned(), seen };
         self.write_record(&record);
-        self.lock_running().insert(shim.pid, record);
+        self.lock_running().insert(keeper.pid, record);
         self.tell_count();
     }
 
     /// Forgets a tree that is gone.
-    pub(crate) fn remove(&self, shim: u32) {
-        self.lock_running().remove(&shim);
-        let _ = fs::remove_file(self.record_path(shim));
+    pub(crate) fn remove(&self, keeper: u32) {
+        self.lock_running().remove(&keeper);
+        let _ = fs::remove_file(self.record_path(keeper));
         self.tell_count();
     }
 
-    /// The shims that run.
-    pub(crate) fn running_shims(&self) -> Vec<u32> {
+    /// The keepers that run.
+    pub(crate) fn running_keepers(&self) -> Vec<u32> {
         self.lock_running().keys().copied().collect()
     }
 
-    /// Notes the processes below a shim, as they are now.
-    pub(crate) fn note_seen(&self, shim: u32, seen: BTreeSet<Process>) {
-        let changed = match self.lock_running().get_mut(&shim) {
+    /// Notes the processes below a keeper, as they are now.
+    pub(crate) fn note_seen(&self, keeper: u32, seen: BTreeSet<Process>) {
+        let changed = match self.lock_running().get_mut(&keeper) {
             Some(record) if record.seen != seen => {
                 record.seen = seen;
                 record.clone()
@@ -128,19 +128,19 @@ impl ProcessRecords {
         };
         self.write_record(&changed);
         // It may have ended meanwhile; its record must not outlive it.
-        if !self.lock_running().contains_key(&shim) {
-            let _ = fs::remove_file(self.record_path(shim));
+        if !self.lock_running().contains_key(&keeper) {
+            let _ = fs::remove_file(self.record_path(keeper));
         }
     }
 
-    /// Notes the first process of a tree, which the shim has just started.
-    pub(crate) fn note_agent(&self, shim: u32, agent: u32) {
+    /// Notes the first process of a tree, which the keeper has just started.
+    pub(crate) fn note_agent(&self, keeper: u32, agent: u32) {
         if let Some(started) = super::process_table::started_at(agent) {
-            self.note_seen(shim, BTreeSet::from([Process { pid: agent, started }]));
+            self.note_seen(keeper, BTreeSet::from([Process { pid: agent, started }]));
         }
     }
 
-    /// Changes whenever a shim comes or goes.
+    /// Changes whenever a keeper comes or goes.
     pub(crate) fn watch_count(&self) -> watch::Receiver<usize> {
         self.shared.count.subscribe()
     }
@@ -156,9 +156,9 @@ impl ProcessRecords {
         self.shared.ending.subscribe()
     }
 
-    /// Kills what is left of a tree of this host whose shim is gone. Returns how many processes there were.
-    pub(crate) fn end_leftover_tree(&self, shim: u32) -> usize {
-        let record = self.lock_running().get(&shim).cloned();
+    /// Kills what is left of a tree of this host whose keeper is gone. Returns how many processes there were.
+    pub(crate) fn end_leftover_tree(&self, keeper: u32) -> usize {
+        let record = self.lock_running().get(&keeper).cloned();
         record.map_or(0, |record| end_trees(&[record]))
     }
 
@@ -183,7 +183,7 @@ impl ProcessRecords {
 
     fn write_record(&self, record: &TreeRecord) {
         let _ = fs::DirBuilder::new().recursive(true).mode(0o700).create(&self.shared.dir);
-        let path = self.record_path(record.shim.pid);
+        let path = self.record_path(record.keeper.pid);
         let half = path.with_extension("new");
         // Not synced: after a power loss there is nothing to sweep.
         let written = serde_json::to_vec(record).map_err(io::Error::from).and_then(|text| {
@@ -192,7 +192,7 @@ impl ProcessRecords {
         });
         if let Err(error) = written {
             let _ = fs::remove_file(&half);
-            tracing::debug!(%error, shim = record.shim.pid, "a process tree could not be recorded");
+            tracing::debug!(%error, keeper = record.keeper.pid, "a process tree could not be recorded");
         }
     }
 
@@ -205,8 +205,8 @@ impl ProcessRecords {
         self.shared.running.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn record_path(&self, shim: u32) -> PathBuf {
-        self.shared.dir.join(shim.to_string())
+    fn record_path(&self, keeper: u32) -> PathBuf {
+        self.shared.dir.join(keeper.to_string())
     }
 }
 
@@ -219,10 +219,10 @@ fn end_trees(records: &[TreeRecord]) -> usize {
 fn find_leftover_processes(records: &[TreeRecord], table: &ProcessTable) -> HashSet<Process> {
     let mut left = HashSet::new();
     for record in records {
-        let recorded = record.seen.iter().chain([&record.shim]).copied();
+        let recorded = record.seen.iter().chain([&record.keeper]).copied();
         left.extend(recorded.filter(|process| table.contains_process(*process)));
-        // Older than its shim: not of this tree, whatever its environment says.
-        left.extend(find_tagged(&record.tag, table).filter(|process| process.started >= record.shim.started));
+        // Older than its keeper: not of this tree, whatever its environment says.
+        left.extend(find_tagged(&record.tag, table).filter(|process| process.started >= record.keeper.started));
     }
     let roots: HashSet<u32> = left.iter().map(|process| process.pid).collect();
     left.extend(table.descendants_of(&roots));
@@ -271,7 +271,7 @@ mod tests {
             directory: records.shared.directory.clone(),
             system: records.shared.system.clone(),
             host: gone,
-            shim: gone,
+            keeper: gone,
             tag: "x".to_owned(),
             seen: BTreeSet::new(),
         };
@@ -297,7 +297,7 @@ mod tests {
             directory: records.shared.directory.clone(),
             system: String::new(),
             host: Process::current(),
-            shim: Process { pid: u32::MAX >> 1, started: u64::MAX },
+            keeper: Process { pid: u32::MAX >> 1, started: u64::MAX },
             tag: random_text(20),
             seen: BTreeSet::from([Process { pid: parent, started: started + 1 }]),
         };
@@ -319,6 +319,6 @@ mod tests {
         records.remove(own);
         records.note_seen(own, BTreeSet::new());
         assert!(!path.exists());
-        assert_eq!(records.running_shims(), [0_u32; 0]);
+        assert_eq!(records.running_keepers(), [0_u32; 0]);
     }
 }

@@ -1,4 +1,4 @@
-//! The terminals of one agent start: commands under a shim of their own, with their output and their end.
+//! The terminals of one agent start: commands under a keeper of their own, with their output and their end.
 //!
 //! A terminal here is a pipe, not a tty. Everything a command started ends with it, so that an exit means that the
 //! output is complete.
@@ -60,7 +60,7 @@ pub(crate) struct Terminals {
 
 #[derive(Debug)]
 struct Terminal {
-    shim: u32,
+    keeper: u32,
     /// A message, or dropping the sender, ends the command.
     end: mpsc::Sender<()>,
     exit: watch::Receiver<Option<AgentExit>>,
@@ -93,7 +93,7 @@ impl Terminals {
         let (report, exit) = watch::channel(None);
         let output = Arc::new(Mutex::new(TerminalBuffer::new(limit.min(MAX_OUTPUT_BYTES))));
         let terminal = Terminal {
-            shim: process.shim_pid(),
+            keeper: process.keeper_pid(),
             end,
             exit,
             output: Arc::clone(&output),
@@ -174,8 +174,8 @@ impl Terminals {
     }
 
     /// Returns the roots of the process trees.
-    pub(crate) fn shim_pids(&self) -> Vec<u32> {
-        lock(&self.open).iter().flat_map(HashMap::values).map(|terminal| terminal.shim).collect()
+    pub(crate) fn keeper_pids(&self) -> Vec<u32> {
+        lock(&self.open).iter().flat_map(HashMap::values).map(|terminal| terminal.keeper).collect()
     }
 
     fn with_terminal<T>(&self, id: &str, then: impl FnOnce(&Terminal) -> T) -> Result<T, ServiceError> {

@@ -54,7 +54,7 @@ pub struct Config {
     /// Where sessions, tokens and logs are kept; from the command line or the environment, not from the file.
     #[serde(skip)]
     pub state_dir: PathBuf,
-    /// This program, for the shim and the demo agent.
+    /// This program, for the keeper and the demo agent.
     #[serde(skip)]
     pub program: PathBuf,
     /// Where `config.toml` is or would be: manifests are in `adapters` beside it.

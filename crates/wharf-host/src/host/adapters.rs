@@ -74,7 +74,7 @@ fn to_known_agent(answer: &InitializeResponse) -> KnownAgent {
 }
 
 impl Inner {
-    /// Runs the manifest's command, without a shell, under a shim and in the sandbox of the agent: that one may have
+    /// Runs the manifest's command, without a shell, under a keeper and in the sandbox of the agent: that one may have
     /// written the program. What it printed, or why nothing.
     async fn ask_version(&self, slug: &str, check: &VersionCheck) -> Result<String, String> {
         let limit = check.timeout().min(MAX_VERSION_WAIT);

@@ -269,7 +269,7 @@ impl Host {
     /// The roots of the process trees of a session: its agent's, and its terminals'.
     pub fn processes_of(&self, id: &SessionId) -> Vec<u32> {
         match self.inner.registry.get(id) {
-            Some(KnownSession::Live(handle)) => handle.shared.shims(),
+            Some(KnownSession::Live(handle)) => handle.shared.keepers(),
             Some(KnownSession::Cold { .. }) | None => Vec::new(),
         }
     }
@@ -280,7 +280,7 @@ impl Host {
         let mut count = records.watch_count();
         loop {
             count.mark_unchanged();
-            let is_gone = !records.running_shims().iter().any(|shim| roots.contains(shim));
+            let is_gone = !records.running_keepers().iter().any(|keeper| roots.contains(keeper));
             if is_gone || count.changed().await.is_err() {
                 return;
             }

@@ -112,7 +112,7 @@ impl Keeper {
         }
         self.told.insert(path.clone(), Instant::now());
         let live = self.host.upgrade().map(|host| host.registry.live_sessions()).unwrap_or_default();
-        let running = live.into_iter().filter(|handle| !handle.shared.shims().is_empty());
+        let running = live.into_iter().filter(|handle| !handle.shared.keepers().is_empty());
         let sessions: Vec<String> = running.map(|handle| handle.id().to_string()).collect();
         let (path, was, sessions) = (path.display(), format!("{was:o}"), sessions.join(" "));
         tracing::warn!(%path, was, sessions, "the mode was changed and is put back; these sessions run");

@@ -28,7 +28,7 @@ pub enum CommandFailure {
 }
 
 impl Host {
-    /// Runs the notify command for one notification. It runs below a shim, as agents do: it does not outlive the host.
+    /// Runs the notify command for one notification. It runs below a keeper, as agents do: it does not outlive the host.
     pub async fn run_notify_command(&self, notification: &Notification) -> Result<(), CommandFailure> {
         let settings = &self.config().notify;
         if settings.command.is_empty() {

@@ -45,7 +45,7 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     ExitCode::from(code)
 }
 
-#[expect(clippy::disallowed_methods, reason = "it starts no process, it becomes one that the shim has started")]
+#[expect(clippy::disallowed_methods, reason = "it starts no process, it becomes one that the keeper has started")]
 fn become_command(program: &OsString, args: &[OsString]) -> (String, u8) {
     use std::os::unix::process::CommandExt;
     let mut command = std::process::Command::new(program);

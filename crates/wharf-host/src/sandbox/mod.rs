@@ -1,6 +1,6 @@
 //! Keeping an agent to its own files: it writes only where it may, and cannot read the host's state and token.
 //!
-//! The kernel does it (Landlock, Linux; a filter on system calls for what Landlock does not cover). The shim starts `wharf __confine PROFILE -- COMMAND…`, which gives up the
+//! The kernel does it (Landlock, Linux; a filter on system calls for what Landlock does not cover). The keeper starts `wharf __confine PROFILE -- COMMAND…`, which gives up the
 //! rights and becomes the command; everything that the command starts is confined in the same way.
 
 mod confine;

@@ -1,5 +1,5 @@
 //! A filter on system calls for confined processes: limits and priorities of other processes, which Landlock does not
-//! cover, cannot be changed. With them an agent could stop its own shim or the host.
+//! cover, cannot be changed. With them an agent could stop its own keeper or the host.
 //!
 //! The filter sees numbers, not processes: a call that names 0 (the caller) or the confined program itself is let
 //! through, any other gets `EPERM`. Everything else is untouched. Programs for 32 bits have numbers of their own.

@@ -30,8 +30,8 @@ pub(crate) struct Shared {
     pub(crate) head: watch::Sender<Seq>,
     /// Wharf's own files and terminals for the agent; `None` if they are forbidden.
     pub(crate) tools: Mutex<Option<FilesAndTerminals>>,
-    /// The pid of the agent's shim, 0 for none.
-    shim: AtomicU64,
+    /// The pid of the agent's keeper, 0 for none.
+    keeper: AtomicU64,
     last_output: AtomicU64,
     descriptor: RwLock<Arc<Descriptor>>,
     rest: Mutex<Rest>,
@@ -86,7 +86,7 @@ impl Shared {
             attention,
             head: watch::Sender::new(head),
             tools: Mutex::default(),
-            shim: AtomicU64::new(0),
+            keeper: AtomicU64::new(0),
             last_output: AtomicU64::new(0),
             descriptor: RwLock::new(Arc::new(descriptor)),
             rest: Mutex::default(),
@@ -99,18 +99,18 @@ impl Shared {
         }
     }
 
-    /// Sets the pid of the agent's shim, 0 if it is gone, and drops the measurements of the last one.
-    pub(crate) fn set_shim(&self, pid: u32) {
-        self.shim.store(pid.into(), Ordering::Relaxed);
+    /// Sets the pid of the agent's keeper, 0 if it is gone, and drops the measurements of the last one.
+    pub(crate) fn set_keeper(&self, pid: u32) {
+        self.keeper.store(pid.into(), Ordering::Relaxed);
         self.lock_rest().first_turn_at = None;
         self.set_resources(None);
     }
 
     /// Returns the roots of the process trees that belong to the agent: its own, and its terminals'.
-    pub(crate) fn shims(&self) -> Vec<u32> {
-        let own = u32::try_from(self.shim.load(Ordering::Relaxed)).ok().filter(|shim| *shim > 0);
+    pub(crate) fn keepers(&self) -> Vec<u32> {
+        let own = u32::try_from(self.keeper.load(Ordering::Relaxed)).ok().filter(|keeper| *keeper > 0);
         let tools = self.tools.lock().unwrap_or_else(PoisonError::into_inner);
-        own.into_iter().chain(tools.iter().flat_map(|tools| tools.terminals.shim_pids())).collect()
+        own.into_iter().chain(tools.iter().flat_map(|tools| tools.terminals.keeper_pids())).collect()
     }
 
     /// Returns the session's state in short, as of its last change, without waking the session (rule 5.2).

@@ -30,7 +30,7 @@ const SAMPLE_INTERVAL: Duration = Duration::from_secs(2);
 /// processor.
 const MIN_PAUSE_PER_SAMPLE: u32 = 50;
 /// The first sample is taken when an agent starts, the second after this time, and each further one after twice the
-/// time of the one before: a process that was never seen cannot be found again if host and shim are killed together.
+/// time of the one before: a process that was never seen cannot be found again if host and keeper are killed together.
 const SECOND_SAMPLE_DELAY: Duration = Duration::from_millis(100);
 
 /// The state that is kept between two samples.
@@ -56,23 +56,23 @@ struct SessionCpu {
 /// The figures of one sample.
 struct UsageSample {
     trees: Vec<(SessionHandle, Vec<(u32, TreeUsage)>)>,
-    /// How many shims there are, those of agents without a session included.
-    shims: usize,
+    /// How many keepers there are, those of agents without a session included.
+    keepers: usize,
     took: Duration,
 }
 
 /// Takes samples for as long as the host lives. While no agent runs it costs nothing.
 pub(crate) fn track_usage(host: &Arc<Inner>) {
     let (weak, mut changes) = (Arc::downgrade(host), host.registry.watch_changes());
-    let mut shims = host.agents.records().watch_count();
+    let mut keepers = host.agents.records().watch_count();
     tokio::spawn(async move {
         let mut accounts = UsageTracker::default();
         let mut wait = SECOND_SAMPLE_DELAY;
         loop {
             changes.borrow_and_update();
-            shims.borrow_and_update();
+            keepers.borrow_and_update();
             let Some(look) = take_sample(&weak).await else { return };
-            let (shims_run, rest) = (look.shims > 0 || !look.trees.is_empty(), look.took * MIN_PAUSE_PER_SAMPLE);
+            let (keepers_run, rest) = (look.keepers > 0 || !look.trees.is_empty(), look.took * MIN_PAUSE_PER_SAMPLE);
             if look.trees.is_empty() {
                 accounts = UsageTracker::default();
                 if let Some(host) = weak.upgrade() {
@@ -81,14 +81,14 @@ pub(crate) fn track_usage(host: &Arc<Inner>) {
             } else {
                 accounts.apply_sample(&weak, look);
             }
-            if shims_run {
-                let waited = wait_for_next_sample(wait, rest, &mut shims).await;
+            if keepers_run {
+                let waited = wait_for_next_sample(wait, rest, &mut keepers).await;
                 let Some(next) = waited else { return };
                 wait = next;
             } else {
                 let changed = tokio::select! {
                     changed = changes.changed() => changed,
-                    changed = shims.changed() => changed,
+                    changed = keepers.changed() => changed,
                 };
                 if changed.is_err() {
                     return;
@@ -99,13 +99,17 @@ pub(crate) fn track_usage(host: &Arc<Inner>) {
     });
 }
 
-/// Waits for the next sample: for `wait`, or until a shim starts or ends, and at least for `rest`. Returns how long to
+/// Waits for the next sample: for `wait`, or until a keeper starts or ends, and at least for `rest`. Returns how long to
 /// wait after that sample; `None` when the host is gone.
-async fn wait_for_next_sample(wait: Duration, rest: Duration, shims: &mut watch::Receiver<usize>) -> Option<Duration> {
+async fn wait_for_next_sample(
+    wait: Duration,
+    rest: Duration,
+    keepers: &mut watch::Receiver<usize>,
+) -> Option<Duration> {
     let began = tokio::time::Instant::now();
     tokio::select! {
         () = tokio::time::sleep(wait.max(rest)) => Some(lengthen_wait(wait)),
-        changed = shims.changed() => {
+        changed = keepers.changed() => {
             changed.ok()?;
             tokio::time::sleep_until(began + rest).await;
             Some(SECOND_SAMPLE_DELAY)
@@ -126,13 +130,13 @@ async fn take_sample(host: &Weak<Inner>) -> Option<UsageSample> {
     live.iter().for_each(|handle| handle.shared.tail.release_large());
     let roots: Vec<(SessionHandle, Vec<u32>)> = live
         .into_iter()
-        .map(|handle| (handle.shared.shims(), handle))
-        .filter(|(shims, _)| !shims.is_empty())
-        .map(|(shims, handle)| (handle, shims))
+        .map(|handle| (handle.shared.keepers(), handle))
+        .filter(|(keepers, _)| !keepers.is_empty())
+        .map(|(keepers, handle)| (handle, keepers))
         .collect();
-    let shims = records.running_shims();
-    if roots.is_empty() && shims.is_empty() {
-        return Some(UsageSample { trees: Vec::new(), shims: 0, took: Duration::ZERO });
+    let keepers = records.running_keepers();
+    if roots.is_empty() && keepers.is_empty() {
+        return Some(UsageSample { trees: Vec::new(), keepers: 0, took: Duration::ZERO });
     }
     let measured = tokio::task::spawn_blocking(move || {
         let (began, own) = (Instant::now(), std::process::id());
@@ -142,12 +146,12 @@ async fn take_sample(host: &Weak<Inner>) -> Option<UsageSample> {
             (handle, trees)
         });
         let trees = trees.collect();
-        for shim in &shims {
-            if let Some(below) = table.descendants_of(own, *shim) {
-                records.note_seen(*shim, below);
+        for keeper in &keepers {
+            if let Some(below) = table.descendants_of(own, *keeper) {
+                records.note_seen(*keeper, below);
             }
         }
-        UsageSample { trees, shims: shims.len(), took: began.elapsed() }
+        UsageSample { trees, keepers: keepers.len(), took: began.elapsed() }
     });
     measured.await.ok()
 }
@@ -327,11 +331,14 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn looks_begin_anew_when_a_shim_starts() {
-        let (count, mut shims) = watch::channel(1);
+    async fn looks_begin_anew_when_a_keeper_starts() {
+        let (count, mut keepers) = watch::channel(1);
         count.send_replace(2);
-        assert_eq!(wait_for_next_sample(SAMPLE_INTERVAL, Duration::ZERO, &mut shims).await, Some(SECOND_SAMPLE_DELAY));
+        assert_eq!(
+            wait_for_next_sample(SAMPLE_INTERVAL, Duration::ZERO, &mut keepers).await,
+            Some(SECOND_SAMPLE_DELAY)
+        );
         drop(count);
-        assert_eq!(wait_for_next_sample(SAMPLE_INTERVAL, Duration::ZERO, &mut shims).await, None, "the host is gone");
+        assert_eq!(wait_for_next_sample(SAMPLE_INTERVAL, Duration::ZERO, &mut keepers).await, None, "the host is gone");
     }
 }

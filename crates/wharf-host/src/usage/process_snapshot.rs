@@ -51,7 +51,7 @@ impl ProcessSnapshot {
     }
 
     /// Measures the child `root` of `parent` and all its descendants. Returns `None` if it is gone, even if another
-    /// process has its number now. A process that lost its own parent is below the shim, which adopts it.
+    /// process has its number now. A process that lost its own parent is below the keeper, which adopts it.
     pub(super) fn measure_tree(&self, parent: u32, root: u32) -> Option<TreeUsage> {
         let mut tree = TreeUsage::default();
         let mut buffer = [0; 4096];

@@ -2,7 +2,7 @@
 
 use wharf_host::{Limits, raise_open_files};
 
-/// The files of a session: its agent's pipes, its shim's socket, its log and those that a start opens for a moment.
+/// The files of a session: its agent's pipes, its keeper's socket, its log and those that a start opens for a moment.
 const FILES_PER_SESSION: u64 = 8;
 /// Further files: the index, the listeners, the runtime, logs that are read.
 const OTHER_FILES: u64 = 64;

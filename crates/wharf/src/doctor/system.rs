@@ -6,7 +6,7 @@ use wharf_host::{Config, SandboxMode};
 
 use super::Finding;
 
-/// How many open files a session takes: the agent's pipes, its shim, the log, and one terminal.
+/// How many open files a session takes: the agent's pipes, its keeper, the log, and one terminal.
 const FILES_PER_SESSION: usize = 8;
 /// With a lower limit, a handful of sessions is too many.
 const MIN_OPEN_FILES: u64 = 512;

@@ -450,9 +450,9 @@ async fn host_raises_its_file_limit_and_agents_keep_the_original_limit() -> Resu
     let (client, session) = open_session(&host).await?;
     let agent = parse_pids(&prompt_for_text(&client, &session, "pid").await?)[0];
     assert_eq!(soft(agent)?, ("200".to_owned(), most));
-    let seen = prompt_for_text(&client, &session, "env WHARF_SHIM_FILES").await?;
+    let seen = prompt_for_text(&client, &session, "env WHARF_KEEPER_FILES").await?;
     assert_eq!(
-        seen.trim_start_matches("WHARF_SHIM_FILES"),
+        seen.trim_start_matches("WHARF_KEEPER_FILES"),
         prompt_for_text(&client, &session, "env NO_SUCH").await?.trim_start_matches("NO_SUCH")
     );
     Ok(())

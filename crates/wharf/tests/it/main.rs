@@ -37,7 +37,7 @@ mod delegation;
 mod deletes;
 mod demo;
 mod detach;
-mod disabled_shim;
+mod disabled_keeper;
 mod doctor;
 mod event_ids;
 mod export;

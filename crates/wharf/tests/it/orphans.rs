@@ -36,13 +36,13 @@ impl AgentTree {
     }
 
     /// Returns the agent's parent. All other processes are below it, however they were forked.
-    fn shim_pid(&self, host: &TestHost) -> Result<u32> {
+    fn keeper_pid(&self, host: &TestHost) -> Result<u32> {
         let below = processes::list_descendants(host.pid());
-        let shim = below.iter().copied().find(|pid| processes::list_descendants(*pid).contains(&self.agent));
-        let shim = shim.context("no shim")?;
-        let below = processes::list_descendants(shim);
+        let keeper = below.iter().copied().find(|pid| processes::list_descendants(*pid).contains(&self.agent));
+        let keeper = keeper.context("no keeper")?;
+        let below = processes::list_descendants(keeper);
         assert!(self.all_pids().iter().all(|pid| below.contains(pid)), "a child has left the tree");
-        Ok(shim)
+        Ok(keeper)
     }
 }
 
@@ -54,9 +54,9 @@ fn assert_gone(pids: &[u32]) {
 async fn kill_9_of_the_host_leaves_nothing_running() -> Result<()> {
     let mut host = scripted_host(&["--ignore-eof", "--ignore-term"])?.start_host()?;
     let tree = AgentTree::start_tree(&host).await?;
-    let shim = tree.shim_pid(&host)?;
+    let keeper = tree.keeper_pid(&host)?;
     host.kill()?;
-    assert_gone(&[&[shim], tree.all_pids().as_slice()].concat());
+    assert_gone(&[&[keeper], tree.all_pids().as_slice()].concat());
     Ok(())
 }
 
@@ -73,7 +73,7 @@ async fn kill_9_of_the_host_during_a_start_leaves_nothing_running() -> Result<()
     };
     log::expect_event(&host, &session, "agent_starting", |_| true).await?;
     let below = || Ok(Some(processes::list_descendants(host.pid())).filter(|below| below.len() >= 5));
-    let below = polling::poll_until(TREE_ENDS_WITHIN, below).await?.context("no shim, agent and three children")?;
+    let below = polling::poll_until(TREE_ENDS_WITHIN, below).await?.context("no keeper, agent and three children")?;
     host.kill()?;
     assert_gone(&below);
     Ok(())
@@ -117,13 +117,13 @@ async fn an_agent_that_crashes_leaves_no_children() -> Result<()> {
 }
 
 #[tokio::test]
-async fn killing_the_shim_ends_the_agent_and_its_children_and_the_session_says_so() -> Result<()> {
+async fn killing_the_keeper_ends_the_agent_and_its_children_and_the_session_says_so() -> Result<()> {
     let host = scripted_host(&["--ignore-eof", "--ignore-term"])?.start_host()?;
     let tree = AgentTree::start_tree(&host).await?;
     let (other, other_session) = open_session(&host).await?;
     let running = tree.client.start_prompt(&tree.session, "hang").await;
     log::expect_event(&host, &tree.session, "turn_started", |event| event["prompt"].is_string()).await?;
-    processes::send_sigkill(tree.shim_pid(&host)?);
+    processes::send_sigkill(tree.keeper_pid(&host)?);
     assert_gone(&tree.all_pids());
     let error = expect_error(running.wait_answer().await)?;
     assert_eq!(error.data["reason"], "agent_exited", "{error}");
@@ -135,7 +135,7 @@ async fn killing_the_shim_ends_the_agent_and_its_children_and_the_session_says_s
 }
 
 #[tokio::test]
-async fn untagged_process_without_a_shim_is_ended_and_reaped() -> Result<()> {
+async fn untagged_process_without_a_keeper_is_ended_and_reaped() -> Result<()> {
     let host = scripted_host(&["--resume"])?.start_host()?;
     let (client, session) = open_session(&host).await?;
     let (other, other_session) = open_session(&host).await?;
@@ -144,9 +144,9 @@ async fn untagged_process_without_a_shim_is_ended_and_reaped() -> Result<()> {
     let stray: u32 = said.trim().parse()?;
     let agent = parse_pids(&prompt_for_text(&client, &session, "pid").await?);
     let below = processes::list_descendants(host.pid());
-    let shim =
-        below.iter().copied().find(|pid| processes::list_descendants(*pid).contains(&stray)).context("no shim")?;
-    processes::send_sigkill(shim);
+    let keeper =
+        below.iter().copied().find(|pid| processes::list_descendants(*pid).contains(&stray)).context("no keeper")?;
+    processes::send_sigkill(keeper);
     assert_gone(&[agent.as_slice(), &[stray]].concat());
     // The process is reaped too, not left as a zombie.
     let reaped = || Ok(Some(()).filter(|()| !processes::list_descendants(host.pid()).contains(&stray)));
@@ -158,11 +158,11 @@ async fn untagged_process_without_a_shim_is_ended_and_reaped() -> Result<()> {
 }
 
 #[tokio::test]
-async fn orphans_of_host_and_shim_are_ended_at_the_next_start() -> Result<()> {
+async fn orphans_of_host_and_keeper_are_ended_at_the_next_start() -> Result<()> {
     let mut host = scripted_host(&["--ignore-eof", "--ignore-term"])?.start_host()?;
     let tree = AgentTree::start_tree(&host).await?;
-    let shim = tree.shim_pid(&host)?;
-    kill_host_and_shim(&mut host, shim)?;
+    let keeper = tree.keeper_pid(&host)?;
+    kill_host_and_keeper(&mut host, keeper)?;
     assert!(tree.all_pids().into_iter().all(processes::is_alive), "nobody was there to end them");
     host.restart()?;
     assert_gone(&tree.all_pids());
@@ -207,19 +207,19 @@ async fn agent_without_a_session_ends_with_its_connection() -> Result<()> {
     let host = scripted_host(&[])?.start_host()?;
     let client = crate::connect_client(&host).await?;
     let below = processes::list_descendants(host.pid());
-    assert_eq!(below.len(), 2, "shim and agent");
+    assert_eq!(below.len(), 2, "keeper and agent");
     client.close().await;
     assert_gone(&below);
     Ok(())
 }
 
-/// Kills the host and the shim at the same moment, so that neither can react to the other's end.
-fn kill_host_and_shim(host: &mut TestHost, shim: u32) -> Result<()> {
-    // The shim is stopped first, so that it cannot act between the two kills.
-    processes::send_sigstop(shim);
+/// Kills the host and the keeper at the same moment, so that neither can react to the other's end.
+fn kill_host_and_keeper(host: &mut TestHost, keeper: u32) -> Result<()> {
+    // The keeper is stopped first, so that it cannot act between the two kills.
+    processes::send_sigstop(keeper);
     host.kill()?;
-    processes::send_sigkill(shim);
-    assert_gone(&[shim]);
+    processes::send_sigkill(keeper);
+    assert_gone(&[keeper]);
     Ok(())
 }
 
@@ -232,10 +232,10 @@ async fn an_orphan_without_tag_that_was_measured_is_ended_at_the_next_start() ->
         prompt_for_text(&client, &session, "sh env -i setsid tail -f /dev/null >/dev/null 2>&1 & echo $!").await?;
     let stray: u32 = said.trim().parse()?;
     let below = processes::list_descendants(host.pid());
-    let shim =
-        below.iter().copied().find(|pid| processes::list_descendants(*pid).contains(&stray)).context("no shim")?;
+    let keeper =
+        below.iter().copied().find(|pid| processes::list_descendants(*pid).contains(&stray)).context("no keeper")?;
     let http = wharf_testkit::http::RestClient::new(&host);
-    // The host has seen all three: shim, agent and stray process.
+    // The host has seen all three: keeper, agent and stray process.
     loop {
         let known = http.get(&format!("/sessions/{session}")).await?.expect(200)?;
         if known["resources"]["processes"].as_u64() >= Some(3) {
@@ -243,7 +243,7 @@ async fn an_orphan_without_tag_that_was_measured_is_ended_at_the_next_start() ->
         }
         tokio::task::yield_now().await;
     }
-    kill_host_and_shim(&mut host, shim)?;
+    kill_host_and_keeper(&mut host, keeper)?;
     // The agent exits at the end of its input; after that no parent leads to the stray process.
     assert_gone(&agent);
     assert!(processes::is_alive(stray), "nobody was there to end it");
@@ -322,16 +322,16 @@ async fn an_orphan_without_tag_of_an_agent_that_has_just_started_is_ended_at_the
     }
     assert!(soonest < soon, "the first look at a new agent's children comes after {soonest:?}");
     let below = processes::list_descendants(host.pid());
-    let shims: Vec<u32> = below.into_iter().filter(|pid| !processes::list_descendants(*pid).is_empty()).collect();
-    for shim in &shims {
-        processes::send_sigstop(*shim);
+    let keepers: Vec<u32> = below.into_iter().filter(|pid| !processes::list_descendants(*pid).is_empty()).collect();
+    for keeper in &keepers {
+        processes::send_sigstop(*keeper);
     }
     host.kill()?;
-    for shim in &shims {
-        processes::send_sigkill(*shim);
+    for keeper in &keepers {
+        processes::send_sigkill(*keeper);
     }
-    assert_gone(&shims);
-    assert!(strays.iter().copied().all(processes::is_alive), "they outlive host and shim");
+    assert_gone(&keepers);
+    assert!(strays.iter().copied().all(processes::is_alive), "they outlive host and keeper");
     host.restart()?;
     assert_gone(&strays);
     Ok(())

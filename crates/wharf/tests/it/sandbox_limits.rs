@@ -34,8 +34,8 @@ async fn confined_agent_cannot_change_limits_and_priorities_of_other_processes()
     }
     let yard = SandboxDirectories::new()?;
     let (host, client, session) = open_confined_session(&yard).await?;
-    let shim = prompt_for_text(&client, &session, r"sh sed -n 's/^PPid:\t//p' /proc/$PPID/status").await?;
-    for victim in [host.pid().to_string(), shim.trim().to_owned()] {
+    let keeper = prompt_for_text(&client, &session, r"sh sed -n 's/^PPid:\t//p' /proc/$PPID/status").await?;
+    for victim in [host.pid().to_string(), keeper.trim().to_owned()] {
         for attack in [
             format!("prlimit --pid {victim} --nofile=64:64"),
             format!("prlimit --pid {victim} --cpu=1:1"),

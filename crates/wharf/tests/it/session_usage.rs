@@ -45,7 +45,7 @@ async fn memory_and_cpu_of_the_whole_tree_rise_and_fall() -> Result<()> {
     let id = spawn_session(&http, &host).await?;
     let small = wait_for_session(&http, &id, "a first figure", |session| session["resources"].is_object()).await?;
     assert!(memory_mib(&small) < 60, "{small}");
-    assert_eq!(small["resources"]["processes"], 2, "the agent and its shim: {small}");
+    assert_eq!(small["resources"]["processes"], 2, "the agent and its keeper: {small}");
 
     run_turn(&http, &id, "spin 400; hold 80").await?;
     let more =

@@ -1,4 +1,4 @@
-//! Real files and real processes. Terminals need the built `wharf`, which holds the shim.
+//! Real files and real processes. Terminals need the built `wharf`, which holds the keeper.
 
 mod files;
 mod outside;

@@ -64,7 +64,7 @@ async fn a_process_that_hangs_ends_with_the_agent() {
     let temp = tempfile::tempdir().unwrap();
     let wharf = wharf_testkit::program::find_wharf().unwrap();
     let (program, started) = (temp.path().join("program"), temp.path().join("started"));
-    // The shim is real; the process that is to serve the file never answers.
+    // The keeper is real; the process that is to serve the file never answers.
     let script = format!(
         "#!/bin/sh\nif [ \"$1\" = __files ]; then echo > {}; exec tail -f /dev/null; fi\nexec {} \"$@\"\n",
         started.display(),

@@ -1,4 +1,4 @@
-//! Commands under the real shim, through the same door that the agent's requests take.
+//! Commands under the real keeper, through the same door that the agent's requests take.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read};
@@ -222,7 +222,7 @@ async fn leftovers_of_a_command_end_with_it() {
 async fn a_release_ends_the_command_and_answers_who_waits() {
     let bench = bench();
     let (id, held) = bench.lively("fifo", "echo up >&9; tail -f /dev/null").await;
-    assert_eq!(bench.tools.terminals.shim_pids().len(), 1);
+    assert_eq!(bench.tools.terminals.keeper_pids().len(), 1);
     let (waited, released) = tokio::join!(bench.on("wait_for_exit", &id), bench.on("release", &id));
     released.unwrap();
     assert_eq!(waited.unwrap(), json!({ "exitCode": null, "signal": "SIGTERM" }));

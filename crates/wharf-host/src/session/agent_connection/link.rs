@@ -176,7 +176,7 @@ impl AgentLink {
 
     /// Ends an agent that no longer reads; its exit tells the rest.
     pub(super) fn end_stalled(&mut self) {
-        tracing::warn!(shim = self.process.shim_pid(), "the agent does not read its input; ending it");
+        tracing::warn!(keeper = self.process.keeper_pid(), "the agent does not read its input; ending it");
         self.process.request_end();
     }
 

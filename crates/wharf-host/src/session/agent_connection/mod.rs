@@ -140,7 +140,7 @@ impl AgentConnection {
         let agent_session = opened.agent_session.as_str().into();
         let mut link = AgentLink::new(start, opened);
         self.services.equip(&journal.state().origin, link.process().pid());
-        self.context.shared.set_shim(link.process().shim_pid());
+        self.context.shared.set_keeper(link.process().keeper_pid());
         self.link = Some(link);
         self.transcript = TerminalTranscript::default();
         while let Some((forward, passed_on)) = self.pending.next_before_prompt() {
@@ -186,7 +186,7 @@ impl AgentConnection {
 
     fn end(&mut self, journal: &Journal, clients: &mut Clients) {
         let Some(link) = self.link.take() else { return };
-        self.context.shared.set_shim(0);
+        self.context.shared.set_keeper(0);
         let unanswered = if self.deletes {
             let (deletion, unanswered) = link.end_and_delete();
             self.deletion = Some(deletion);
@@ -233,7 +233,7 @@ impl AgentConnection {
     /// The agent closed its output: whatever it does now, it is of no use. Its tree is ended and awaited.
     pub(super) fn lose(&mut self, journal: &mut Journal, clients: &mut Clients) {
         let Some(mut link) = self.link.take() else { return };
-        self.context.shared.set_shim(0);
+        self.context.shared.set_keeper(0);
         let remainder = link.remainder_bytes();
         if remainder > 0 {
             let detail = format!("the output ended in the middle of a line of {remainder} bytes");

@@ -14,7 +14,7 @@ const IGNORED_SIGNALS: [Signal; 8] =
     [Signal::USR1, Signal::USR2, Signal::XFSZ, Signal::XCPU, Signal::ALARM, Signal::VTALARM, Signal::PROF, Signal::IO];
 
 /// Listens for signals from now on. The future completes at the first signal that stops the host. The second one ends the
-/// program at once, and the agents' shims end the agents. The receiver gets something at each SIGHUP, which also comes when
+/// program at once, and the agents' keepers end the agents. The receiver gets something at each SIGHUP, which also comes when
 /// a terminal closes: a reload without a change does no harm.
 ///
 /// Signals without effect are caught rather than ignored: agents would inherit the ignoring.

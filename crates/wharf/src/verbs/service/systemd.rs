@@ -29,7 +29,7 @@ Environment={path}
 Restart=on-failure
 RestartSec=2
 # SIGTERM goes to the host alone, not to every process of the unit: the host ends its agents in order, and one that lets
-# them outlive its own restart needs them left alone. If the host is killed, the shim of each agent ends it.
+# them outlive its own restart needs them left alone. If the host is killed, the keeper of each agent ends it.
 KillMode=process
 # Agents get time to end, and logs to be synced.
 TimeoutStopSec=90

@@ -1,7 +1,7 @@
-//! The shim: a tiny parent process of the agent that ends the whole tree when told to, or when the host is gone.
+//! The keeper: a tiny parent process of the agent that ends the whole tree when told to, or when the host is gone.
 //!
-//! It runs as `wharf __shim FD -- COMMAND…`, one per agent, with no runtime and three threads. `FD` is a socket to the
-//! host. As long as the host lives it holds the other end; `kill -9` of the host closes it. On Linux the shim is a
+//! It runs as `wharf __keeper FD -- COMMAND…`, one per agent, with no runtime and three threads. `FD` is a socket to the
+//! host. As long as the host lives it holds the other end; `kill -9` of the host closes it. On Linux the keeper is a
 //! subreaper, so whatever the agent started (setsid and double forks included) becomes its child in the end, and
 //! "no child is left" means "the tree is gone".
 
@@ -25,7 +25,7 @@ pub(super) const LEFTOVER_GRACE: Duration = Duration::from_secs(1);
 /// How often SIGKILL is repeated: a process may fork while it is being killed.
 const KILL_INTERVAL: Duration = Duration::from_millis(20);
 
-/// First words of the lines that the shim sends to the host.
+/// First words of the lines that the keeper sends to the host.
 pub(crate) const STARTED_WORD: &str = "started";
 pub(crate) const FAILED_WORD: &str = "failed";
 pub(crate) const EXITED_WORD: &str = "exited";
@@ -33,14 +33,14 @@ pub(crate) const SIGNALLED_WORD: &str = "signalled";
 /// The only line that the host sends: end the tree.
 pub(crate) const END_COMMAND: &[u8] = b"end\n";
 
-enum ShimEvent {
+enum KeeperEvent {
     /// The host said so, or is gone.
     End,
     AgentExited(ExitStatus),
     TreeGone,
 }
 
-/// Runs the shim; `args` are those after `__shim`.
+/// Runs the keeper; `args` are those after `__keeper`.
 pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     let mut args = args.into_iter();
     let fd = args.next().and_then(|fd| fd.to_str()?.parse().ok());
@@ -96,48 +96,52 @@ fn open_null_device(write: bool) -> std::fs::File {
     std::fs::OpenOptions::new().read(!write).write(write).open("/dev/null").unwrap_or_else(|_| std::process::exit(70))
 }
 
-fn spawn_thread(run: fn(UnixStream, &SyncSender<ShimEvent>), control: Option<UnixStream>, news: SyncSender<ShimEvent>) {
+fn spawn_thread(
+    run: fn(UnixStream, &SyncSender<KeeperEvent>),
+    control: Option<UnixStream>,
+    news: SyncSender<KeeperEvent>,
+) {
     if let Some(control) = control {
         std::thread::spawn(move || run(control, &news));
     }
 }
 
 /// Waits for a word of the host, or for its end.
-fn wait_for_host(mut control: UnixStream, news: &SyncSender<ShimEvent>) {
+fn wait_for_host(mut control: UnixStream, news: &SyncSender<KeeperEvent>) {
     let mut byte = [0_u8; 1];
     let _ = control.read(&mut byte);
-    let _ = news.send(ShimEvent::End);
+    let _ = news.send(KeeperEvent::End);
 }
 
 /// Waits for every child there is or will be: ours and those that the subreaper inherits.
-fn reap_children(agent: u32, news: &SyncSender<ShimEvent>) {
+fn reap_children(agent: u32, news: &SyncSender<KeeperEvent>) {
     loop {
         match rustix::process::wait(WaitOptions::empty()) {
             Ok(Some((pid, status))) => {
                 if pid.as_raw_nonzero().get().unsigned_abs() == agent {
-                    let _ = news.send(ShimEvent::AgentExited(ExitStatus::from_raw(status.as_raw())));
+                    let _ = news.send(KeeperEvent::AgentExited(ExitStatus::from_raw(status.as_raw())));
                 }
             }
             Ok(None) | Err(rustix::io::Errno::INTR) => {}
             Err(_) => {
-                let _ = news.send(ShimEvent::TreeGone);
+                let _ = news.send(KeeperEvent::TreeGone);
                 return;
             }
         }
     }
 }
 
-fn run_until_tree_is_gone(inbox: &Receiver<ShimEvent>, mut control: UnixStream, agent: u32) -> ExitCode {
+fn run_until_tree_is_gone(inbox: &Receiver<KeeperEvent>, mut control: UnixStream, agent: u32) -> ExitCode {
     let mut exit = None;
     // Quiet until something ends.
     let mut grace = END_GRACE;
     match inbox.recv() {
-        Ok(ShimEvent::AgentExited(status)) => {
+        Ok(KeeperEvent::AgentExited(status)) => {
             report_exit(&mut control, status);
             exit = Some(status);
             grace = LEFTOVER_GRACE;
         }
-        Ok(ShimEvent::End | ShimEvent::TreeGone) | Err(_) => {}
+        Ok(KeeperEvent::End | KeeperEvent::TreeGone) | Err(_) => {}
     }
     signal_tree(agent, Signal::TERM);
     let deadline = Instant::now() + grace;
@@ -145,12 +149,12 @@ fn run_until_tree_is_gone(inbox: &Receiver<ShimEvent>, mut control: UnixStream, 
         let now = Instant::now();
         let wait = if now < deadline { deadline - now } else { KILL_INTERVAL };
         match inbox.recv_timeout(wait) {
-            Ok(ShimEvent::AgentExited(status)) => {
+            Ok(KeeperEvent::AgentExited(status)) => {
                 report_exit(&mut control, status);
                 exit = Some(status);
             }
-            Ok(ShimEvent::End) => {}
-            Ok(ShimEvent::TreeGone) | Err(RecvTimeoutError::Disconnected) => break,
+            Ok(KeeperEvent::End) => {}
+            Ok(KeeperEvent::TreeGone) | Err(RecvTimeoutError::Disconnected) => break,
             Err(RecvTimeoutError::Timeout) => signal_tree(agent, Signal::KILL),
         }
     }

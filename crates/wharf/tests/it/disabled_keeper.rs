@@ -1,4 +1,4 @@
-//! An agent that disables its own shim: its processes are ended all the same, and other sessions do not wait.
+//! An agent that disables its own keeper: its processes are ended all the same, and other sessions do not wait.
 
 use std::time::Duration;
 
@@ -11,14 +11,14 @@ use wharf_testkit::processes;
 
 use crate::{TREE_ENDS_WITHIN, connect_client, open_session, parse_pids, prompt_for_text, scripted_host};
 
-/// With one open file the shim cannot list processes any more.
-const LIMIT_SHIM_FILES: &str = "prlimit --pid $SHIM --nofile=1:1";
-/// A stopped shim does nothing at all.
-const STOP_SHIM: &str = "kill -STOP $SHIM";
+/// With one open file the keeper cannot list processes any more.
+const LIMIT_KEEPER_FILES: &str = "prlimit --pid $KEEPER --nofile=1:1";
+/// A stopped keeper does nothing at all.
+const STOP_KEEPER: &str = "kill -STOP $KEEPER";
 /// The longest time that a host's stop may take, as the command line promises.
 const HOST_STOPS_WITHIN: Duration = Duration::from_secs(10);
 
-/// A session whose agent has disabled its shim and started a child in a session of its own.
+/// A session whose agent has disabled its keeper and started a child in a session of its own.
 struct StuckTree {
     client: TestClient,
     session: String,
@@ -28,12 +28,15 @@ struct StuckTree {
 impl StuckTree {
     async fn start_tree(host: &TestHost, attack: &str) -> Result<Self> {
         let (client, session) = open_session(host).await?;
-        let shim = r#"SHIM=$(sed -n 's/^PPid:\t//p' /proc/$PPID/status)"#;
+        let keeper = r#"KEEPER=$(sed -n 's/^PPid:\t//p' /proc/$PPID/status)"#;
         let child = "env -i setsid sh -c 'trap \"\" TERM HUP; exec tail -f /dev/null' >/dev/null 2>&1 & echo $!";
-        let said = prompt_for_text(&client, &session, &format!("sh {shim}; echo $SHIM; {attack}; {child}")).await?;
+        let said = prompt_for_text(&client, &session, &format!("sh {keeper}; echo $KEEPER; {attack}; {child}")).await?;
         let mut processes: Vec<u32> = said.split_whitespace().filter_map(|word| word.parse().ok()).collect();
         assert_eq!(processes.len(), 2, "{said}");
-        assert!(processes::list_descendants(host.pid()).contains(&processes[0]), "the shim is below the host: {said}");
+        assert!(
+            processes::list_descendants(host.pid()).contains(&processes[0]),
+            "the keeper is below the host: {said}"
+        );
         processes.extend(parse_pids(&prompt_for_text(&client, &session, "pid").await?));
         assert!(processes.iter().copied().all(processes::is_alive));
         Ok(Self { client, session, processes })
@@ -45,9 +48,9 @@ fn assert_gone(pids: &[u32]) {
 }
 
 #[tokio::test]
-async fn killing_a_session_ends_its_processes_although_the_shim_is_disabled() -> Result<()> {
+async fn killing_a_session_ends_its_processes_although_the_keeper_is_disabled() -> Result<()> {
     let host = scripted_host(&[])?.start_host()?;
-    for attack in [LIMIT_SHIM_FILES, STOP_SHIM] {
+    for attack in [LIMIT_KEEPER_FILES, STOP_KEEPER] {
         let tree = StuckTree::start_tree(&host, attack).await?;
         RestClient::new(&host).post_empty(&format!("/sessions/{}/kill", tree.session)).await?.expect(200)?;
         assert_gone(&tree.processes);
@@ -56,9 +59,9 @@ async fn killing_a_session_ends_its_processes_although_the_shim_is_disabled() ->
 }
 
 #[tokio::test]
-async fn deleting_a_session_ends_and_deletes_it_although_the_shim_is_disabled() -> Result<()> {
+async fn deleting_a_session_ends_and_deletes_it_although_the_keeper_is_disabled() -> Result<()> {
     let host = scripted_host(&[])?.start_host()?;
-    for attack in [LIMIT_SHIM_FILES, STOP_SHIM] {
+    for attack in [LIMIT_KEEPER_FILES, STOP_KEEPER] {
         let tree = StuckTree::start_tree(&host, attack).await?;
         let path = format!("/sessions/{}", tree.session);
         let http = RestClient::new(&host);
@@ -70,9 +73,10 @@ async fn deleting_a_session_ends_and_deletes_it_although_the_shim_is_disabled() 
 }
 
 #[tokio::test]
-async fn stopping_the_host_ends_all_trees_in_time_although_shims_are_disabled() -> Result<()> {
+async fn stopping_the_host_ends_all_trees_in_time_although_keepers_are_disabled() -> Result<()> {
     let mut host = scripted_host(&[])?.start_host()?;
-    let trees = [StuckTree::start_tree(&host, LIMIT_SHIM_FILES).await?, StuckTree::start_tree(&host, STOP_SHIM).await?];
+    let trees =
+        [StuckTree::start_tree(&host, LIMIT_KEEPER_FILES).await?, StuckTree::start_tree(&host, STOP_KEEPER).await?];
     let (_other, _session) = open_session(&host).await?;
     let below = processes::list_descendants(host.pid());
     processes::send_sigterm(host.pid());
@@ -83,9 +87,9 @@ async fn stopping_the_host_ends_all_trees_in_time_although_shims_are_disabled() 
 }
 
 #[tokio::test]
-async fn a_disabled_shim_does_not_hold_up_other_sessions() -> Result<()> {
+async fn a_disabled_keeper_does_not_hold_up_other_sessions() -> Result<()> {
     let host = scripted_host(&[])?.start_host()?;
-    let tree = StuckTree::start_tree(&host, STOP_SHIM).await?;
+    let tree = StuckTree::start_tree(&host, STOP_KEEPER).await?;
     let (other, other_session) = open_session(&host).await?;
     let http = RestClient::new(&host);
     let stuck = tokio::spawn({
@@ -102,9 +106,9 @@ async fn a_disabled_shim_does_not_hold_up_other_sessions() -> Result<()> {
 }
 
 #[tokio::test]
-async fn an_agent_that_exits_behind_a_disabled_shim_leaves_nothing_and_comes_back() -> Result<()> {
+async fn an_agent_that_exits_behind_a_disabled_keeper_leaves_nothing_and_comes_back() -> Result<()> {
     let host = scripted_host(&["--resume"])?.start_host()?;
-    for attack in [LIMIT_SHIM_FILES, STOP_SHIM] {
+    for attack in [LIMIT_KEEPER_FILES, STOP_KEEPER] {
         let tree = StuckTree::start_tree(&host, attack).await?;
         crate::expect_error(tree.client.send_prompt(&tree.session, "crash 7").await)?;
         assert_gone(&tree.processes);
@@ -114,13 +118,14 @@ async fn an_agent_that_exits_behind_a_disabled_shim_leaves_nothing_and_comes_bac
 }
 
 #[tokio::test]
-async fn an_agent_without_a_session_does_not_outlive_the_host_behind_a_stopped_shim() -> Result<()> {
+async fn an_agent_without_a_session_does_not_outlive_the_host_behind_a_stopped_keeper() -> Result<()> {
     let mut host = scripted_host(&["--ignore-eof", "--ignore-term"])?.start_host()?;
     let _client = connect_client(&host).await?;
     let below = processes::list_descendants(host.pid());
-    assert_eq!(below.len(), 2, "shim and agent");
-    let shim = below.iter().copied().find(|pid| !processes::list_descendants(*pid).is_empty()).context("no shim")?;
-    processes::send_sigstop(shim);
+    assert_eq!(below.len(), 2, "keeper and agent");
+    let keeper =
+        below.iter().copied().find(|pid| !processes::list_descendants(*pid).is_empty()).context("no keeper")?;
+    processes::send_sigstop(keeper);
     processes::send_sigterm(host.pid());
     assert!(host.wait_exit(HOST_STOPS_WITHIN)?.success());
     assert_gone(&below);
