@@ -1,7 +1,7 @@
 //! The host itself.
 
 use serde::{Deserialize, Serialize};
-use utoipa::ToSchema;
+use utoipa::{IntoParams, ToSchema};
 
 use crate::{SessionInfo, SettingsState};
 
@@ -76,6 +76,25 @@ pub struct SessionCount {
     pub live: usize,
     /// With those that have ended.
     pub total: usize,
+}
+
+/// The fate of the agents when the host stops.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum StopAgents {
+    /// They end with the host.
+    #[default]
+    End,
+    /// They go on, and the next host takes them over.
+    Leave,
+}
+
+/// How the host is to stop.
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub struct StopQuery {
+    /// `end` (the default) or `leave`.
+    pub agents: Option<StopAgents>,
 }
 
 /// The host is on its way out.

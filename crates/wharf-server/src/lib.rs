@@ -194,27 +194,38 @@ impl Server {
         self.listeners.tcp.local_addr()
     }
 
-    /// Serves until `stopped` completes or a client asks the host to stop. Then takes no new work, ends the agents and syncs
-    /// the logs.
-    pub async fn run(self, stopped: impl Future<Output = ()>) {
+    /// Serves until `stopped` completes or a client asks the host to stop. Then takes no new work, ends the agents or leaves
+    /// them to their keepers, and syncs the logs.
+    pub async fn run(self, stopped: impl Future<Output = StopKind>) {
         let Self { listeners: doors, socket, socket_id, app, stop } = self;
         let (router, stopping) = (build_router(app.clone()), app.stopping.clone());
         let notifying = tokio::spawn(notify::deliver_notifications(app.clone()));
         let serving = tokio::spawn(listen::serve(doors, app.host.clone(), router, stopping));
-        tokio::select! {
-            () = stopped => {}
-            () = app.server_info.stop_requested() => {}
-            () = revocation::watch_tokens(Arc::clone(&app.tokens), app.host.clone()) => {}
-        }
+        let kind = tokio::select! {
+            kind = stopped => kind,
+            kind = app.server_info.stop_requested() => kind,
+            () = revocation::watch_tokens(Arc::clone(&app.tokens), app.host.clone()) => StopKind::EndAgents,
+        };
         stop.send_replace(true);
         // Agents that end with the host are not news.
         notifying.abort();
-        app.host.shut_down().await;
+        match kind {
+            StopKind::EndAgents => app.host.shut_down().await,
+            StopKind::LeaveAgents => app.host.leave().await,
+        }
         serving.abort();
         if socket_id.is_some() && socket_id == file_identity(&socket) {
             let _ = std::fs::remove_file(socket);
         }
     }
+}
+
+/// The fate of the agents when the host stops.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StopKind {
+    EndAgents,
+    /// The agents go on with their keepers; the next host takes them over.
+    LeaveAgents,
 }
 
 /// Returns device and inode of a file, which tell it from another file of the same name: after the state directory was

@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use axum::http::{HeaderName, HeaderValue};
 use axum::response::Response;
-use tokio::sync::Notify;
+use tokio::sync::watch;
+
+use crate::StopKind;
 
 /// Names the version that answers: a client verb of another version reads it first (rule 1.7).
 const VERSION_HEADER: HeaderName = HeaderName::from_static("wharf-version");
@@ -14,22 +16,26 @@ pub(crate) const FILE_VERSION: &str = env!("CARGO_PKG_VERSION");
 pub(crate) struct ServerInfo {
     /// The address for clients, such as `http://127.0.0.1:7433`.
     pub(crate) url: String,
-    stop: Notify,
+    stop: watch::Sender<Option<StopKind>>,
 }
 
 impl ServerInfo {
     pub(crate) fn new(url: String) -> Arc<Self> {
-        Arc::new(Self { url, stop: Notify::new() })
+        Arc::new(Self { url, stop: watch::Sender::new(None) })
     }
 
-    /// Stops the server, as SIGTERM does.
-    pub(crate) fn request_stop(&self) {
-        self.stop.notify_one();
+    /// Stops the server.
+    pub(crate) fn request_stop(&self, kind: StopKind) {
+        self.stop.send_replace(Some(kind));
     }
 
     /// Completes when a client has asked the server to stop.
-    pub(crate) async fn stop_requested(&self) {
-        self.stop.notified().await;
+    pub(crate) async fn stop_requested(&self) -> StopKind {
+        let mut stop = self.stop.subscribe();
+        match stop.wait_for(Option::is_some).await {
+            Ok(kind) => kind.unwrap_or(StopKind::EndAgents),
+            Err(_) => std::future::pending().await,
+        }
     }
 }
 

@@ -272,6 +272,8 @@ fn isolate_environment(command: &mut Command, directory: &Path) {
         command.env_remove(name);
     }
     command.env("WHARF_DEMO_STATE", directory.join("demo"));
+    // A test that kills its host means the agents too, unless it says otherwise.
+    command.env("WHARF_KEEPER_ENABLED", "false");
 }
 
 /// Copies stdout to a file; the first line is sent on the channel too.

@@ -19,8 +19,10 @@ pub enum LifecycleInput {
     Resume,
     /// Brings an ended session back because its agent is needed, unless a user killed it.
     Wake { cause: WakeCause },
-    /// The first input after a restore by a new host.
+    /// The first input after a restore by a new host, if the agent is gone.
     HostRestarted,
+    /// The first input after a restore by a new host that has taken over the running agent.
+    AgentAdopted,
 }
 
 /// A change of the storage below the log.

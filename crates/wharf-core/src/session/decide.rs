@@ -55,7 +55,7 @@ impl Session {
                 let ending = || SessionEvent::Ended(Self::sleep_ending(*reason, why.clone())).into();
                 self.why_not_sleep(*reason).is_none().then(ending)
             }
-            LifecycleInput::Kill { .. } | LifecycleInput::HostRestarted => None,
+            LifecycleInput::Kill { .. } | LifecycleInput::HostRestarted | LifecycleInput::AgentAdopted => None,
         }
     }
 
@@ -136,6 +136,7 @@ impl Session {
         match input {
             LifecycleInput::Kill { reason } => self.kill(reason, draft),
             LifecycleInput::HostRestarted => self.host_restarted(draft),
+            LifecycleInput::AgentAdopted => self.agent_adopted(draft),
             LifecycleInput::Sleep { reason, why } => return self.sleep(reason, why, draft),
             LifecycleInput::Resume => return self.resume(draft),
             LifecycleInput::Wake { cause } => return self.wake_if_allowed(cause, draft),

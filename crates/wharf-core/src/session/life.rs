@@ -302,6 +302,24 @@ impl Session {
         }
     }
 
+    /// Goes on with the agent that the host before this one left running (rule 2.14). Everything durable is as it was; the
+    /// deadlines, which are not logged, begin anew. The time without a host does not count as the agent's silence.
+    pub(super) fn agent_adopted(&mut self, draft: &mut Draft) {
+        if self.state.status != Status::Running {
+            return;
+        }
+        self.live.answered_at = Some(draft.now);
+        if let Some(wait) = self.settings.ask_timeout {
+            let deadline = draft.now.after(wait);
+            self.live.ask_deadlines = self.state.asks.keys().map(|ask| (*ask, deadline)).collect();
+        }
+        if let Some(wait) = self.settings.cancel_timeout {
+            let deadline = draft.now.after(wait);
+            let cancelled = self.state.turns.iter().filter(|turn| turn.cancel);
+            self.live.cancel_deadlines = cancelled.map(|turn| (turn.prompt.clone(), deadline)).collect();
+        }
+    }
+
     /// Queues the running turns again in their order, except those that were requeued before. A cancelled turn is not
     /// requeued, since its end was requested.
     fn requeue_turns(&mut self, draft: &mut Draft) {

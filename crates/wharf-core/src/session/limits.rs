@@ -20,6 +20,12 @@ impl Session {
         })
     }
 
+    /// Returns the time at which the first running turn has lasted too long.
+    pub fn turn_deadline(&self) -> Option<Millis> {
+        let deadlines = self.turn_limits().filter(|(.., limit)| *limit == TurnLimit::Deadline);
+        deadlines.map(|(end, ..)| end).min()
+    }
+
     /// Returns since when the agent is silent and how long it may be. An agent with an open ask is not silent.
     fn silence_ends(&self) -> Option<(Millis, Millis)> {
         let limit = self.settings.no_progress?;

@@ -1,9 +1,11 @@
-//! The host's handle to a running agent process: it ends the process and reports its exit.
+//! The host's handle to a running agent process: it ends the process, has it kept, and reports its exit.
 
-use std::process::ExitStatus;
+use std::io::Cursor;
+use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
 
-use tokio::io::{AsyncWriteExt, BufReader, Lines};
+use tokio::io::unix::AsyncFd;
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader, Chain, Interest, Lines};
 use tokio::net::UnixStream;
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::process::Child;
@@ -12,6 +14,10 @@ use tokio::time::Instant;
 use tracing::Instrument;
 
 use super::agent_token::TokenGuard;
+use super::keeper::protocol::{
+    DROP, END, EXITED, FAILED, FORGET, GONE, INTRUDER, KeepOrder, SIGNALLED, STARTED, send_with_files,
+};
+use super::kept_files::{KeptFiles, register};
 use super::orphans::{self, RegisteredKeeper};
 use super::process_records::ProcessRecords;
 use super::{keeper, process_table};
@@ -33,15 +39,28 @@ impl AgentExit {
     }
 }
 
-/// The host's hold on an agent's tree. Dropping it ends the tree, as the host's death would.
+/// An order for the keeper.
+#[derive(Debug)]
+enum KeeperOrder {
+    End,
+    Keep(Box<(KeepOrder, KeptFiles, OwnedFd)>),
+    Drop,
+    /// The host goes, and leaves the agent to its keeper.
+    Leave,
+}
+
+/// The host's hold on an agent's tree. Dropping it ends the tree.
 #[derive(Debug)]
 pub(crate) struct AgentProcess {
     keeper: u32,
     /// The pid of the command itself, below the keeper.
     pid: u32,
-    end: mpsc::Sender<()>,
+    orders: mpsc::Sender<KeeperOrder>,
     exit: watch::Receiver<Option<AgentExit>>,
 }
+
+/// Orders that may wait for the task that follows the keeper: there are four kinds, each given once or twice.
+const MAX_WAITING_ORDERS: usize = 8;
 
 impl AgentProcess {
     /// The keeper's pid: the root of the tree.
@@ -59,7 +78,22 @@ impl AgentProcess {
 
     /// Asks for the end; returns at once. Asking again does nothing.
     pub(crate) fn request_end(&self) {
-        let _ = self.end.try_send(());
+        let _ = self.orders.try_send(KeeperOrder::End);
+    }
+
+    /// Lets the agent outlive the host from now on. `listener` is where the next host finds the keeper.
+    pub(super) fn keep(&self, order: KeepOrder, files: KeptFiles, listener: OwnedFd) {
+        let _ = self.orders.try_send(KeeperOrder::Keep(Box::new((order, files, listener))));
+    }
+
+    /// The agent is not to outlive the host any more, and its stdin closes with the host's own end of it.
+    pub(crate) fn stop_keeping(&self) {
+        let _ = self.orders.try_send(KeeperOrder::Drop);
+    }
+
+    /// Leaves the agent to its keeper, for the next host. An agent that is not kept is ended by its keeper.
+    pub(crate) fn leave(&self) {
+        let _ = self.orders.try_send(KeeperOrder::Leave);
     }
 
     /// Waits until nothing of the tree is left. Once the end was asked for this takes a bounded time, whatever the keeper
@@ -83,69 +117,124 @@ const KILL_TIMEOUT: Duration = Duration::from_secs(5);
 /// Tells whether the command was started, or why not.
 pub(super) type StartReport = oneshot::Receiver<Result<u32, String>>;
 
-/// Follows the keeper until its tree is gone.
+/// The process of a keeper: a child of this host, or one that it has taken over.
+#[derive(Debug)]
+pub(super) enum KeeperProcess {
+    Child {
+        child: Box<Child>,
+        /// Keeps it from being taken for an orphan.
+        _registration: RegisteredKeeper,
+    },
+    /// Becomes readable when the process ends.
+    Adopted(AsyncFd<OwnedFd>),
+}
+
+impl KeeperProcess {
+    /// Takes over the keeper with this pid.
+    #[cfg(target_os = "linux")]
+    pub(super) fn adopt(pid: u32) -> std::io::Result<Self> {
+        use rustix::process::{Pid, PidfdFlags, pidfd_open};
+        let pid = i32::try_from(pid).ok().and_then(Pid::from_raw).ok_or(std::io::ErrorKind::NotFound)?;
+        let handle = pidfd_open(pid, PidfdFlags::NONBLOCK)?;
+        Ok(Self::Adopted(register(handle, Interest::READABLE)?))
+    }
+
+    /// Waits until the process has ended.
+    async fn wait(&mut self) {
+        match self {
+            Self::Child { child, .. } => drop(child.wait().await),
+            Self::Adopted(handle) => drop(handle.readable().await),
+        }
+    }
+}
+
+/// Follows the keeper until its tree is gone. `control` is the connection to it, with the reports that were read from it
+/// already.
 pub(super) fn follow_keeper(
-    mut child: Child,
-    keeper: RegisteredKeeper,
-    control: UnixStream,
+    pid: u32,
+    mut process: KeeperProcess,
+    control: (UnixStream, Vec<u8>),
     records: ProcessRecords,
     token: Option<TokenGuard>,
 ) -> (AgentProcess, StartReport) {
-    let pid = keeper.0;
-    let (end, ends) = mpsc::channel(1);
+    let (orders_to, orders) = mpsc::channel(MAX_WAITING_ORDERS);
     let (report, exit) = watch::channel(None);
     let (started, news) = oneshot::channel();
-    let mut follower = KeeperFollower::new(pid, control, ends, records.clone(), started);
+    let mut follower = KeeperFollower::new(pid, control, orders, records.clone(), started);
     let watch = async move {
-        let status = match follower.follow_to_end(&mut child).await {
-            Some(status) => Some(status),
-            None => {
+        match follower.follow_to_end(&mut process).await {
+            TreeEnd::Left => return,
+            TreeEnd::Gone => {}
+            TreeEnd::KeeperGone => follower.read_last_reports().await,
+            TreeEnd::Late => {
                 tracing::warn!(keeper = pid, "a keeper did not end its processes in time; the host ends them");
-                end_tree(pid, &mut child).await;
-                None
+                end_tree(pid, &mut process).await;
+                follower.read_last_reports().await;
             }
-        };
-        follower.read_last_reports().await;
-        let how = follower.how;
-        let by_itself = status.is_some_and(|status| status.code().is_some());
-        let left = how == AgentExit::default() || !by_itself;
-        if left {
+        }
+        if !follower.is_gone {
             // The keeper itself was killed: what it had is ended by record, and what has become ours by descent.
             let records = records.clone();
             let _ = tokio::task::spawn_blocking(move || records.end_leftover_tree(pid)).await;
         }
-        drop(keeper);
-        if left {
+        let awaits_host = follower.is_gone && follower.is_kept;
+        if !awaits_host {
+            follower.wait_for_keeper(&mut process).await;
+        }
+        // Before the waiters for the end hear of it: the token is of no use any more.
+        drop(token);
+        if awaits_host {
+            report.send_replace(Some(follower.how.clone()));
+            if !follower.release_keeper(&mut process).await {
+                return;
+            }
+        }
+        drop(process);
+        if !follower.is_gone {
             orphans::end_orphans().await;
         }
         records.remove(pid);
-        // Before the waiters for the end hear of it: the token is of no use any more.
-        drop(token);
-        report.send_replace(Some(how));
+        report.send_replace(Some(follower.how));
     };
     tokio::spawn(watch.in_current_span());
-    (AgentProcess { keeper: pid, pid: 0, end, exit }, news)
+    (AgentProcess { keeper: pid, pid: 0, orders: orders_to, exit }, news)
 }
 
 /// Ends a tree whose keeper does not.
-async fn end_tree(keeper: u32, child: &mut Child) {
+async fn end_tree(keeper: u32, process: &mut KeeperProcess) {
     let _ = tokio::task::spawn_blocking(move || process_table::end_tree(keeper)).await;
-    if tokio::time::timeout(KILL_TIMEOUT, child.wait()).await.is_err() {
+    if tokio::time::timeout(KILL_TIMEOUT, process.wait()).await.is_err() {
         tracing::error!(keeper, "a keeper cannot be ended, not even by SIGKILL");
     }
+}
+
+/// Why a keeper is not followed any more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum TreeEnd {
+    /// The keeper says that nothing is left.
+    Gone,
+    /// The keeper has ended.
+    KeeperGone,
+    /// It did not end its tree in time.
+    Late,
+    /// The tree is left to its keeper.
+    Left,
 }
 
 /// The host's knowledge of a keeper while it runs.
 #[derive(Debug)]
 struct KeeperFollower {
     keeper: u32,
-    news: Lines<BufReader<OwnedReadHalf>>,
+    news: Lines<BufReader<Chain<Cursor<Vec<u8>>, OwnedReadHalf>>>,
     control: OwnedWriteHalf,
-    ends: mpsc::Receiver<()>,
+    orders: mpsc::Receiver<KeeperOrder>,
     records: ProcessRecords,
     /// Taken when the first news has come.
     started: Option<oneshot::Sender<Result<u32, String>>>,
     how: AgentExit,
+    /// The keeper says that nothing is left of its tree.
+    is_gone: bool,
+    is_kept: bool,
     /// When the tree has to be gone, once it is to go.
     deadline: Option<Instant>,
 }
@@ -153,40 +242,92 @@ struct KeeperFollower {
 impl KeeperFollower {
     fn new(
         keeper: u32,
-        control: UnixStream,
-        ends: mpsc::Receiver<()>,
+        (control, reports): (UnixStream, Vec<u8>),
+        orders: mpsc::Receiver<KeeperOrder>,
         records: ProcessRecords,
         started: oneshot::Sender<Result<u32, String>>,
     ) -> Self {
-        use tokio::io::AsyncBufReadExt;
         let (read, control) = control.into_split();
-        let (news, started) = (BufReader::new(read).lines(), Some(started));
-        Self { keeper, news, control, ends, records, started, how: AgentExit::default(), deadline: None }
+        let (news, started) = (BufReader::new(Cursor::new(reports).chain(read)).lines(), Some(started));
+        let how = AgentExit::default();
+        let (is_gone, is_kept, deadline) = (false, records.is_kept(keeper), None);
+        Self { keeper, news, control, orders, records, started, how, is_gone, is_kept, deadline }
     }
 
-    /// Follows the keeper to its end. Returns `None` if it did not end in time.
-    async fn follow_to_end(&mut self, child: &mut Child) -> Option<ExitStatus> {
+    /// Follows the keeper to the end of its tree.
+    async fn follow_to_end(&mut self, process: &mut KeeperProcess) -> TreeEnd {
         let mut all_end = self.records.watch_ending();
         let (mut asked, mut talking) = (false, true);
         loop {
             let never = Instant::now() + Duration::from_secs(3_600);
             tokio::select! {
                 line = self.news.next_line(), if talking => match line {
-                    Ok(Some(line)) => self.take_report(&line),
+                    Ok(Some(line)) => {
+                        self.take_report(&line);
+                        if self.is_gone {
+                            return TreeEnd::Gone;
+                        }
+                    }
                     // It is about to end.
                     Ok(None) | Err(_) => {
                         talking = false;
                         self.must_end_within(keeper::LEFTOVER_GRACE);
                     }
                 },
-                () = wait_for_end(&mut self.ends, &mut all_end), if !asked => {
-                    asked = true;
-                    let _ = self.control.write_all(keeper::END_COMMAND).await;
-                    self.must_end_within(keeper::END_GRACE);
-                }
-                status = child.wait() => return status.ok(),
-                () = tokio::time::sleep_until(self.deadline.unwrap_or(never)), if self.deadline.is_some() => return None,
+                order = next_order(&mut self.orders, &mut all_end), if !asked => match order {
+                    KeeperOrder::End => {
+                        asked = true;
+                        self.say(END).await;
+                        self.must_end_within(keeper::END_GRACE);
+                    }
+                    KeeperOrder::Keep(order) => self.order_to_keep(*order).await,
+                    KeeperOrder::Drop => {
+                        self.is_kept = false;
+                        self.say(DROP).await;
+                    }
+                    KeeperOrder::Leave => return TreeEnd::Left,
+                },
+                () = process.wait() => return TreeEnd::KeeperGone,
+                () = tokio::time::sleep_until(self.deadline.unwrap_or(never)), if self.deadline.is_some() => return TreeEnd::Late,
             }
+        }
+    }
+
+    async fn say(&mut self, word: &str) {
+        let _ = self.control.write_all(format!("{word}\n").as_bytes()).await;
+    }
+
+    async fn order_to_keep(&mut self, (order, files, listener): (KeepOrder, KeptFiles, OwnedFd)) {
+        let socket: &UnixStream = self.control.as_ref();
+        let files: Vec<_> = files.as_fds().into_iter().chain([listener.as_fd()]).collect();
+        let sent = socket
+            .async_io(Interest::WRITABLE, || send_with_files(socket, &order.to_line(), &files))
+            .await;
+        match sent {
+            Ok(()) => self.is_kept = true,
+            Err(error) => tracing::warn!(%error, keeper = self.keeper, "the agent will not outlive this host"),
+        }
+    }
+
+    /// Lets the keeper of a kept agent go once the exit is noted: when the process's handle is dropped. Returns false if
+    /// that is left to the next host.
+    async fn release_keeper(&mut self, process: &mut KeeperProcess) -> bool {
+        loop {
+            match self.orders.recv().await {
+                None => break,
+                Some(KeeperOrder::Leave) => return false,
+                Some(KeeperOrder::End | KeeperOrder::Keep(_) | KeeperOrder::Drop) => {}
+            }
+        }
+        self.say(FORGET).await;
+        self.wait_for_keeper(process).await;
+        true
+    }
+
+    /// Waits until the keeper has ended, which has nothing left to do.
+    async fn wait_for_keeper(&mut self, process: &mut KeeperProcess) {
+        if tokio::time::timeout(KEEPER_DELAY, process.wait()).await.is_err() {
+            end_tree(self.keeper, process).await;
         }
     }
 
@@ -203,22 +344,26 @@ impl KeeperFollower {
     }
 
     fn take_report(&mut self, line: &str) {
-        match line.split_once(' ') {
-            Some((keeper::STARTED_WORD, agent)) => {
+        match line.split_once(' ').unwrap_or((line, "")) {
+            (STARTED, agent) => {
                 let agent = agent.parse();
                 if let Ok(agent) = agent {
                     self.records.note_agent(self.keeper, agent);
                 }
                 self.report_start(Ok(agent.unwrap_or_default()));
             }
-            Some((keeper::FAILED_WORD, why)) => self.report_start(Err(why.to_owned())),
-            Some((keeper::EXITED_WORD, code)) => {
+            (FAILED, why) => self.report_start(Err(why.to_owned())),
+            (EXITED, code) => {
                 self.how.code = code.parse().ok();
                 self.must_end_within(keeper::LEFTOVER_GRACE);
             }
-            Some((keeper::SIGNALLED_WORD, signal)) => {
+            (SIGNALLED, signal) => {
                 self.how.signal = signal.parse().ok();
                 self.must_end_within(keeper::LEFTOVER_GRACE);
+            }
+            (GONE, _) => self.is_gone = true,
+            (INTRUDER, pid) => {
+                tracing::warn!(keeper = self.keeper, pid, "a process that is no host called a keeper and was refused");
             }
             _ => {}
         }
@@ -231,10 +376,10 @@ impl KeeperFollower {
     }
 }
 
-/// Waits until the owner asks for the end or drops its hold, or all trees are to end.
-async fn wait_for_end(ends: &mut mpsc::Receiver<()>, all_end: &mut watch::Receiver<bool>) {
+/// Waits until the owner gives an order or drops its hold, or all trees are to end.
+async fn next_order(orders: &mut mpsc::Receiver<KeeperOrder>, all_end: &mut watch::Receiver<bool>) -> KeeperOrder {
     tokio::select! {
-        _ = ends.recv() => {}
-        _ = all_end.wait_for(|ending| *ending) => {}
+        order = orders.recv() => order.unwrap_or(KeeperOrder::End),
+        _ = all_end.wait_for(|ending| *ending) => KeeperOrder::End,
     }
 }

@@ -73,7 +73,20 @@ impl TokenIssuer {
     }
 }
 
+impl AgentTokens {
+    /// Makes the token good again that the host before this one gave to a running process.
+    pub(crate) fn restore_token(self: &Arc<Self>, digest: blake3::Hash, session: SessionId, root: u32) -> TokenGuard {
+        self.lock_live().insert(digest, TokenHolder { session, root });
+        TokenGuard { tokens: Arc::clone(self), digest }
+    }
+}
+
 impl TokenGuard {
+    /// Returns the hash of the token, by which the next host knows it.
+    pub(crate) fn digest(&self) -> blake3::Hash {
+        self.digest
+    }
+
     /// Notes the root of the token's process tree, once the keeper runs.
     pub(crate) fn set_root(&self, keeper: u32) {
         if let Some(tree) = self.tokens.lock_live().get_mut(&self.digest) {

@@ -4,14 +4,16 @@ use std::fmt;
 use std::time::Duration;
 
 use bytes::Bytes;
-use tokio::process::ChildStdout;
 use tokio::time::Instant;
 use wharf_core::{AcceptedContent, AgentTraits, FailureText, Fault, Raw, StartFault, UpdateKind};
 use wharf_json::rpc::{self, Salvaged, code, salvage, salvage_head};
 use wharf_json::{Json, ReadError};
 
 use super::AgentProcess;
+use super::agent_output::AgentOutput;
+use super::kept_files::KeptFiles;
 use super::launch::{Launch, LaunchedAgent};
+use super::ledger::LineNote;
 use super::outbox::Outbox;
 use super::stderr::StderrTail;
 use crate::adapters::AdapterError;
@@ -52,9 +54,10 @@ impl InitializeResponse {
 #[derive(Debug)]
 pub(crate) struct InitializedAgent {
     pub(crate) process: AgentProcess,
-    pub(crate) reader: FrameReader<ChildStdout>,
+    pub(crate) reader: FrameReader<AgentOutput>,
     pub(crate) outbox: Outbox,
     pub(crate) stderr: StderrTail,
+    pub(crate) files: Option<KeptFiles>,
     pub(crate) initialize_response: InitializeResponse,
     pub(crate) early: EarlyFrames,
     pub(super) next_id: u64,
@@ -137,7 +140,7 @@ pub(crate) async fn launch_and_initialize(
     let Some(launched) = run_until(deadline, launch.run()).await else {
         return Err(StartFailure::new(describe_timeout("start", launch.timeout)));
     };
-    let LaunchedAgent { process, reader, outbox, stderr } = launched.map_err(StartFailure::new)?;
+    let LaunchedAgent { process, reader, outbox, stderr, files } = launched.map_err(StartFailure::new)?;
     let blank = InitializeResponse { frame: Raw::new_checked_before(Bytes::new()), traits: AgentTraits::default() };
     let early = EarlyFrames::default();
     let (next_id, timeout) = (1, launch.timeout);
@@ -146,6 +149,7 @@ pub(crate) async fn launch_and_initialize(
         reader,
         outbox,
         stderr,
+        files,
         initialize_response: blank,
         early,
         next_id,
@@ -165,7 +169,7 @@ pub(crate) async fn launch_and_initialize(
 impl InitializedAgent {
     /// Sends a request and waits for its answer; everything else that comes is kept for later.
     pub(super) async fn send_and_wait(&mut self, method: &str, request: Bytes, id: u64) -> Result<Bytes, StartFailure> {
-        if self.outbox.send_frame(request).is_err() {
+        if self.outbox.send_frame(request, LineNote::Plain).is_err() {
             return Err(self.end_with_failure(&format!("the agent did not read `{method}` from its stdin")).await);
         }
         match run_until(self.deadline, self.wait_for_answer(id)).await {
@@ -218,7 +222,7 @@ impl InitializedAgent {
 
     pub(super) fn send_ready(&self, session: &str) {
         let frame = rpc::notification("session/ready", serde_json::json!({ "sessionId": session }));
-        let _ = self.outbox.send_frame(frame);
+        let _ = self.outbox.send_frame(frame, LineNote::Plain);
     }
 
     /// Drops, from now on, the content that an agent repeats when it loads or resumes a session: the log has it
@@ -333,7 +337,7 @@ fn sort_line(
             None
         }
         FrameKind::Request => {
-            let _ = outbox.send_frame(refuse_request(frame, &envelope));
+            let _ = outbox.send_frame(refuse_request(frame, &envelope), LineNote::Plain);
             None
         }
     }

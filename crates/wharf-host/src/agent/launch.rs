@@ -15,11 +15,14 @@ use tokio::net::UnixStream;
 use tokio::process::{ChildStderr, ChildStdin, ChildStdout, Command};
 
 use super::agent_log::{AgentLog, AgentLogWriter};
-use super::agent_process::{AgentProcess, follow_keeper};
-use super::agent_token::{self, TokenIssuer};
+use super::agent_output::AgentOutput;
+use super::agent_process::{AgentProcess, KeeperProcess, follow_keeper};
+use super::agent_token::{self, TokenGuard, TokenIssuer};
+use super::kept_files::{KeptFiles, create_file};
+use super::ledger::Ledger;
 use super::orphans::{self, RegisteredKeeper};
 use super::process_records::ProcessRecords;
-use super::process_table::TAG_VARIABLE;
+use super::process_table::{KEEPER_VERB, TAG_VARIABLE};
 use super::stderr::StderrTail;
 use super::{open_files_limit, outbox::Outbox};
 use crate::config::{CONFIG_KEYS, WEBHOOK_SECRET_VARIABLE};
@@ -41,6 +44,8 @@ pub(crate) struct Launch {
     /// The log of the session that gets its stderr; `None` for a start that belongs to no session.
     pub(crate) log: Option<Arc<AgentLog>>,
     pub(crate) records: ProcessRecords,
+    /// The agent may outlive the host once its session is open.
+    pub(crate) is_kept: bool,
     pub(crate) frame_limit: usize,
     /// For `initialize`, and again for `session/new`.
     pub(crate) timeout: Option<Duration>,
@@ -50,9 +55,11 @@ pub(crate) struct Launch {
 #[derive(Debug)]
 pub(crate) struct LaunchedAgent {
     pub(crate) process: AgentProcess,
-    pub(crate) reader: FrameReader<ChildStdout>,
+    pub(crate) reader: FrameReader<AgentOutput>,
     pub(crate) outbox: Outbox,
     pub(crate) stderr: StderrTail,
+    /// The files for the keeper, if the agent is to outlive the host.
+    pub(crate) files: Option<KeptFiles>,
 }
 
 /// A keeper that takes longer over starting a command is stuck. Long for a machine that has much to do.
@@ -63,12 +70,22 @@ type Pipes = (Option<ChildStdin>, Option<ChildStdout>, Option<ChildStderr>);
 impl Launch {
     /// Starts the agent. The error names the command.
     pub(crate) async fn run(&self) -> Result<LaunchedAgent, String> {
-        let (process, stdin, stdout, stderr) = self.run_piped().await?;
+        let failed = |error: io::Error| format!("cannot start `{}`: {error}", self.program_name());
+        let (files, ends) = create_files().map_err(failed)?;
+        let (_, process) = self.start_under_keeper(ends.map(Stdio::from)).await?;
+        self.connect(process, files).map_err(failed)
+    }
+
+    fn connect(&self, process: AgentProcess, files: KeptFiles) -> io::Result<LaunchedAgent> {
+        let kept = if self.is_kept { Some(files.try_clone()?) } else { None };
+        let KeptFiles { stdin, input, stdout, output, stderr, ledger } = files;
+        let ledger = Ledger::create(ledger)?;
         Ok(LaunchedAgent {
             process,
-            reader: FrameReader::new(stdout, self.frame_limit),
-            outbox: Outbox::new(stdin),
-            stderr,
+            reader: FrameReader::new(AgentOutput::new(stdout, output, 0, 0)?, self.frame_limit),
+            outbox: Outbox::new(stdin, input, ledger, (0, 0))?,
+            stderr: StderrTail::follow_stderr(stderr, self.log.clone().map(AgentLogWriter::new))?,
+            files: kept,
         })
     }
 
@@ -79,7 +96,9 @@ impl Launch {
             return Err(format!("cannot start `{}`: a pipe is missing", self.program_name()));
         };
         let log = self.log.clone().map(AgentLogWriter::new);
-        let stderr = StderrTail::follow_stderr(stderr, log)
+        let stderr = stderr
+            .into_owned_fd()
+            .and_then(|stderr| StderrTail::follow_stderr(stderr, log))
             .map_err(|error| format!("cannot start `{}`: its stderr cannot be read: {error}", self.program_name()))?;
         Ok((process, stdin, stdout, stderr))
     }
@@ -112,14 +131,15 @@ impl Launch {
         let mut child = child.map_err(|e| format!("cannot start the keeper of `{name}`: {e}"))?;
         drop(theirs);
         let pipes = (child.stdin.take(), child.stdout.take(), child.stderr.take());
-        let keeper = RegisteredKeeper(child.id().unwrap_or_default());
+        let pid = child.id().unwrap_or_default();
+        let process = KeeperProcess::Child { child: Box::new(child), _registration: RegisteredKeeper(pid) };
         if let Some(guard) = &guard {
-            guard.set_root(keeper.0);
+            guard.set_root(pid);
         }
         let control = to_async_stream(ours).map_err(|e| format!("cannot watch the keeper of `{name}`: {e}"))?;
-        self.records.add(keeper.0, &self.tag);
+        self.records.add(pid, &self.tag, guard.as_ref().map(TokenGuard::digest));
         // From here on the tree is followed: if this future is dropped, the tree is ended.
-        let (process, started) = follow_keeper(child, keeper, control, self.records.clone(), guard);
+        let (process, started) = follow_keeper(pid, process, (control, Vec::new()), self.records.clone(), guard);
         match tokio::time::timeout(KEEPER_START_TIMEOUT, started).await {
             Ok(Ok(Ok(pid))) => Ok((pipes, process.with_pid(pid))),
             Ok(Ok(Err(why))) => Err(format!("cannot run `{name}`: {why}; is it installed and on the PATH?")),
@@ -135,7 +155,7 @@ impl Launch {
         stdio: [Stdio; 3],
         token: Option<&str>,
     ) -> io::Result<tokio::process::Child> {
-        let mut args: Vec<OsString> = vec!["__keeper".into(), control.as_raw_fd().to_string().into(), "--".into()];
+        let mut args: Vec<OsString> = vec![KEEPER_VERB.into(), control.as_raw_fd().to_string().into(), "--".into()];
         match &self.sandbox {
             Some(profile) => args.extend(profile.wrap(&self.program, &self.command)),
             None => args.extend(self.command.iter().map(OsString::from)),
@@ -156,8 +176,6 @@ impl Launch {
             command.env(agent_token::SESSION_VARIABLE, issuer.session.as_str()).env(agent_token::TOKEN_VARIABLE, token);
         }
         command.stdin(stdin).stdout(stdout).stderr(stderr);
-        // Its own group: a Ctrl-C at the terminal is for the host, which ends its agents in order.
-        command.process_group(0);
         // Only this keeper may inherit its end. In another one's hands it would stay open after the keeper's end, which
         // would then not be noticed for as long as the other one lives.
         let mut keepers = orphans::lock_keepers();
@@ -167,6 +185,21 @@ impl Launch {
         rustix::io::fcntl_setfd(control, FdFlags::CLOEXEC)?;
         child
     }
+}
+
+/// Creates the files of an agent. The others are its own ends of the pipes: stdin, stdout and stderr.
+fn create_files() -> io::Result<(KeptFiles, [OwnedFd; 3])> {
+    let ((own_stdin, stdin), (stdout, own_stdout)) = (io::pipe()?, io::pipe()?);
+    let (stderr, own_stderr) = io::pipe()?;
+    let files = KeptFiles {
+        stdin: stdin.into(),
+        input: create_file("wharf-input")?,
+        stdout: stdout.into(),
+        output: create_file("wharf-output")?,
+        stderr: stderr.into(),
+        ledger: create_file("wharf-ledger")?,
+    };
+    Ok((files, [own_stdin.into(), own_stdout.into(), own_stderr.into()]))
 }
 
 /// Removes the variables of the host's own environment that may hold secrets of its settings.

@@ -1,11 +1,15 @@
 //! Agent processes: started under a keeper, initialized, given a session, and ended with everything that they started.
 
+pub(crate) mod adoption;
 pub(crate) mod agent_log;
+mod agent_output;
 mod agent_process;
 pub mod agent_token;
 pub mod initialize;
 pub mod keeper;
+pub(crate) mod kept_files;
 mod launch;
+pub(crate) mod ledger;
 mod open_files_limit;
 mod open_session;
 mod orphans;
@@ -14,6 +18,7 @@ pub(crate) mod process_records;
 pub mod process_table;
 mod stderr;
 
+pub(crate) use agent_output::AgentOutput;
 pub(crate) use agent_process::{AgentExit, AgentProcess};
 pub(crate) use agent_token::{AgentTokens, TokenIssuer};
 pub(crate) use initialize::InitializedAgent;

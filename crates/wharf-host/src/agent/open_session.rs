@@ -6,12 +6,13 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use serde_json::{Value, json};
-use tokio::process::ChildStdout;
 use wharf_core::{AgentSetting, AgentTraits, Raw, StartFault, StartKind};
 use wharf_json::rpc::{self, code};
 use wharf_json::{Json, ReadError};
 
 use super::AgentProcess;
+use super::agent_output::AgentOutput;
+use super::kept_files::KeptFiles;
 use super::initialize::{EarlyFrames, InitializedAgent, StartFailure};
 use super::outbox::Outbox;
 use super::stderr::StderrTail;
@@ -37,9 +38,11 @@ pub(crate) struct SessionOpening {
 #[derive(Debug)]
 pub(crate) struct OpenedAgent {
     pub(crate) process: AgentProcess,
-    pub(crate) reader: FrameReader<ChildStdout>,
+    pub(crate) reader: FrameReader<AgentOutput>,
     pub(crate) outbox: Outbox,
     pub(crate) stderr: StderrTail,
+    /// The files for the keeper, if the agent is to outlive the host.
+    pub(crate) files: Option<KeptFiles>,
     pub(crate) agent_session: String,
     pub(crate) traits: AgentTraits,
     pub(crate) answer: Raw,
@@ -88,10 +91,10 @@ pub(crate) async fn open_session(
     }
     // Also for a fresh session, which replaces another one.
     let settings = restore_settings(&mut agent, &agent_session, &answer, opening.wanted.clone()).await?;
-    let InitializedAgent { process, reader, outbox, stderr, initialize_response, early, next_id, .. } = agent;
+    let InitializedAgent { process, reader, outbox, stderr, files, initialize_response, early, next_id, .. } = agent;
     let answer = Raw::new_checked_before(frame::one_line(answer));
     let traits = initialize_response.traits;
-    Ok(OpenedAgent { process, reader, outbox, stderr, agent_session, traits, answer, settings, early, next_id })
+    Ok(OpenedAgent { process, reader, outbox, stderr, files, agent_session, traits, answer, settings, early, next_id })
 }
 
 /// Returns the session's id in the answer, and checks that what Wharf reads of the answer later stands there once.

@@ -57,6 +57,42 @@ struct TreeRecord {
     tag: String,
     /// Everything below the keeper at the last look.
     seen: BTreeSet<Process>,
+    /// The hash of the token that the tree was given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    token: Option<String>,
+    /// Set if the agent outlives its host.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    kept: Option<KeptRecord>,
+}
+
+/// What the next host needs to take an agent over.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct KeptRecord {
+    pub(crate) session: String,
+    /// The number of the agent's start.
+    pub(crate) start: u64,
+    /// The version of the keeper's protocol.
+    pub(crate) protocol: u32,
+    /// The version of the program that the keeper runs.
+    pub(crate) version: String,
+    pub(crate) secret: String,
+}
+
+/// The record of a tree that an earlier host has left to its keeper.
+#[derive(Clone, Debug)]
+pub(crate) struct LeftTree {
+    record: TreeRecord,
+    pub(crate) kept: KeptRecord,
+}
+
+impl LeftTree {
+    pub(crate) fn keeper_pid(&self) -> u32 {
+        self.record.keeper.pid
+    }
+
+    pub(crate) fn token(&self) -> Option<blake3::Hash> {
+        self.record.token.as_deref().and_then(|text| blake3::Hash::from_hex(text).ok())
+    }
 }
 
 /// The trees that this host runs. Cheap to clone.
@@ -94,15 +130,42 @@ impl ProcessRecords {
     }
 
     /// Records a running keeper. A failure to write is no reason not to run: this host still knows the tree.
-    pub(crate) fn add(&self, keeper: u32, tag: &str) {
+    pub(crate) fn add(&self, keeper: u32, tag: &str, token: Option<blake3::Hash>) {
         let RecordsState { directory, system, host, .. } = &*self.shared;
         // Where there is no `/proc` there is nothing to find again either.
         let keeper = Process { pid: keeper, started: super::process_table::started_at(keeper).unwrap_or_default() };
         let (directory, system, seen) = (directory.clone(), system.clone(), BTreeSet::new());
-        let record = TreeRecord { directory, system, host: *host, keeper, tag: tag.to_owned(), seen };
+        let (tag, token) = (tag.to_owned(), token.map(|token| token.to_hex().to_string()));
+        self.insert(TreeRecord { directory, system, host: *host, keeper, tag, seen, token, kept: None });
+    }
+
+    fn insert(&self, record: TreeRecord) {
         self.write_record(&record);
-        self.lock_running().insert(keeper.pid, record);
+        self.lock_running().insert(record.keeper.pid, record);
         self.tell_count();
+    }
+
+    /// Notes what the next host needs to take the agent over. The keeper is told to keep it after this.
+    pub(crate) fn note_kept(&self, keeper: u32, kept: KeptRecord) {
+        let changed = self.lock_running().get_mut(&keeper).map(|record| {
+            record.kept = Some(kept);
+            record.clone()
+        });
+        changed.iter().for_each(|record| self.write_record(record));
+    }
+
+    pub(crate) fn is_kept(&self, keeper: u32) -> bool {
+        self.lock_running().get(&keeper).is_some_and(|record| record.kept.is_some())
+    }
+
+    /// Makes a tree that this host has taken over its own.
+    pub(crate) fn adopt(&self, tree: LeftTree) {
+        self.insert(TreeRecord { host: self.shared.host, ..tree.record });
+    }
+
+    /// The directory of the keepers' sockets. Its name has the version of their protocol.
+    pub(crate) fn socket_dir(&self, protocol: u32) -> PathBuf {
+        self.shared.dir.join(format!("keepers-{protocol}"))
     }
 
     /// Forgets a tree that is gone.
@@ -151,6 +214,13 @@ impl ProcessRecords {
         let _ = self.watch_count().wait_for(|count| *count == 0).await;
     }
 
+    /// Does the same for the trees that are not left to their keepers.
+    pub(crate) async fn end_all_but_kept(&self) {
+        self.shared.ending.send_replace(true);
+        let is_done = || !self.lock_running().values().any(|record| record.kept.is_none());
+        let _ = self.watch_count().wait_for(|_| is_done()).await;
+    }
+
     /// True once all trees are to end.
     pub(crate) fn watch_ending(&self) -> watch::Receiver<bool> {
         self.shared.ending.subscribe()
@@ -162,17 +232,33 @@ impl ProcessRecords {
         record.map_or(0, |record| end_trees(&[record]))
     }
 
-    /// Kills what an earlier host on this state directory has left. The caller holds the directory's lease. Returns
-    /// how many processes there were.
-    pub(crate) fn end_leftover_trees(&self) -> usize {
+    /// Returns the trees that an earlier host on this state directory has left to their keepers, and kills the others. The
+    /// caller holds the directory's lease.
+    pub(crate) fn take_left_trees(&self) -> Vec<LeftTree> {
         let entries = fs::read_dir(&self.shared.dir).into_iter().flatten().flatten();
-        let records = entries.filter_map(|entry| {
-            let text = fs::read(entry.path()).ok();
-            let _ = fs::remove_file(entry.path());
-            let record: TreeRecord = wharf_json::read_own(&text?).ok()?;
-            self.is_ours(&record).then_some(record)
+        let records = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_file())).filter_map(|entry| {
+            let record = fs::read(entry.path()).ok().and_then(|text| wharf_json::read_own::<TreeRecord>(&text).ok());
+            let record = record.filter(|record| self.is_ours(record));
+            let is_kept = record.as_ref().is_some_and(|record| record.kept.is_some() && record.keeper.is_alive());
+            if !is_kept {
+                let _ = fs::remove_file(entry.path());
+            }
+            record.map(|record| (is_kept, record))
         });
-        end_trees(&records.collect::<Vec<_>>())
+        let (left, lost): (Vec<_>, Vec<_>) = records.partition(|(is_kept, _)| *is_kept);
+        let strays = end_trees(&lost.into_iter().map(|(_, record)| record).collect::<Vec<_>>());
+        if strays > 0 {
+            tracing::info!(strays, "ended agent processes that an earlier host had left behind");
+        }
+        let trees = left.into_iter().map(|(_, record)| record);
+        trees.filter_map(|record| Some(LeftTree { kept: record.kept.clone()?, record })).collect()
+    }
+
+    /// Kills a tree that an earlier host has left and that cannot be taken over.
+    pub(crate) fn end_left_tree(&self, tree: &LeftTree) {
+        end_trees(std::slice::from_ref(&tree.record));
+        let _ = fs::remove_file(self.record_path(tree.keeper_pid()));
+        let _ = fs::remove_file(self.socket_dir(tree.kept.protocol).join(tree.keeper_pid().to_string()));
     }
 
     /// Is this the record of a tree of this very directory whose host is dead? A record that was copied here with the
@@ -274,6 +360,8 @@ mod tests {
             keeper: gone,
             tag: "x".to_owned(),
             seen: BTreeSet::new(),
+            token: None,
+            kept: None,
         };
         assert!(records.is_ours(&record));
         let living = Process::current();
@@ -300,6 +388,8 @@ mod tests {
             keeper: Process { pid: u32::MAX >> 1, started: u64::MAX },
             tag: random_text(20),
             seen: BTreeSet::from([Process { pid: parent, started: started + 1 }]),
+            token: None,
+            kept: None,
         };
         assert_eq!(find_leftover_processes(&[record.clone()], &ProcessTable::read()), HashSet::new());
         record.seen = BTreeSet::from([Process { pid: parent, started }]);
@@ -311,7 +401,7 @@ mod tests {
         let temp = tempfile::tempdir().unwrap();
         let records = records(temp.path());
         let own = std::process::id();
-        records.add(own, "tag");
+        records.add(own, "tag", None);
         let path = temp.path().join("run").join(own.to_string());
         let before = fs::read(&path).unwrap();
         records.note_seen(own, BTreeSet::from([Process { pid: 7, started: 9 }]));

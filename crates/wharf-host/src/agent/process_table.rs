@@ -12,6 +12,9 @@ use serde::{Deserialize, Serialize};
 /// nothing: anybody can have got hold of it.
 pub const TAG_VARIABLE: &str = "WHARF_AGENT_TAG";
 
+/// The first argument of a keeper.
+pub(super) const KEEPER_VERB: &str = "__keeper";
+
 /// How often the table is read again while processes are being killed: a process may fork meanwhile.
 const MAX_KILL_ROUNDS: usize = 200;
 const KILL_INTERVAL: Duration = Duration::from_millis(10);
@@ -156,6 +159,12 @@ pub(crate) fn process_and_ancestors(pid: u32) -> Vec<u32> {
     let parent = |pid: &u32| read_stat(*pid).map(|stat| stat.parent).filter(|parent| *parent > 0);
     // A chain is short; the bound guards against a table that changes while it is read.
     std::iter::successors(Some(pid), parent).take(1_000).collect()
+}
+
+/// Returns true if the process is a keeper, of whichever host.
+pub(super) fn is_keeper(pid: u32) -> bool {
+    let arguments = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    arguments.split(|byte| *byte == 0).nth(1) == Some(KEEPER_VERB.as_bytes())
 }
 
 /// Tells whether a process has ended, so that its tree cannot be found any more. Always false where there is no

@@ -3,11 +3,11 @@
 
 use std::collections::VecDeque;
 use std::io::ErrorKind;
+use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rustix::io::Errno;
 use tokio::net::unix::pipe;
-use tokio::process::ChildStderr;
 
 use super::agent_log::AgentLogWriter;
 use crate::redact::redact;
@@ -63,9 +63,15 @@ impl Ring {
 
 impl StderrTail {
     /// Reads stderr until its end, so that the agent never blocks on a full pipe.
-    pub(super) fn follow_stderr(stderr: ChildStderr, log: Option<AgentLogWriter>) -> std::io::Result<Self> {
-        let pipe = pipe::Receiver::from_owned_fd(stderr.into_owned_fd()?)?;
-        let ring = Ring { bytes: VecDeque::new(), total: 0, log };
+    pub(super) fn follow_stderr(stderr: OwnedFd, log: Option<AgentLogWriter>) -> std::io::Result<Self> {
+        Self::follow_after(stderr, log, &[])
+    }
+
+    /// Does the same for an agent that was taken over; `before` was written while it had no host.
+    pub(super) fn follow_after(stderr: OwnedFd, log: Option<AgentLogWriter>, before: &[u8]) -> std::io::Result<Self> {
+        let pipe = pipe::Receiver::from_owned_fd(stderr)?;
+        let mut ring = Ring { bytes: VecDeque::new(), total: 0, log };
+        ring.push_stderr(before);
         let tail = Self(Arc::new(Tail { pipe, ring: Mutex::new(ring) }));
         let followed = Arc::clone(&tail.0);
         tokio::spawn(async move { while followed.pipe.readable().await.is_ok() && followed.read_chunk() {} });

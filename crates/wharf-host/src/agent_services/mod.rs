@@ -78,6 +78,11 @@ pub(crate) fn is_served(method: &str) -> bool {
     )
 }
 
+/// Tells whether the request of a method can be carried out twice without a change.
+pub(crate) fn is_repeatable(method: &str) -> bool {
+    matches!(method, "fs/read_text_file" | "terminal/output" | "terminal/wait_for_exit")
+}
+
 /// Carries out one request of the agent; `frame` is the JSON-RPC message as it came. May take as long as a terminal
 /// runs.
 pub(crate) async fn answer_request(

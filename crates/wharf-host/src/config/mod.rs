@@ -13,6 +13,7 @@ mod notify;
 mod public_url;
 mod reload;
 mod report;
+mod keeper;
 mod retention;
 mod sandbox;
 mod tls;
@@ -39,6 +40,7 @@ pub use log_format::LogFormat;
 pub use notify::{NotifyContent, NotifyKind, NotifySettings, WEBHOOK_SECRET_VARIABLE, WebhookUrl};
 pub use public_url::PublicUrl;
 pub use reload::ReloadReport;
+pub use keeper::KeeperSettings;
 pub use retention::{RetentionSettings, WorkspaceRetention};
 pub use sandbox::{SandboxMode, SandboxSettings};
 pub use tls::TlsSettings;
@@ -114,6 +116,7 @@ pub struct Config {
     pub sandbox: SandboxSettings,
     pub delegation: Delegation,
     pub notify: NotifySettings,
+    pub keeper: KeeperSettings,
     pub retention: RetentionSettings,
     /// How lines of the host's own output look.
     pub log_format: LogFormat,
@@ -382,6 +385,7 @@ impl Default for Config {
             sandbox: SandboxSettings::default(),
             delegation: Delegation::default(),
             notify: NotifySettings::default(),
+            keeper: KeeperSettings::default(),
             retention: RetentionSettings::default(),
             log_format: LogFormat::default(),
             log_level: "info".to_owned(),

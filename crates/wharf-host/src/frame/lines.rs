@@ -31,10 +31,19 @@ pub struct FrameReader<R> {
     dropped: u64,
     /// The first bytes of the oversized line.
     head: Vec<u8>,
+    /// The length of the line that was found last, if it is oversized.
+    oversized: u64,
+    /// The bytes of the stream before the buffer.
+    passed: u64,
 }
 
 impl<R: AsyncRead + Unpin> FrameReader<R> {
     pub fn new(source: R, limit: usize) -> Self {
+        Self::starting_at(source, limit, 0)
+    }
+
+    /// Reads a stream of which `passed` bytes were read before.
+    pub(crate) fn starting_at(source: R, limit: usize, passed: u64) -> Self {
         Self {
             source,
             buffer: BytesMut::with_capacity(READ_BYTES),
@@ -43,7 +52,18 @@ impl<R: AsyncRead + Unpin> FrameReader<R> {
             limit,
             dropped: 0,
             head: Vec::new(),
+            oversized: 0,
+            passed,
         }
+    }
+
+    pub(crate) fn source_mut(&mut self) -> &mut R {
+        &mut self.source
+    }
+
+    /// Returns the place in the stream behind the line that was returned last.
+    pub(crate) fn line_end(&self) -> u64 {
+        self.passed + self.taken as u64
     }
 
     /// Reads the bytes that have arrived. Returns 0 at the end. No byte is lost if the future is dropped.
@@ -52,6 +72,7 @@ impl<R: AsyncRead + Unpin> FrameReader<R> {
         if self.buffer.len() > self.limit {
             self.keep_head(self.buffer.len());
             self.dropped += self.buffer.len() as u64;
+            self.passed += self.buffer.len() as u64;
             self.buffer.clear();
             self.searched = 0;
         }
@@ -61,29 +82,36 @@ impl<R: AsyncRead + Unpin> FrameReader<R> {
 
     /// Returns the next whole line of the bytes that were read.
     pub fn next_line(&mut self) -> Option<FrameLine<'_>> {
+        self.find_line().then(|| self.found_line())
+    }
+
+    /// Goes to the next whole line that is not empty. Returns false if there is none yet.
+    pub(crate) fn find_line(&mut self) -> bool {
         loop {
             self.discard_taken();
-            let at = self.searched
-                + memchr::memchr(b'\n', &self.buffer[self.searched..]).or_else(|| {
-                    self.searched = self.buffer.len();
-                    None
-                })?;
-            self.taken = at + 1;
-            self.searched = 0;
+            let Some(end) = memchr::memchr(b'\n', &self.buffer[self.searched..]) else {
+                self.searched = self.buffer.len();
+                return false;
+            };
+            let at = self.searched + end;
+            (self.taken, self.searched) = (at + 1, 0);
             if self.dropped > 0 || at > self.limit {
                 self.keep_head(at);
-                let bytes = std::mem::take(&mut self.dropped) + at as u64;
-                return Some(FrameLine::Oversized { bytes, head: wharf_json::strip_bom(&self.head) });
+                self.oversized = std::mem::take(&mut self.dropped) + at as u64;
+                return true;
             }
-            let whole = self.buffer[..at].trim_ascii_end();
-            // Some programs write a byte order mark first.
-            let line = wharf_json::strip_bom(whole);
-            if !line.is_empty() {
-                // Borrowed again: the borrow checker does not see that the loop ends here.
-                let (start, end) = (whole.len() - line.len(), whole.len());
-                return Some(FrameLine::Frame(&self.buffer[start..end]));
+            if !trim_line(&self.buffer[..at]).is_empty() {
+                return true;
             }
         }
+    }
+
+    /// Returns the line that was found last.
+    pub(crate) fn found_line(&self) -> FrameLine<'_> {
+        if self.oversized > 0 {
+            return FrameLine::Oversized { bytes: self.oversized, head: wharf_json::strip_bom(&self.head) };
+        }
+        FrameLine::Frame(trim_line(&self.buffer[..self.taken.saturating_sub(1)]))
     }
 
     /// Keeps the first bytes of an oversized line, which the buffer holds up to `end`.
@@ -109,7 +137,9 @@ impl<R: AsyncRead + Unpin> FrameReader<R> {
     /// Drops the line that was returned last.
     fn discard_taken(&mut self) {
         let taken = std::mem::take(&mut self.taken);
+        self.oversized = 0;
         if taken > 0 {
+            self.passed += taken as u64;
             self.buffer.advance(taken);
         }
         // One huge line must not keep its memory for ever.
@@ -117,4 +147,9 @@ impl<R: AsyncRead + Unpin> FrameReader<R> {
             self.buffer = BytesMut::with_capacity(READ_BYTES);
         }
     }
+}
+
+/// Returns a line without its end, and without the byte order mark that some programs write first.
+fn trim_line(line: &[u8]) -> &[u8] {
+    wharf_json::strip_bom(line.trim_ascii_end())
 }

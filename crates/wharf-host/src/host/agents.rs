@@ -52,6 +52,10 @@ impl AgentProcesses {
         &self.logs
     }
 
+    pub(crate) fn tokens(&self) -> &Arc<AgentTokens> {
+        &self.agent_tokens
+    }
+
     pub(crate) fn records(&self) -> &ProcessRecords {
         &self.records
     }
@@ -95,10 +99,14 @@ impl AgentProcesses {
 }
 
 impl Host {
-    /// Returns true if `pid` is a descendant of this program. Then it is an agent's, with or without a session, since the
-    /// host starts nothing else. A process that is gone counts as an agent's: it could call through a child that ends at once.
-    pub fn has_started(pid: u32) -> bool {
-        process_table::is_gone(pid) || process_table::is_below(pid, std::process::id())
+    /// Returns true if `pid` is a descendant of this program or of a keeper. Then it is an agent's, with or without a session,
+    /// since the host starts nothing else. A process that is gone counts as an agent's: it could call through a child that ends at once.
+    pub fn has_started(&self, pid: u32) -> bool {
+        let is_kept = || {
+            let keepers = self.inner.agents.records().running_keepers();
+            process_table::process_and_ancestors(pid).iter().any(|above| keepers.contains(above))
+        };
+        process_table::is_gone(pid) || process_table::is_below(pid, std::process::id()) || is_kept()
     }
 
     /// The badge of the agent's process tree that holds `pid`, if any (rule 10.1).

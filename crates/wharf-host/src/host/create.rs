@@ -227,6 +227,7 @@ impl Host {
         let shared = Shared::new(id, log_id, log, Arc::clone(&inner.budget), Seq::ZERO, described);
         let ((started_tx, started), (created_tx, created)) = (oneshot::channel(), oneshot::channel());
         let first = FirstStart {
+            adopted: None,
             permit: Some(permit),
             spare: request.spare.map(|spare| spare.greeted),
             started_tx: Some(started_tx),

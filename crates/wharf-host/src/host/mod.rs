@@ -53,7 +53,7 @@ use crate::agent::agent_log::AgentLog;
 use crate::agent::initialize::{InitializeResponse, StartFailure};
 use crate::attention::AttentionSource;
 use crate::config::{Config, ConfigError, LiveConfig, ReloadReport};
-use crate::descriptor::Descriptor;
+use crate::descriptor::{Descriptor, TurnWord};
 use crate::ids::Now;
 use crate::index::IndexWriter;
 use crate::limits::ByteBudget;
@@ -289,18 +289,34 @@ impl Host {
 
     /// No new work, agents ended, logs synced.
     pub async fn shut_down(&self) {
-        let waits: Vec<_> = self
-            .inner
-            .registry
-            .live_sessions()
-            .into_iter()
-            .map(|handle| tokio::spawn(async move { handle.shut_down().await }))
-            .collect();
+        self.stop_sessions(|handle| async move { handle.shut_down().await }).await;
+        // Agents without a session, and what was started meanwhile. Each of them has its deadline.
+        self.inner.agents.records().end_all().await;
+        self.finish_files().await;
+    }
+
+    /// No new work, agents left to their keepers for the next host, logs synced. Agents that are not kept are ended.
+    pub async fn leave(&self) {
+        self.stop_sessions(|handle| async move { handle.leave().await }).await;
+        self.inner.agents.records().end_all_but_kept().await;
+        self.finish_files().await;
+    }
+
+    /// Returns how many turns run.
+    pub fn running_turns(&self) -> usize {
+        let live = self.inner.registry.live_sessions();
+        live.iter().filter(|handle| handle.shared.descriptor().turn != TurnWord::Idle).count()
+    }
+
+    async fn stop_sessions<F: Future<Output = ()> + Send + 'static>(&self, stop: impl Fn(SessionHandle) -> F) {
+        let live = self.inner.registry.live_sessions();
+        let waits: Vec<_> = live.into_iter().map(|handle| tokio::spawn(stop(handle))).collect();
         for wait in waits {
             let _ = wait.await;
         }
-        // Agents without a session, and what was started meanwhile. Each of them has its deadline.
-        self.inner.agents.records().end_all().await;
+    }
+
+    async fn finish_files(&self) {
         self.inner.transcripts.finish().await;
         let inner = Arc::clone(&self.inner);
         let finish = move || {
@@ -345,7 +361,8 @@ impl Inner {
         }
         let log = session.map(|session| self.agents.logs().get_or_create(session));
         let launch = self.launch_command(agent.command.clone(), env, cwd.as_ref().to_owned());
-        Launch { token_issuer: wearer, log, ..launch }
+        let is_kept = session.is_some() && self.config.keeper.enabled;
+        Launch { token_issuer: wearer, log, is_kept, ..launch }
     }
 
     /// How to start a command of the host's own, which belongs to no session.
@@ -360,6 +377,7 @@ impl Inner {
             sandbox: None,
             tag: self.agents.new_tag(),
             records: self.agents.records().clone(),
+            is_kept: false,
             frame_limit: self.config.limits.frame.0,
             timeout: self.config.start_timeout.to_std(),
         }

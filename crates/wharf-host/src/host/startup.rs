@@ -6,7 +6,7 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError};
 
-use wharf_core::{EndReason, Input, LifecycleInput, Seq, SessionId};
+use wharf_core::{EndReason, Input, LifecycleInput, Seq, Session, SessionId, Status};
 use wharf_store::{
     Engine, FileEngine, FileLease, FileOptions, Index, IndexRow, LeaseError, Log, LogId, LogStat, SqliteIndex,
     StoreError,
@@ -18,6 +18,7 @@ use super::initialize_cache::InitializeCache;
 use super::start_limits::StartLimits;
 use super::storage::{Storage, UnreadableLog};
 use super::{Host, Inner, StartPriority, StepLocks, modes};
+use crate::agent::adoption::{AdoptedAgent, AdoptionContext, AnsweredKeeper, ask_keepers};
 use crate::agent::agent_log::AgentLogs;
 use crate::agent::process_records::{DirectoryIdentity, ProcessRecords};
 use crate::config::{Config, LiveConfig, ResumeOnStart, watch_file};
@@ -65,10 +66,7 @@ impl Host {
         let identity = DirectoryIdentity::load_or_create(&root).map_err(|error| unusable(&error))?;
         let state_id = identity.id.clone();
         let records = ProcessRecords::new(root.join("run"), identity);
-        let strays = records.end_leftover_trees();
-        if strays > 0 {
-            tracing::info!(strays, "ended agent processes that an earlier host had left behind");
-        }
+        let keepers = ask_keepers(records.take_left_trees(), &records);
         let engine = match engine {
             Some(engine) => engine,
             None => files(&root, config.limits.reserve.0 as u64)?,
@@ -97,7 +95,7 @@ impl Host {
             budget,
             locks: StepLocks::default(),
         });
-        let back = inner.reconcile(&*index)?;
+        let back = inner.reconcile(&*index, keepers)?;
         inner
             .people
             .retain_sessions(|id| inner.registry.get(id).is_some() || inner.storage.unreadable().contains_key(id));
@@ -197,8 +195,14 @@ const WATCHED_FOR: std::time::Duration = std::time::Duration::from_secs(10);
 impl Inner {
     /// Makes every log known. One that the index knows whole and ended is only listed; any other is read, and if it
     /// was alive when its host died, it is given its end now (rule 2.7).
-    fn reconcile(self: &Arc<Self>, index: &dyn Index) -> Result<Vec<(StartPriority, SessionId)>, StartError> {
+    fn reconcile(
+        self: &Arc<Self>,
+        index: &dyn Index,
+        keepers: Vec<AnsweredKeeper>,
+    ) -> Result<Vec<(StartPriority, SessionId)>, StartError> {
         let (mut back, mut fresh) = (Vec::new(), Vec::new());
+        let mut keepers: HashMap<_, _> =
+            keepers.into_iter().map(|keeper| (SessionId::new(keeper.tree.kept.session.as_str()), keeper)).collect();
         let mut rows: HashMap<_, IndexRow> =
             index.all().unwrap_or_default().into_iter().map(|row| (row.id.clone(), row)).collect();
         for stat in self.storage.engine().list()? {
@@ -213,8 +217,16 @@ impl Inner {
                     let (log_id, bytes, descriptor) = (stat.id, stat.bytes, Arc::new(descriptor));
                     self.registry.put(id, KnownSession::Cold { log_id, descriptor, snapshot, bytes });
                 }
-                None => back.extend(self.recover(&stat, row.and_then(|row| row.snapshot), &mut fresh)),
+                None => {
+                    let keeper = keepers.remove(&SessionId::new(stat.id.name()));
+                    back.extend(self.recover(&stat, row.and_then(|row| row.snapshot), keeper, &mut fresh));
+                }
             }
+        }
+        for keeper in keepers.into_values() {
+            let session = &keeper.tree.kept.session;
+            tracing::info!(session, "ended an agent that an earlier host had left behind: its session is over or gone");
+            self.agents.records().end_left_tree(&keeper.tree);
         }
         self.index.put_all(fresh);
         for gone in rows.into_keys() {
@@ -242,10 +254,20 @@ impl Inner {
         self: &Arc<Self>,
         stat: &LogStat,
         snapshot: Option<u64>,
+        keeper: Option<AnsweredKeeper>,
         rows: &mut Vec<SessionRow>,
     ) -> Option<(StartPriority, SessionId)> {
         match self.load_from_log(&stat.id, snapshot) {
             Ok((mut session, shared)) => {
+                let adopted = keeper.and_then(|keeper| self.adopt(keeper, &session, &shared));
+                if let Some(adopted) = adopted {
+                    let step = session.handle(Input::Lifecycle(LifecycleInput::AgentAdopted), Now::millis());
+                    // Its agent runs already: without a permit it is over the limit, and new sessions are refused.
+                    let permit = self.start_limits.take_session();
+                    let first = FirstStart { permit, adopted: Some(Box::new(adopted)), ..FirstStart::default() };
+                    self.spawn_task(session, shared, step, first);
+                    return None;
+                }
                 let step = session.handle(Input::Lifecycle(LifecycleInput::HostRestarted), Now::millis());
                 let descriptor = Descriptor::of_session(&session, &shared.attention);
                 let need = self.wants_back(&descriptor).map(|need| (need, shared.id.clone()));
@@ -272,6 +294,34 @@ impl Inner {
 }
 
 impl Inner {
+    /// Takes the running agent of a session over. Returns `None` if that cannot be: then the agent is ended.
+    fn adopt(&self, keeper: AnsweredKeeper, session: &Session, shared: &Shared) -> Option<AdoptedAgent> {
+        let (tree, state) = (keeper.tree.clone(), session.state());
+        let is_same = state.status == Status::Running && state.start.0 == tree.kept.start;
+        let context = AdoptionContext {
+            records: self.agents.records(),
+            tokens: self.agents.tokens(),
+            log: self.agents.logs().get_or_create(&shared.id),
+            frame_limit: self.config.limits.frame.0,
+        };
+        let (absence, keeper_version) = (keeper.absence, keeper.version.clone());
+        let adopted = match is_same {
+            true => keeper.adopt(session.head(), &context),
+            false => Err(std::io::Error::other("its session has ended or has another agent")),
+        };
+        match adopted {
+            Ok(adopted) => {
+                tracing::info!(session = %shared.id, ?absence, keeper_version, "took over the agent of an earlier host");
+                Some(adopted)
+            }
+            Err(error) => {
+                tracing::warn!(session = %shared.id, %error, "an agent cannot be taken over and is ended");
+                self.agents.records().end_left_tree(&tree);
+                None
+            }
+        }
+    }
+
     /// Is there nothing but an empty log, of a session that nobody was told of? Any trace of damage would be beside it.
     fn was_never_begun(&self, log_id: &LogId) -> bool {
         let files = std::fs::read_dir(self.session_dir(log_id).join("log")).map(Iterator::count);

@@ -64,7 +64,8 @@ impl AgentServices {
                 }
             };
             let ended = if request.method == "terminal/wait_for_exit" { terminal_of(&request.frame) } else { None };
-            let served = ServedAnswer { start, frame, ended, permit: answer_permit };
+            let agent_request = request.agent_request.clone();
+            let served = ServedAnswer { start, agent_request, frame, ended, permit: answer_permit };
             let _ = commands.send(Command::Served(served)).await;
             drop(permit);
         });

@@ -11,7 +11,7 @@ use super::agent_connection::AgentDelete;
 use super::attached::AttachedClient;
 use super::handle::{AgentReport, Attendance, CallError, Forward, Taken};
 use crate::agent::initialize::StartFailure;
-use crate::agent::{AgentExit, OpenedAgent};
+use crate::agent::{AgentExit, AgentProcess, OpenedAgent};
 use crate::host::StartPriority;
 use crate::limits::CountPermit;
 use crate::settings::ReturnTerms;
@@ -103,6 +103,12 @@ pub(crate) enum Command {
         start: StartNo,
         exit: AgentExit,
         stderr: String,
+        /// Lets the keeper go when it is dropped: after the exit is in the log.
+        process: AgentProcess,
+    },
+    /// Leaves the agent to its keeper and ends the task: the host goes.
+    Leave {
+        done: oneshot::Sender<()>,
     },
     /// Ends the session for good and has its agent delete its own copy. Answered with `None` if the condition does not hold.
     Delete {
@@ -132,6 +138,8 @@ pub(crate) enum DeleteCondition {
 #[derive(Debug)]
 pub(crate) struct ServedAnswer {
     pub(super) start: StartNo,
+    /// The agent's id of the request.
+    pub(super) agent_request: Raw,
     pub(super) frame: Bytes,
     /// The terminal that has ended.
     pub(super) ended: Option<String>,

@@ -7,6 +7,7 @@ use tokio::sync::mpsc;
 use super::command::{Command, ReplyTo, StartedTo};
 use super::shared::Shared;
 use crate::agent::InitializedAgent;
+use crate::agent::adoption::AdoptedAgent;
 use crate::host::Inner;
 use crate::limits::CountPermit;
 
@@ -31,6 +32,8 @@ pub(crate) struct FirstStart {
     pub(crate) started_tx: Option<StartedTo>,
     /// Told when the first step is in the log.
     pub(crate) created_tx: Option<ReplyTo>,
+    /// An agent that was taken over from an earlier host.
+    pub(crate) adopted: Option<Box<AdoptedAgent>>,
     /// The session's creator waits for the first start: if it fails, it is not tried again.
     pub(crate) caller_waits: bool,
 }

@@ -489,6 +489,14 @@ impl SessionHandle {
         }
     }
 
+    /// Leaves the agent to its keeper because the host goes. A session whose agent is not kept is ended.
+    pub(crate) async fn leave(&self) {
+        let (done, wait) = oneshot::channel();
+        if self.send(Command::Leave { done }).await.is_ok() {
+            let _ = wait.await;
+        }
+    }
+
     /// Ends the session for good; returns when its agent's tree is gone, with what became of the agent's own copy.
     pub(crate) async fn delete(&self, condition: DeleteCondition) -> Option<AgentDelete> {
         let (done, wait) = oneshot::channel();

@@ -17,7 +17,7 @@ use super::clients::Clients;
 use super::command::{Command, DeleteCondition, ReplyTo};
 use super::context::{FirstStart, TaskContext};
 use super::handle::{Abilities, AgentReport, Attendance, CallError};
-use super::journal::{Due, Journal};
+use super::journal::{Act, Due, Journal};
 use super::shared::Shared;
 use crate::agent::initialize::StartFailure;
 use crate::host::{Inner, StartPriority};
@@ -68,9 +68,14 @@ impl SessionTask {
             journal,
         };
         let span = task.context.shared.span.clone();
+        let adopted = first.adopted.take();
         let work = async move {
             task.journal.take(step, Now::millis(), first.created_tx);
             task.carry_out();
+            if let Some(adopted) = adopted {
+                task.agent.adopt(*adopted, &mut task.journal, &mut task.clients);
+                task.carry_out();
+            }
             task.run().await;
         };
         tokio::spawn(work.instrument(span));
@@ -123,6 +128,10 @@ impl SessionTask {
                     match next.take() {
                         Some(Command::ShutDown { done }) => {
                             self.shut_down(done).await;
+                            return true;
+                        }
+                        Some(Command::Leave { done }) => {
+                            self.leave(done).await;
                             return true;
                         }
                         Some(Command::Delete { condition: DeleteCondition::Unused, done }) if self.is_in_use() => {
@@ -185,18 +194,24 @@ impl SessionTask {
         let Self { journal, agent, clients, .. } = self;
         while let Some(due) = journal.next_due() {
             match due {
-                Due::Effect(Effect::StartAgent { start, how }) => agent.start(start, how, journal),
-                Due::Effect(Effect::StopAgent { start }) => agent.stop(start, journal, clients),
-                Due::Effect(Effect::SendPrompt { prompt, frame }) => agent.send_prompt(prompt, &frame),
-                Due::Effect(Effect::SendCancel) => agent.send_cancel(),
-                Due::Effect(Effect::AnswerAsk { agent_request, reply }) => agent.answer_ask(&agent_request, &reply),
-                Due::Effect(Effect::AnnouncePresence { member, connected }) => {
+                Due::Effect(Effect::StartAgent { start, how }, _) => agent.start(start, how, journal),
+                Due::Effect(Effect::StopAgent { start }, _) => agent.stop(start, journal, clients),
+                Due::Effect(Effect::SendPrompt { prompt, frame }, cause) => {
+                    agent.send_prompt(prompt, &frame, cause.unwrap_or(journal.head()));
+                }
+                Due::Effect(Effect::SendCancel, cause) => agent.send_cancel(cause),
+                Due::Effect(Effect::AnswerAsk { agent_request, reply }, cause) => {
+                    agent.answer_ask(&agent_request, &reply, cause);
+                }
+                Due::Effect(Effect::AnnouncePresence { member, connected }, _) => {
                     clients.announce(&member, connected, journal.head());
                     journal.show();
                 }
                 Due::PassOnPending => agent.pass_on_pending(journal, clients),
+                Due::KeepAgent => agent.keep(journal),
             }
         }
+        agent.note_turns(journal.session());
     }
 
     fn obey(&mut self, command: Command) {
@@ -267,12 +282,13 @@ impl SessionTask {
             Command::Asks { reply } => drop(reply.send(journal.state().asks.values().cloned().collect())),
             Command::WaitUp { reply } => agent.wait_up(reply, journal),
             Command::AgentUp { start, outcome } => agent.take_start(start, *outcome, journal, clients),
-            Command::AgentGone { start, exit, stderr } => {
+            Command::AgentGone { start, exit, stderr, process } => {
                 let message = FailureText { reason: &exit.describe_exit(), stderr: &stderr }.to_string().into();
                 journal.input(Input::Agent(AgentInput::Exited { start, exit_code: exit.code, message }), None);
+                journal.act_later(Act::Release(process));
             }
             Command::DeleteOther { agent_session, done } => agent.delete_other(&agent_session, done),
-            Command::Delete { .. } | Command::ShutDown { .. } => {}
+            Command::Delete { .. } | Command::ShutDown { .. } | Command::Leave { .. } => {}
         }
     }
 
@@ -338,25 +354,40 @@ impl SessionTask {
         let _ = done.send(());
     }
 
+    /// Leaves a kept agent to its keeper, for the next host: nothing of it is told in the log. Any other session ends.
+    async fn leave(&mut self, done: oneshot::Sender<()>) {
+        self.carry_out();
+        self.finish_acts().await;
+        if self.agent.leave() {
+            let _ = done.send(());
+        } else {
+            self.shut_down(done).await;
+        }
+    }
+
     /// Ends the session for good.
     async fn delete(&mut self, done: oneshot::Sender<Option<AgentDelete>>) {
         self.agent.delete_at_end();
         self.kill_and_sync(EndReason::User).await;
-        let outcome = self.agent.end_for_deletion(&self.journal, &mut self.clients).await;
+        let outcome = self.agent.end_for_deletion(&mut self.journal, &mut self.clients).await;
         let _ = done.send(Some(outcome));
     }
 
     async fn kill_and_sync(&mut self, reason: EndReason) {
         self.journal.input(Input::Lifecycle(LifecycleInput::Kill { reason }), None);
         self.carry_out();
-        // The kill's effects wait for the disk like any other.
+        self.finish_acts().await;
+        self.agent.abort_start();
+    }
+
+    /// Does what waits for the disk.
+    async fn finish_acts(&mut self) {
         while self.journal.has_acts() && self.journal.closed().is_none() && !self.journal.is_stalled() {
             if !self.journal.synced().await {
                 break;
             }
             self.act();
         }
-        self.agent.abort_start();
     }
 
     /// Without a log no answer will come: attached clients are disconnected, and the agent is ended.

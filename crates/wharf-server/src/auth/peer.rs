@@ -41,7 +41,7 @@ impl SocketPeer {
     fn from_own_process(pid: u32, host: &Host) -> Self {
         match host.find_agent_token_by_process(pid) {
             Some(badge) => Self::Agent(badge),
-            None if Host::has_started(pid) => Self::Stray { pid },
+            None if host.has_started(pid) => Self::Stray { pid },
             None => Self::Local,
         }
     }

@@ -5,8 +5,9 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
-use wharf_api::{HostInfo, HostSettingList, ReloadReceipt, StopReceipt};
+use wharf_api::{HostInfo, HostSettingList, ReloadReceipt, StopQuery, StopReceipt};
 
+use super::extract::QueryParams;
 use crate::App;
 use crate::fault::Fault;
 use crate::use_cases::{self, Caller};
@@ -51,14 +52,16 @@ pub(super) async fn reload_settings(State(app): State<App>, caller: Caller) -> R
     use_cases::reload_settings(&app, &caller).await.map(Json)
 }
 
-/// Stops the host as SIGTERM does: no new work, agents are ended, logs are synced. Answers at once. For admins.
+/// Stops the host: no new work, logs are synced; agents are ended, or go on with `?agents=leave` until the next host takes
+/// them over. Answers at once. For admins.
 #[utoipa::path(
-    post, path = "/stop", tag = "host", operation_id = "stop_host",
+    post, path = "/stop", tag = "host", operation_id = "stop_host", params(StopQuery),
     responses((status = 202, description = "It begins to stop", body = StopReceipt), (status = 403, description = "`admin_only`"))
 )]
 pub(super) async fn stop_host(
     State(app): State<App>,
     caller: Caller,
+    QueryParams(query): QueryParams<StopQuery>,
 ) -> Result<(StatusCode, Json<StopReceipt>), Fault> {
-    use_cases::stop_host(&app, &caller).map(|receipt| (StatusCode::ACCEPTED, Json(receipt)))
+    use_cases::stop_host(&app, &caller, query.agents.unwrap_or_default()).map(|receipt| (StatusCode::ACCEPTED, Json(receipt)))
 }

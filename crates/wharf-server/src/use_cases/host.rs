@@ -3,7 +3,7 @@
 use axum::http::StatusCode;
 use wharf_api::{
     AttentionInfo, ErrorCode, HostInfo, HostSettingList, ProcessList, ReloadReceipt, SessionCount, SessionInfo,
-    SessionProcesses, StopReceipt,
+    SessionProcesses, StopAgents, StopReceipt,
 };
 use wharf_host::StorageFault;
 use wharf_host::core::SessionId;
@@ -11,7 +11,7 @@ use wharf_host::metrics::Insight;
 
 use super::Caller;
 use super::attention::AttentionView;
-use crate::App;
+use crate::{App, StopKind};
 use crate::fault::Fault;
 use crate::server_info::FILE_VERSION;
 
@@ -53,11 +53,15 @@ pub(crate) async fn reload_settings(app: &App, caller: &Caller) -> Result<Reload
     }
 }
 
-/// Stops the host as SIGTERM does. Returns at once.
-pub(crate) fn stop_host(app: &App, caller: &Caller) -> Result<StopReceipt, Fault> {
+/// Stops the host. Returns at once.
+pub(crate) fn stop_host(app: &App, caller: &Caller, agents: StopAgents) -> Result<StopReceipt, Fault> {
     caller.may_administrate()?;
-    tracing::info!("stopping: asked by a client; no new work, agents are ended");
-    app.server_info.request_stop();
+    let kind = match agents {
+        StopAgents::End => StopKind::EndAgents,
+        StopAgents::Leave => StopKind::LeaveAgents,
+    };
+    tracing::info!(?kind, "stopping: asked by a client; no new work");
+    app.server_info.request_stop(kind);
     Ok(StopReceipt { ok: true, pid: std::process::id() })
 }
 

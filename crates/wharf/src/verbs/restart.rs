@@ -1,7 +1,7 @@
 //! `wharf restart`: stops the host in order and starts it again, in the way in which it was started.
 
 use clap::Args;
-use wharf_api::{HostInfo, HostProcess, StartKind};
+use wharf_api::{HostInfo, HostProcess, StartKind, StopAgents};
 
 use super::{serve, service, status, stop};
 use crate::client::HostClient;
@@ -36,7 +36,7 @@ pub(crate) async fn run(global: &GlobalOptions, _: RestartVerb) -> anyhow::Resul
         }
         Some(HostProcess { started_as: StartKind::Background, arguments, .. }) => {
             check_settings(&arguments, &wharf_host::own_variables(), &client)?;
-            stop::stop_and_wait(&client).await?;
+            stop::stop_and_wait(&client, StopAgents::Leave).await?;
             let locator = HostLocator::with_arguments(global.state_dir()?, arguments, "wharf restart");
             HostClient::open_any(locator, global.verbose).await?
         }

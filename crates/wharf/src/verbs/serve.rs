@@ -11,7 +11,7 @@ use tokio::sync::mpsc::Receiver;
 use tracing_subscriber::EnvFilter;
 use wharf_api::{HostProcess, StartKind};
 use wharf_host::{Auth, Config, ConfigSources, Host, LogFormat, ReplayTurns, own_variables};
-use wharf_server::{Server, Tokens};
+use wharf_server::{Server, StopKind, Tokens};
 
 use crate::exit::{Exit, Failure};
 use crate::format::text::shorten_path;
@@ -134,11 +134,13 @@ async fn run_host(
     let mut is_gone = false;
     let stop = async {
         tokio::select! {
-            () = stopped => {}
-            () = watched.state_gone() => is_gone = true,
-        }
-        if is_gone {
-            tracing::error!(dir = %state_dir.display(), "stopping: the state directory was deleted, moved or replaced");
+            kind = stopped => kind,
+            () = watched.state_gone() => {
+                is_gone = true;
+                let dir = state_dir.display();
+                tracing::error!(%dir, "stopping: the state directory was deleted, moved or replaced");
+                StopKind::EndAgents
+            }
         }
     };
     server.run(stop).await;

@@ -150,7 +150,7 @@ async fn stop_other_host(global: &GlobalOptions, replace: bool) -> anyhow::Resul
     let host = super::status::describe_host(&client).await;
     if host.is_some_and(|host| super::restart::is_service(&host)) {
         // The service itself; enabling it again starts it with the new file.
-        super::stop::stop_and_wait(&client).await?;
+        super::stop::stop_and_wait(&client, wharf_api::StopAgents::Leave).await?;
         return Ok(());
     }
     if !replace {
@@ -160,7 +160,7 @@ async fn stop_other_host(global: &GlobalOptions, replace: bool) -> anyhow::Resul
         );
         return Err(Failure::new(Exit::Refused, words).into());
     }
-    super::stop::stop_and_wait(&client).await?;
+    super::stop::stop_and_wait(&client, wharf_api::StopAgents::Leave).await?;
     Ok(())
 }
 

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use rustix::process::{Pid, test_kill_process};
-use wharf_api::StopReceipt;
+use wharf_api::{StopAgents, StopReceipt};
 
 use crate::client::{HostCall, HostClient};
 use crate::exit::{Exit, Failure};
@@ -31,16 +31,20 @@ pub(crate) async fn run(global: &GlobalOptions, _: StopVerb) -> anyhow::Result<E
         }
         Err(error) => return Err(error),
     };
-    if let Some(pid) = stop_and_wait(&client).await? {
+    if let Some(pid) = stop_and_wait(&client, StopAgents::End).await? {
         output::print_line(&format!("stopped (pid {pid}); every session is on disk"));
     }
     Ok(Exit::Ok)
 }
 
 /// Stops the host and waits until its process has ended. Returns its pid, unless the host does not tell it.
-pub(super) async fn stop_and_wait(client: &HostClient) -> anyhow::Result<Option<u32>> {
+pub(super) async fn stop_and_wait(client: &HostClient, agents: StopAgents) -> anyhow::Result<Option<u32>> {
+    let path = match agents {
+        StopAgents::End => "/stop",
+        StopAgents::Leave => "/stop?agents=leave",
+    };
     // A host of another version may answer something else.
-    let answer = client.send_call(&HostCall::post_empty("/stop")).await?;
+    let answer = client.send_call(&HostCall::post_empty(path)).await?;
     let told = answer.json::<StopReceipt>().ok().map(|receipt| receipt.pid);
     let Some(pid) = told.or(client.pid) else { return Ok(None) };
     let give_up_at = Instant::now() + STOP_TIMEOUT;

@@ -10,7 +10,7 @@ use wharf_json::Json;
 use wharf_json::rpc::{Salvaged, code, salvage, salvage_head};
 
 use super::link::AgentDelete;
-use super::writer::{AgentCall, AgentWriter, Forwarded, PendingRequest, error};
+use super::writer::{AgentCall, AgentWriter, ForwardKind, Forwarded, PendingRequest, error};
 use crate::agent::initialize::classify_fault;
 use crate::frame::{self, Envelope, FrameKind, FrameLine, Span};
 use crate::session::agent_calls::AgentAnswer;
@@ -43,6 +43,11 @@ pub(super) enum AgentMessage {
     Called {
         call: AgentCall,
         answer: AgentAnswer,
+    },
+    /// The agent agreed to a request whose caller went with an earlier host.
+    Agreed {
+        kind: ForwardKind,
+        frame: Bytes,
     },
     /// A request that one client is to answer, or Wharf itself.
     Request(AgentRequest),
@@ -336,6 +341,8 @@ fn answered(frame: &[u8], envelope: &Envelope<'_>, writer: &mut AgentWriter) -> 
             frame.map_or(AgentMessage::Nothing, |frame| AgentMessage::Answer { to, frame, ok })
         }
         PendingRequest::Call(call) => AgentMessage::Called { call, answer: AgentAnswer { frame: copy, is_result: ok } },
+        PendingRequest::Inherited(kind) if ok => AgentMessage::Agreed { kind, frame: copy },
+        PendingRequest::Inherited(_) => AgentMessage::Nothing,
         PendingRequest::Prompt(prompt) => {
             let stop_reason = ok.then(|| stop_reason(frame));
             let frame = Raw::new(copy);
@@ -357,11 +364,7 @@ fn stop_reason(frame: &[u8]) -> Arc<str> {
 fn malformed(kind: Fault, detail: String, found: &Salvaged, writer: &mut AgentWriter) -> AgentMessage {
     if found.has_method {
         for id in &found.ids {
-            let _ = writer.say(error(
-                id.as_str(),
-                code::INVALID_REQUEST,
-                &format!("the request could not be read: {detail}"),
-            ));
+            writer.refuse_unread(id, &format!("the request could not be read: {detail}"));
         }
         return AgentMessage::Fault(kind, detail);
     }
@@ -387,6 +390,7 @@ fn fail_owed(id: u64, message: &str, writer: &mut AgentWriter) -> Option<AgentMe
             let frame = error(id, code::INTERNAL_ERROR, message);
             AgentMessage::Called { call, answer: AgentAnswer { frame, is_result: false } }
         }
+        PendingRequest::Inherited(_) => AgentMessage::Nothing,
         PendingRequest::Prompt(prompt) => {
             let frame = Raw::new(error(id, code::INTERNAL_ERROR, message))?;
             AgentMessage::Input(Input::Agent(AgentInput::Answered { prompt, stop_reason: None, frame, stderr: None }))

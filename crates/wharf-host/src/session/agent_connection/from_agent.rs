@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use bytes::Bytes;
 use wharf_core::{AgentInput, Fault, Input, Raw, UpdateKind};
 use wharf_json::rpc::code;
 
@@ -9,6 +10,7 @@ use super::AgentConnection;
 use super::frame_parser::{AgentMessage, AgentRequest};
 use super::link::log_fault;
 use super::writer::ForwardKind;
+use crate::agent_services;
 use crate::session::clients::Clients;
 use crate::session::journal::{Act, Journal};
 use crate::session::terminal_transcript::terminal_of;
@@ -27,7 +29,11 @@ impl AgentConnection {
         while let Some(link) = &mut self.link
             && let Some(message) = link.next_message(&mut self.parser)
         {
+            journal.set_output_offset(link.line_end());
             self.take_in(message, journal, clients);
+            if let Some(link) = &mut self.link {
+                link.writer_mut().end_line();
+            }
         }
     }
 
@@ -77,6 +83,11 @@ impl AgentConnection {
                 }
                 journal.act_later(Act::AnswerCall(call.answer, answer));
             }
+            AgentMessage::Agreed { kind, frame } => {
+                if let ForwardKind::Set { request, was_reported } = &kind {
+                    self.settings.take_agreement(request, *was_reported, &frame, journal);
+                }
+            }
             AgentMessage::Request(request) => self.take_request(request, journal, clients),
             AgentMessage::Withdrawn { agent_request } => match clients.withdraw_request(&agent_request, journal.head())
             {
@@ -104,10 +115,17 @@ impl AgentConnection {
             self.record_terminals(terminal_of(&request.frame).as_deref(), journal);
         }
         if let Some(client) = clients.choose_for(&request, journal.session()) {
-            return clients.relay(client, request, journal.session());
+            if self.note_taken(&request, None) {
+                clients.relay(client, request, journal.session());
+            }
+            return;
         }
         let agent_request = request.agent_request.clone();
         if self.services.can_serve(&request.method) {
+            let repeatable = agent_services::is_repeatable(&request.method).then_some(&request.frame);
+            if !self.note_taken(&request, repeatable) {
+                return;
+            }
             if !self.services.serve(request, journal.state().start) {
                 let message = "too many or too large requests are under way; wait for some of their answers";
                 self.speak(|writer| writer.fail(&agent_request, code::INTERNAL_ERROR, message));
@@ -119,6 +137,12 @@ impl AgentConnection {
         }
         let message = format!("{} is not available: no attached client can serve it", request.method);
         self.speak(|writer| writer.fail(&agent_request, code::METHOD_NOT_FOUND, &message));
+    }
+
+    /// Notes for a later host that a request is being served. Returns false if an earlier host has done so.
+    fn note_taken(&self, request: &AgentRequest, repeatable: Option<&Bytes>) -> bool {
+        let link = self.link.as_ref();
+        link.is_none_or(|link| link.writer().take_request(&request.agent_request, repeatable))
     }
 
     pub(super) fn record_terminals(&mut self, ended: Option<&str>, journal: &mut Journal) {

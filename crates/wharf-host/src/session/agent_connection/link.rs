@@ -1,16 +1,19 @@
 //! The session's agent while it runs: its process, its pipes, and how it is ended.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
-use tokio::process::ChildStdout;
 use tokio::task::JoinHandle;
 use tracing::Instrument;
-use wharf_core::{AgentInput, AgentTraits, Fault, Input, StartNo};
+use wharf_core::{AgentInput, AgentTraits, Fault, Input, StartNo, State};
 use wharf_json::rpc::{salvage, salvage_head};
 
 use super::frame_parser::{AgentFrameParser, AgentMessage};
 use super::writer::{AgentWriter, Forwarded, about_session};
-use crate::agent::{AgentExit, AgentProcess, OpenedAgent, StderrTail};
+use crate::agent::adoption::AdoptedAgent;
+use crate::agent::kept_files::KeptFiles;
+use crate::agent::ledger::{LedgerHandle, LineNote};
+use crate::agent::{AgentExit, AgentOutput, AgentProcess, OpenedAgent, StderrTail};
 use crate::frame::{self, FrameKind, FrameLine, FrameReader};
 use crate::session::journal::Journal;
 use crate::settings::AgentSettings;
@@ -57,7 +60,7 @@ fn read_answer(line: &FrameLine<'_>, id: u64) -> Option<bool> {
 }
 
 /// Waits for the answer to a request while everything else is thrown away: is it a result? `None` if none comes in time.
-async fn answer_within(reader: &mut FrameReader<ChildStdout>, id: u64, limit: Duration) -> Option<bool> {
+async fn answer_within(reader: &mut FrameReader<AgentOutput>, id: u64, limit: Duration) -> Option<bool> {
     let answer = async {
         loop {
             while let Some(line) = reader.next_line() {
@@ -75,7 +78,7 @@ async fn answer_within(reader: &mut FrameReader<ChildStdout>, id: u64, limit: Du
 pub(super) struct AgentLink {
     start: StartNo,
     process: AgentProcess,
-    reader: FrameReader<ChildStdout>,
+    reader: FrameReader<AgentOutput>,
     stderr: StderrTail,
     /// The end of stderr before the running turn.
     turn_mark: u64,
@@ -84,14 +87,52 @@ pub(super) struct AgentLink {
     faults: u64,
     /// The span of the lines of the host's log that belong to the process.
     span: tracing::Span,
+    /// The files for the keeper, until the agent is kept.
+    files: Option<KeptFiles>,
+    ledger: LedgerHandle,
+    /// Lines that an earlier host has taken in before, by their end.
+    known_lines: BTreeSet<u64>,
 }
 
 impl AgentLink {
     pub(super) fn new(start: StartNo, opened: OpenedAgent) -> Self {
-        let OpenedAgent { process, reader, outbox, stderr, agent_session, traits, next_id, .. } = opened;
+        let OpenedAgent { process, reader, outbox, stderr, files, agent_session, traits, next_id, .. } = opened;
+        let ledger = outbox.ledger().clone();
         let writer = AgentWriter::new(outbox, agent_session, next_id);
-        let span = tracing::error_span!("agent", pid = process.pid());
-        Self { start, process, reader, stderr, turn_mark: 0, writer, traits, faults: 0, span }
+        let (span, known_lines) = (tracing::error_span!("agent", pid = process.pid()), BTreeSet::new());
+        let (turn_mark, faults) = (0, 0);
+        Self { start, process, reader, stderr, turn_mark, writer, traits, faults, span, files, ledger, known_lines }
+    }
+
+    /// Goes on with an agent that was taken over.
+    pub(super) fn resume(adopted: AdoptedAgent, state: &State) -> Self {
+        let AdoptedAgent { process, reader, outbox, stderr, in_flight } = adopted;
+        let ledger = outbox.ledger().clone();
+        let session = state.agent_session.as_deref().unwrap_or_default().to_owned();
+        let writer = AgentWriter::resume(outbox, session, &in_flight, state);
+        let (span, known_lines) = (tracing::error_span!("agent", pid = process.pid()), in_flight.known_lines);
+        let (start, traits) = (state.start, state.traits);
+        let (turn_mark, faults, files) = (0, 0, None);
+        Self { start, process, reader, stderr, turn_mark, writer, traits, faults, span, files, ledger, known_lines }
+    }
+
+    /// Returns the files for the keeper, once.
+    pub(super) fn take_files(&mut self) -> Option<KeptFiles> {
+        self.files.take()
+    }
+
+    pub(super) fn ledger(&self) -> &LedgerHandle {
+        &self.ledger
+    }
+
+    /// Returns the place in the agent's output behind the line that was taken last.
+    pub(super) fn line_end(&self) -> u64 {
+        self.reader.line_end()
+    }
+
+    /// Leaves the agent to its keeper.
+    pub(super) fn leave(self) {
+        self.process.leave();
     }
 
     pub(super) fn span(&self) -> &tracing::Span {
@@ -121,12 +162,19 @@ impl AgentLink {
 
     /// Waits for output. Returns how many bytes were read, zero at its end.
     pub(super) async fn read(&mut self) -> std::io::Result<usize> {
+        let needed_from = self.ledger.lock().confirmed_offset();
+        self.reader.source_mut().release(needed_from);
         self.reader.fill().await
     }
 
     /// Takes the next whole line that was read.
     pub(super) fn next_message(&mut self, parser: &mut AgentFrameParser) -> Option<AgentMessage> {
-        let line = self.reader.next_line()?;
+        if !self.reader.find_line() {
+            return None;
+        }
+        let end = self.reader.line_end();
+        self.writer.begin_line(end, self.known_lines.remove(&end));
+        let line = self.reader.found_line();
         let stray = if let FrameLine::Frame(line) = line { line } else { &[] };
         let message = parser.parse(line, &mut self.writer);
         if message.is_stray(stray) {
@@ -162,14 +210,14 @@ impl AgentLink {
         self.writer.note_reported(settings);
     }
 
-    /// Ends an agent that has closed its output, and waits for its tree. Returns its exit and its last words on stderr,
-    /// and the requests of clients that will get no answer.
-    pub(super) fn bury(self) -> (impl Future<Output = (AgentExit, String)>, Vec<Forwarded>) {
+    /// Ends an agent that has closed its output, and waits for its tree. Returns its exit, its last words on stderr and the hold
+    /// on its keeper, which waits until the exit is noted; and the requests of clients that will get no answer.
+    pub(super) fn bury(self) -> (impl Future<Output = (AgentExit, String, AgentProcess)>, Vec<Forwarded>) {
         let Self { mut process, stderr, writer, .. } = self;
         let gone = async move {
             process.request_end();
             let exit = process.wait_for_exit().await;
-            (exit, stderr.text())
+            (exit, stderr.text(), process)
         };
         (gone, writer.into_unanswered())
     }
@@ -196,22 +244,23 @@ impl AgentLink {
     pub(super) fn end_and_delete(self) -> (JoinHandle<AgentDelete>, Vec<Forwarded>) {
         let Self { mut process, mut reader, mut writer, traits, span, .. } = self;
         if writer.owes_prompt() {
-            let _ = writer.cancel();
+            let _ = writer.cancel(None);
         }
         let (close, delete) = (writer.take_id(), writer.take_id());
         let (outbox, session) = (writer.outbox(), writer.session().to_owned());
         let unanswered = writer.into_unanswered();
         let ending = async move {
-            if traits.close && outbox.send_frame(about_session("session/close", close, &session)).is_ok() {
+            if traits.close && outbox.send_frame(about_session("session/close", close, &session), LineNote::Plain).is_ok() {
                 answer_within(&mut reader, close, CLOSE_TIMEOUT).await;
             }
             let outcome = match traits.delete {
-                true if outbox.send_frame(about_session("session/delete", delete, &session)).is_ok() => {
+                true if outbox.send_frame(about_session("session/delete", delete, &session), LineNote::Plain).is_ok() => {
                     AgentDelete::from_answer(answer_within(&mut reader, delete, DELETE_TIMEOUT).await == Some(true))
                 }
                 true => AgentDelete::Failed,
                 false => AgentDelete::NotNeeded,
             };
+            process.stop_keeping();
             drop(outbox);
             process.request_end();
             process.wait_for_exit().await;
@@ -227,7 +276,8 @@ impl AgentLink {
             let close = about_session("session/close", writer.take_id(), writer.session());
             let _ = writer.say(close);
         }
-        // With the writer goes the last hold on its stdin.
+        // With the keeper's hold and the writer goes the last hold on its stdin.
+        process.stop_keeping();
         let unanswered = writer.into_unanswered();
         let ending = async move {
             // Its remaining output is read and dropped, so that a full pipe cannot keep it from ending.

@@ -4,6 +4,7 @@
 //! it sends.
 
 mod active_settings;
+mod adopt;
 mod frame_parser;
 mod from_agent;
 mod link;
@@ -138,16 +139,16 @@ impl AgentConnection {
         let (early, settings) = (std::mem::take(&mut opened.early), std::mem::take(&mut opened.settings));
         let (traits, answer) = (opened.traits, opened.answer.clone());
         let agent_session = opened.agent_session.as_str().into();
-        let mut link = AgentLink::new(start, opened);
-        self.services.equip(&journal.state().origin, link.process().pid());
-        self.context.shared.set_keeper(link.process().keeper_pid());
-        self.link = Some(link);
+        let link = AgentLink::new(start, opened);
+        journal.follow_output(Some(link.ledger().clone()), link.line_end());
+        self.link_up(link, journal);
         self.transcript = TerminalTranscript::default();
         while let Some((forward, passed_on)) = self.pending.next_before_prompt() {
             self.pass_on(forward, journal, clients);
             let _ = passed_on.send(Ok(()));
         }
         journal.input(Input::Agent(AgentInput::Started { start, agent_session, traits, answer: answer.clone() }), None);
+        journal.act_later(Act::KeepAgent);
         journal.act_later(Act::PassOnPending);
         let seq = journal.head();
         self.startup.answer(Ok(Started { seq, answer }), journal);
@@ -165,8 +166,14 @@ impl AgentConnection {
         self.take_lines(journal, clients);
     }
 
+    fn link_up(&mut self, mut link: AgentLink, journal: &Journal) {
+        self.services.equip(&journal.state().origin, link.process().pid());
+        self.context.shared.set_keeper(link.process().keeper_pid());
+        self.link = Some(link);
+    }
+
     /// Ends the agent of a start, whether it is up or not.
-    pub(super) fn stop(&mut self, start: StartNo, journal: &Journal, clients: &mut Clients) {
+    pub(super) fn stop(&mut self, start: StartNo, journal: &mut Journal, clients: &mut Clients) {
         self.startup.abort(start);
         if self.link.as_ref().is_some_and(|link| link.start() == start) {
             self.end(journal, clients);
@@ -184,9 +191,10 @@ impl AgentConnection {
         self.startup.abort_any();
     }
 
-    fn end(&mut self, journal: &Journal, clients: &mut Clients) {
+    fn end(&mut self, journal: &mut Journal, clients: &mut Clients) {
         let Some(link) = self.link.take() else { return };
         self.context.shared.set_keeper(0);
+        journal.follow_output(None, 0);
         let unanswered = if self.deletes {
             let (deletion, unanswered) = link.end_and_delete();
             self.deletion = Some(deletion);
@@ -214,7 +222,7 @@ impl AgentConnection {
 
     /// Ends the agent, and waits until its tree is gone. Returns the fate of its copy of the session: deleted on the
     /// process that ran, else on another one.
-    pub(super) async fn end_for_deletion(&mut self, journal: &Journal, clients: &mut Clients) -> AgentDelete {
+    pub(super) async fn end_for_deletion(&mut self, journal: &mut Journal, clients: &mut Clients) -> AgentDelete {
         self.end(journal, clients);
         self.startup.wait_for_end().await;
         match self.deletion.take() {
@@ -244,8 +252,8 @@ impl AgentConnection {
         let (gone, unanswered) = link.bury();
         self.settle(unanswered, journal, clients);
         let watch = async move {
-            let (exit, stderr) = gone.await;
-            let _ = commands.send(Command::AgentGone { start, exit, stderr }).await;
+            let (exit, stderr, process) = gone.await;
+            let _ = commands.send(Command::AgentGone { start, exit, stderr, process }).await;
         };
         self.startup.set_ending(tokio::spawn(watch.in_current_span()));
     }
@@ -269,7 +277,7 @@ impl AgentConnection {
             return Some("the agent was ended");
         }
         matches!(input, Input::Client(ClientInput::Cancel { .. } | ClientInput::Interrupt { .. })).then(|| {
-            self.send_cancel();
+            self.send_cancel(None);
             "the agent was told to end its turn"
         })
     }

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use tokio::sync::oneshot;
-use wharf_core::{AskReply, ClientId, PromptId, Raw, Status};
+use wharf_core::{AskReply, ClientId, PromptId, Raw, Seq, Status};
 use wharf_json::rpc::{self, code};
 
 use super::AgentConnection;
@@ -24,19 +24,20 @@ impl AgentConnection {
         }
     }
 
-    pub(in crate::session) fn send_prompt(&mut self, prompt: PromptId, frame: &Raw) {
+    /// Sends a prompt, whose turn was started by the event `turn_started`.
+    pub(in crate::session) fn send_prompt(&mut self, prompt: PromptId, frame: &Raw, turn_started: Seq) {
         if let Some(link) = &mut self.link {
             link.note_prompt();
         }
-        self.speak(|writer| writer.prompt(prompt, frame));
+        self.speak(|writer| writer.prompt(prompt, frame, turn_started));
     }
 
-    pub(in crate::session) fn send_cancel(&mut self) {
-        self.speak(|writer| writer.cancel());
+    pub(in crate::session) fn send_cancel(&mut self, cause: Option<Seq>) {
+        self.speak(|writer| writer.cancel(cause));
     }
 
-    pub(in crate::session) fn answer_ask(&mut self, agent_request: &Raw, reply: &AskReply) {
-        self.speak(|writer| writer.answer_ask(agent_request, reply));
+    pub(in crate::session) fn answer_ask(&mut self, agent_request: &Raw, reply: &AskReply, cause: Option<Seq>) {
+        self.speak(|writer| writer.answer_ask(agent_request, reply, cause));
     }
 
     /// Has the agent delete another session of its adapter.
@@ -181,7 +182,7 @@ impl AgentConnection {
         if served.ended.is_some() {
             self.record_terminals(served.ended.as_deref(), journal);
         }
-        self.speak(|writer| writer.say_served(served.frame, served.permit));
+        self.speak(|writer| writer.say_served(&served.agent_request, served.frame, served.permit));
     }
 }
 

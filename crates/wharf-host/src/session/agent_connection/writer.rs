@@ -5,12 +5,13 @@ use std::collections::{HashMap, HashSet};
 use bytes::Bytes;
 use serde_json::json;
 use tokio::sync::oneshot;
-use wharf_core::{AskReply, ClientId, PromptId, Raw};
+use wharf_core::{AskKind, AskReply, ClientId, PromptId, Raw, Seq, State};
 use wharf_json::ReadError;
 use wharf_json::rpc::{self, FrameId, code};
 
 use super::link::AgentDelete;
 use crate::agent::Outbox;
+use crate::agent::ledger::{InFlight, LineNote, log_ledger_fault};
 use crate::frame::{self, Envelope};
 use crate::limits::CountPermit;
 use crate::session::agent_calls::AgentAnswer;
@@ -28,6 +29,8 @@ pub(super) enum PendingRequest {
     Call(AgentCall),
     /// The host's own request to delete a session; told whether the agent did.
     Delete(oneshot::Sender<AgentDelete>),
+    /// A request that an earlier host passed on. Its caller is gone; its success counts all the same.
+    Inherited(ForwardKind),
 }
 
 /// A request to the agent whose answer goes to one waiting caller.
@@ -76,15 +79,63 @@ pub(super) struct AgentWriter {
     outbox: Outbox,
     /// The agent's own id of the session.
     session: String,
-    next_id: u64,
+    /// The last id of a request that is no prompt. These ids are odd.
+    last_id: u64,
     owed: HashMap<u64, PendingRequest>,
     /// Requests of the agent that are elicitations: they are cancelled in other words than permissions.
     elicitations: HashSet<Bytes>,
+    /// The end of the line of output that is being taken in; 0 if none is.
+    line: u64,
+    /// An earlier host has taken in this line before: its requests were taken or answered then.
+    is_known_line: bool,
+}
+
+/// Returns the id of a prompt's request: even, and the same for every host, since the event that starts the turn gives it.
+const fn prompt_request_id(turn_started: Seq) -> u64 {
+    turn_started.0 * 2
 }
 
 impl AgentWriter {
     pub(super) fn new(outbox: Outbox, session: String, next_id: u64) -> Self {
-        Self { outbox, session, next_id, owed: HashMap::new(), elicitations: HashSet::new() }
+        // Odd, and behind those of the agent's start.
+        let last_id = next_id | 1;
+        let (owed, elicitations) = (HashMap::new(), HashSet::new());
+        Self { outbox, session, last_id, owed, elicitations, line: 0, is_known_line: false }
+    }
+
+    /// Goes on for an earlier host, with its running turns and open asks.
+    pub(super) fn resume(outbox: Outbox, session: String, in_flight: &InFlight, state: &State) -> Self {
+        let mut writer = Self::new(outbox, session, in_flight.last_request_id);
+        for turn in &state.turns {
+            writer.owed.insert(prompt_request_id(turn.started_seq), PendingRequest::Prompt(turn.prompt.clone()));
+        }
+        for (id, setting) in &in_flight.requests {
+            let kind = setting.as_ref().and_then(|frame| ForwardKind::of(frame).ok()).unwrap_or(ForwardKind::Other);
+            writer.owed.insert(*id, PendingRequest::Inherited(kind));
+        }
+        let forms = state.asks.values().filter(|ask| ask.kind == AskKind::Elicitation);
+        writer.elicitations = forms.map(|ask| ask.agent_request.bytes().clone()).collect();
+        writer
+    }
+
+    /// Notes which line of output is being taken in, by its end.
+    pub(super) fn begin_line(&mut self, line: u64, is_known: bool) {
+        (self.line, self.is_known_line) = (line, is_known);
+    }
+
+    pub(super) fn end_line(&mut self) {
+        (self.line, self.is_known_line) = (0, false);
+    }
+
+    /// Notes that a request of the agent is being served. Returns false if an earlier host has noted it: then it is served, or
+    /// answered, already.
+    pub(super) fn take_request(&self, id: &Raw, repeatable: Option<&Bytes>) -> bool {
+        if self.is_known_line {
+            return false;
+        }
+        let noted = self.outbox.ledger().lock().note_taken(self.line, id.bytes(), repeatable);
+        log_ledger_fault(noted);
+        true
     }
 
     pub(super) fn session(&self) -> &str {
@@ -102,39 +153,65 @@ impl AgentWriter {
     }
 
     pub(super) fn say(&self, frame: Bytes) -> Result<(), StdinStalled> {
-        self.outbox.send_frame(frame).map_err(|_| StdinStalled)
+        self.say_noted(frame, LineNote::Plain)
+    }
+
+    fn say_noted(&self, frame: Bytes, note: LineNote<'_>) -> Result<(), StdinStalled> {
+        self.outbox.send_frame(frame, note).map_err(|_| StdinStalled)
+    }
+
+    /// Says an answer to a request of the agent that is no ask. An earlier host may have answered a line that is read again.
+    fn say_answer(&self, id: &[u8], frame: Bytes) -> Result<(), StdinStalled> {
+        if self.is_known_line {
+            return Ok(());
+        }
+        self.say_noted(frame, LineNote::Answer { id, line: self.line })
     }
 
     /// Wharf's own answer to a request.
-    pub(super) fn say_served(&self, frame: Bytes, permit: Option<CountPermit>) -> Result<(), StdinStalled> {
+    pub(super) fn say_served(&self, id: &Raw, frame: Bytes, permit: Option<CountPermit>) -> Result<(), StdinStalled> {
+        let note = LineNote::Answer { id: id.bytes(), line: self.line };
         let sent = match permit {
-            Some(permit) => self.outbox.send_with_permit(frame, permit),
-            None => self.outbox.send_frame(frame),
+            Some(permit) => self.outbox.send_with_permit(&frame, note, permit),
+            None => self.outbox.send_frame(frame, note),
         };
         sent.map_err(|_| StdinStalled)
     }
 
-    /// Sends a prompt and remembers which answer will be its own.
-    pub(super) fn prompt(&mut self, prompt: PromptId, frame: &Raw) -> Result<(), StdinStalled> {
-        self.request(frame.bytes(), PendingRequest::Prompt(prompt))
+    /// Sends a prompt and remembers which answer will be its own. `turn_started` is the event that starts its turn.
+    pub(super) fn prompt(&mut self, prompt: PromptId, frame: &Raw, turn_started: Seq) -> Result<(), StdinStalled> {
+        let id = prompt_request_id(turn_started);
+        self.request(id, frame.bytes(), PendingRequest::Prompt(prompt), LineNote::Effect(turn_started))
     }
 
     /// Passes a client's request on.
     pub(super) fn forward(&mut self, frame: &Bytes, to: Forwarded) -> Result<(), StdinStalled> {
-        self.request(frame, PendingRequest::Forward(to))
+        let is_setting = matches!(to.kind, ForwardKind::Set { .. });
+        self.request_noted(frame, PendingRequest::Forward(to), is_setting)
     }
 
     /// Sends the request of a caller that waits for its answer.
     pub(super) fn call(&mut self, frame: &Bytes, call: AgentCall) -> Result<(), StdinStalled> {
-        self.request(frame, PendingRequest::Call(call))
+        let is_setting = matches!(call.kind, ForwardKind::Set { .. });
+        self.request_noted(frame, PendingRequest::Call(call), is_setting)
     }
 
-    fn request(&mut self, frame: &Bytes, owed: PendingRequest) -> Result<(), StdinStalled> {
+    fn request_noted(&mut self, frame: &Bytes, owed: PendingRequest, is_setting: bool) -> Result<(), StdinStalled> {
+        let (id, setting) = (self.take_id(), Some(&frame[..]).filter(|_| is_setting));
+        self.request(id, frame, owed, LineNote::Request { id, setting })
+    }
+
+    fn request(
+        &mut self,
+        id: u64,
+        frame: &Bytes,
+        owed: PendingRequest,
+        note: LineNote<'_>,
+    ) -> Result<(), StdinStalled> {
         let Ok(envelope) = frame::scan(frame) else { return Ok(()) };
-        let id = self.take_id();
         let frame = frame::with_session(frame, &envelope, &self.session, Some(id.to_string().as_bytes()));
         self.owed.insert(id, owed);
-        self.say(frame)
+        self.say_noted(frame, note)
     }
 
     /// Passes a client's notification on.
@@ -145,70 +222,105 @@ impl AgentWriter {
         }
     }
 
-    pub(super) fn cancel(&self) -> Result<(), StdinStalled> {
-        self.say(rpc::notification("session/cancel", json!({ "sessionId": self.session })))
+    /// Asks the agent to end its turns. `cause` is the event that says so, if it could be logged.
+    pub(super) fn cancel(&self, cause: Option<Seq>) -> Result<(), StdinStalled> {
+        let frame = rpc::notification("session/cancel", json!({ "sessionId": self.session }));
+        self.say_noted(frame, note_effect(cause))
     }
 
     /// Takes back a request that a client takes back.
     pub(super) fn cancel_forward(&self, client: &ClientId, request: &[u8]) -> Result<(), StdinStalled> {
         let found = self.owed.iter().find(|(_, owed)| match owed {
             PendingRequest::Forward(to) => to.client == *client && to.request == request,
-            PendingRequest::Prompt(_) | PendingRequest::Call(_) | PendingRequest::Delete(_) => false,
+            PendingRequest::Prompt(_)
+            | PendingRequest::Call(_)
+            | PendingRequest::Delete(_)
+            | PendingRequest::Inherited(_) => false,
         });
         let Some((id, _)) = found else { return Ok(()) };
         self.say(rpc::cancel_request(*id))
     }
 
-    pub(super) fn answer_ask(&mut self, agent_request: &Raw, reply: &AskReply) -> Result<(), StdinStalled> {
+    /// Answers an ask. `cause` is the event that settles it; an ask that was never opened has none.
+    pub(super) fn answer_ask(
+        &mut self,
+        agent_request: &Raw,
+        reply: &AskReply,
+        cause: Option<Seq>,
+    ) -> Result<(), StdinStalled> {
         let id = agent_request.as_str();
         let elicitation = self.elicitations.remove(agent_request.bytes());
         let frame = match reply {
-            AskReply::Frame(frame) => return self.answer(agent_request, frame.bytes()),
-            AskReply::Cancelled if elicitation => return self.cancel_elicitation(agent_request),
+            AskReply::Frame(frame) => match frame::scan(frame.bytes()) {
+                Ok(envelope) => frame::with_id(frame.bytes(), &envelope, agent_request.bytes()),
+                Err(_) => return Ok(()),
+            },
+            AskReply::Cancelled if elicitation => cancelled_elicitation(agent_request),
             AskReply::Cancelled => rpc::response(id, json!({ "outcome": { "outcome": "cancelled" } })),
             AskReply::Withdrawn => error(id, code::REQUEST_CANCELLED, "request cancelled"),
             AskReply::Refused => error(id, code::INTERNAL_ERROR, "too many requests are open; answer some first"),
         };
-        self.say(frame)
+        self.say_noted(frame, note_effect(cause))
     }
 
     /// Answers an elicitation that no client fills in.
     pub(super) fn cancel_elicitation(&self, agent_request: &Raw) -> Result<(), StdinStalled> {
-        self.say(rpc::response(agent_request.as_str(), json!({ "action": "cancel" })))
+        self.say_answer(agent_request.bytes(), cancelled_elicitation(agent_request))
     }
 
     /// A response frame under the agent's own id.
     pub(super) fn answer(&self, agent_request: &Raw, frame: &[u8]) -> Result<(), StdinStalled> {
         match frame::scan(frame) {
-            Ok(envelope) => self.say(frame::with_id(frame, &envelope, agent_request.bytes())),
+            Ok(envelope) => {
+                let frame = frame::with_id(frame, &envelope, agent_request.bytes());
+                self.say_answer(agent_request.bytes(), frame)
+            }
             Err(_) => Ok(()),
         }
     }
 
     pub(super) fn fail(&self, agent_request: &Raw, code: i32, message: &str) -> Result<(), StdinStalled> {
-        self.say(error(agent_request.as_str(), code, message))
+        self.say_answer(agent_request.bytes(), error(agent_request.as_str(), code, message))
     }
 
     /// Refuses a request at once.
     pub(super) fn refuse(&self, frame: &[u8], envelope: &Envelope<'_>, code: i32, message: &str) {
-        let _ = self.say(error(envelope.id_text(frame), code, message));
+        let id = envelope.id_text(frame);
+        let _ = self.say_answer(id, error(id, code, message));
+    }
+
+    /// Refuses a request of which only the id could be read.
+    pub(super) fn refuse_unread(&self, id: &str, message: &str) {
+        let _ = self.say_answer(id.as_bytes(), error(id, code::INVALID_REQUEST, message));
     }
 
     pub(super) fn settle(&mut self, id: u64) -> Option<PendingRequest> {
-        self.owed.remove(&id)
+        let owed = self.owed.remove(&id)?;
+        if !matches!(owed, PendingRequest::Prompt(_)) {
+            log_ledger_fault(self.outbox.ledger().lock().note_settled(id, self.line));
+        }
+        Some(owed)
     }
 
     pub(super) fn forwarded(&self, id: u64) -> Option<&Forwarded> {
         match self.owed.get(&id) {
             Some(PendingRequest::Forward(to)) => Some(to),
-            Some(PendingRequest::Prompt(_) | PendingRequest::Call(_) | PendingRequest::Delete(_)) | None => None,
+            Some(
+                PendingRequest::Prompt(_)
+                | PendingRequest::Call(_)
+                | PendingRequest::Delete(_)
+                | PendingRequest::Inherited(_),
+            )
+            | None => None,
         }
     }
 
     /// Notes on the requests for settings which of their values the agent reports.
     pub(super) fn note_reported(&mut self, settings: &AgentSettings) {
         for owed in self.owed.values_mut() {
-            let (PendingRequest::Forward(Forwarded { kind, .. }) | PendingRequest::Call(AgentCall { kind, .. })) = owed
+            let (PendingRequest::Forward(Forwarded { kind, .. })
+            | PendingRequest::Call(AgentCall { kind, .. })
+            | PendingRequest::Inherited(kind)) = owed
             else {
                 continue;
             };
@@ -227,7 +339,10 @@ impl AgentWriter {
     pub(super) fn into_unanswered(self) -> Vec<Forwarded> {
         let forwards = self.owed.into_values().filter_map(|owed| match owed {
             PendingRequest::Forward(to) => Some(to),
-            PendingRequest::Prompt(_) | PendingRequest::Call(_) | PendingRequest::Delete(_) => None,
+            PendingRequest::Prompt(_)
+            | PendingRequest::Call(_)
+            | PendingRequest::Delete(_)
+            | PendingRequest::Inherited(_) => None,
         });
         forwards.collect()
     }
@@ -254,10 +369,20 @@ impl AgentWriter {
     }
 
     pub(super) fn take_id(&mut self) -> u64 {
-        let id = self.next_id;
-        self.next_id += 1;
-        id
+        self.last_id += 2;
+        self.last_id
     }
+}
+
+const fn note_effect(cause: Option<Seq>) -> LineNote<'static> {
+    match cause {
+        Some(seq) => LineNote::Effect(seq),
+        None => LineNote::Plain,
+    }
+}
+
+fn cancelled_elicitation(agent_request: &Raw) -> Bytes {
+    rpc::response(agent_request.as_str(), json!({ "action": "cancel" }))
 }
 
 /// A request whose only parameter is the agent's id of a session.

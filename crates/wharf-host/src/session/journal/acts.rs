@@ -7,6 +7,7 @@ use tokio::sync::{oneshot, watch};
 use wharf_core::{Effect, Reply, Seq};
 use wharf_store::OnSynced;
 
+use crate::agent::AgentProcess;
 use crate::agent::initialize::StartFailure;
 use crate::session::agent_calls::AgentAnswer;
 use crate::session::command::{ReplyTo, Started, StartedTo, UpTo};
@@ -15,7 +16,8 @@ use crate::session::handle::CallError;
 /// Something to do once the log is far enough.
 #[derive(Debug)]
 pub(in crate::session) enum Act {
-    Effect(Effect),
+    /// An effect, with the event that causes it if it is a message to the agent.
+    Effect(Effect, Option<Seq>),
     Reply(ReplyTo, Reply),
     Started(StartedTo, Box<Result<Started, StartFailure>>),
     Up(UpTo, Box<Result<(), StartFailure>>),
@@ -23,6 +25,10 @@ pub(in crate::session) enum Act {
     AnswerCall(oneshot::Sender<AgentAnswer>, AgentAnswer),
     /// Passes on the messages that waited for the agent's start.
     PassOnPending,
+    /// Lets the agent outlive the host, now that its start is in the log.
+    KeepAgent,
+    /// Lets the keeper go, now that the agent's exit is in the log.
+    Release(AgentProcess),
 }
 
 /// How far the log is synced, or why it can no longer be.
@@ -99,7 +105,7 @@ impl ActQueue {
                 Act::Reply(to, _) => drop(to.send(Err(error.clone()))),
                 Act::Started(to, _) => drop(to.send(Err(StartFailure::new(error.to_string())))),
                 Act::Up(to, _) => drop(to.send(Err(StartFailure::new(error.to_string())))),
-                Act::Effect(_) | Act::AnswerCall(..) | Act::PassOnPending => {}
+                Act::Effect(..) | Act::AnswerCall(..) | Act::PassOnPending | Act::KeepAgent | Act::Release(_) => {}
             }
         }
     }

@@ -1,6 +1,7 @@
 //! The session and its log: lets the core decide, appends the events, publishes them, and returns the effects that are due.
 
 mod acts;
+mod line_causes;
 mod listing;
 mod storage_pause;
 mod writer;
@@ -10,6 +11,8 @@ use std::time::{Duration, Instant};
 
 pub(super) use acts::Act;
 use acts::ActQueue;
+use line_causes::causes_of;
+pub(super) use line_causes::{OwedLine, read_owed_lines};
 use storage_pause::{Retry, pause_reason, refusal};
 use wharf_core::{Effect, Event, Input, Millis, PauseReason, Reply, Seq, Session, State, Step};
 use wharf_store::AppendError;
@@ -19,6 +22,7 @@ use super::clock::Clock;
 use super::command::ReplyTo;
 use super::context::TaskContext;
 use super::handle::CallError;
+use crate::agent::ledger::LedgerHandle;
 use crate::ids::Now;
 
 /// The only writer of the session's log, and therefore the owner of its state: a decision that is not written yet is
@@ -40,8 +44,10 @@ pub(super) struct Journal {
 /// Work for the task, now that the log is far enough.
 #[derive(Debug)]
 pub(super) enum Due {
-    Effect(Effect),
+    /// An effect, with the event that causes it if it is a message to the agent.
+    Effect(Effect, Option<Seq>),
     PassOnPending,
+    KeepAgent,
 }
 
 impl Journal {
@@ -102,6 +108,16 @@ impl Journal {
         self.session.deadline().is_some_and(|deadline| deadline <= self.clock.now())
     }
 
+    /// Follows the output of another agent, which is taken in up to `offset`; of none without a ledger.
+    pub(super) fn follow_output(&mut self, ledger: Option<LedgerHandle>, offset: u64) {
+        self.writer.follow_output(ledger, offset);
+    }
+
+    /// Notes that the agent's output is taken in up to here.
+    pub(super) fn set_output_offset(&mut self, offset: u64) {
+        self.writer.set_output_offset(offset);
+    }
+
     /// Lets the core decide on an input. The outcome is kept until it is written.
     pub(super) fn input(&mut self, input: Input, reply: Option<ReplyTo>) {
         let now = self.now();
@@ -117,11 +133,12 @@ impl Journal {
     pub(super) fn take(&mut self, step: Step, now: Millis, reply: Option<ReplyTo>) {
         let sync = step.events.iter().any(Event::wants_sync);
         let after = self.head();
+        let causes = causes_of(&step.effects, &step.events, after);
         if !self.writer.push(step.events, now) {
             return self.close("the session decided otherwise than it had proposed");
         }
-        for effect in step.effects {
-            self.acts.push(after, sync, Act::Effect(effect));
+        for (effect, cause) in step.effects.into_iter().zip(causes) {
+            self.acts.push(after, sync, Act::Effect(effect, cause));
         }
         if let Some(reply) = reply {
             self.acts.push(after, sync, Act::Reply(reply, step.reply));
@@ -187,6 +204,7 @@ impl Journal {
             return false;
         }
         if self.writer.is_empty() {
+            self.writer.note_eventless_lines(self.session.head());
             return !self.stalled;
         }
         let held = self.is_held();
@@ -236,8 +254,10 @@ impl Journal {
                 }
             };
             match act {
-                Act::Effect(effect) => return Some(Due::Effect(effect)),
+                Act::Effect(effect, cause) => return Some(Due::Effect(effect, cause)),
                 Act::PassOnPending => return Some(Due::PassOnPending),
+                Act::KeepAgent => return Some(Due::KeepAgent),
+                Act::Release(process) => drop(process),
                 Act::Reply(to, reply) => {
                     let is_presence = matches!(reply, Reply::Joined(_));
                     let _ = to.send(Ok(reply));

@@ -8,6 +8,7 @@ use wharf_core::{AgentEvent, EndReason, Event, Millis, Seq, Session, SessionEven
 use wharf_store::AppendError;
 
 use super::listing::Listing;
+use crate::agent::ledger::{LedgerHandle, log_ledger_fault};
 use crate::descriptor::Descriptor;
 use crate::ids::Now;
 use crate::session::context::TaskContext;
@@ -24,21 +25,74 @@ pub(super) enum Space {
 #[derive(Debug)]
 pub(super) struct LogWriter {
     context: Arc<TaskContext>,
-    /// Decided and not yet shown.
-    pending: Vec<(Millis, Event)>,
+    /// Decided and not yet shown. The number is how far the agent's output is taken in with the event.
+    pending: Vec<(Millis, Event, u64)>,
     /// Proposed events that are in the log already: the first ones of the step that comes next.
     proposed: Vec<Event>,
     /// The number of pending events that are in the log already: those that were proposed.
     written: usize,
+    output: OutputMark,
     measure: Measure,
     listing: Listing,
+}
+
+/// How far the output of the running agent is taken in.
+#[derive(Debug, Default)]
+struct OutputMark {
+    /// The ledger of the agent, while there is one.
+    ledger: Option<LedgerHandle>,
+    offset: u64,
+    /// How far the ledger has noted it.
+    noted: u64,
+}
+
+impl OutputMark {
+    /// Notes how far the output is taken in with each event from `first` on. The last one stands for all lines so far: those
+    /// behind it have led to no event.
+    fn note_events(&mut self, first: Seq, offsets: impl ExactSizeIterator<Item = u64>) {
+        let Some(ledger) = &self.ledger else { return };
+        let (last, all) = (offsets.len().saturating_sub(1), self.offset);
+        let offsets = offsets.enumerate().map(|(at, offset)| if at == last { all } else { offset });
+        log_ledger_fault(ledger.lock().note_reads(first, offsets));
+        self.noted = all;
+    }
+
+    /// Notes lines that have led to no event.
+    fn note_eventless(&mut self, head: Seq) {
+        if self.noted < self.offset {
+            self.note_events(head, std::iter::once(self.offset));
+            self.confirm();
+        }
+    }
+
+    fn confirm(&self) {
+        if let Some(ledger) = &self.ledger {
+            log_ledger_fault(ledger.lock().confirm_reads());
+        }
+    }
 }
 
 impl LogWriter {
     pub(super) fn new(context: Arc<TaskContext>, session: &Session) -> Self {
         let listing = Listing::new(Arc::clone(&context), session);
         let measure = Measure::new(session);
-        Self { context, pending: Vec::new(), proposed: Vec::new(), written: 0, measure, listing }
+        let output = OutputMark::default();
+        Self { context, pending: Vec::new(), proposed: Vec::new(), written: 0, output, measure, listing }
+    }
+
+    /// Follows the output of another agent, which is taken in up to `offset`; of none without a ledger.
+    pub(super) fn follow_output(&mut self, ledger: Option<LedgerHandle>, offset: u64) {
+        self.output = OutputMark { ledger, offset, noted: offset };
+    }
+
+    /// Notes that the agent's output is taken in up to here.
+    pub(super) fn set_output_offset(&mut self, offset: u64) {
+        self.output.offset = offset;
+    }
+
+    /// Notes lines of the agent that have led to no event. Nothing is pending.
+    pub(super) fn note_eventless_lines(&mut self, head: Seq) {
+        self.output.note_eventless(head);
     }
 
     pub(super) fn listing(&self) -> &Listing {
@@ -61,26 +115,34 @@ impl LogWriter {
             return false;
         }
         self.written += proposed.len();
-        self.pending.extend(events.into_iter().map(|event| (at, event)));
+        let offset = self.output.offset;
+        self.pending.extend(events.into_iter().map(|event| (at, event, offset)));
         true
     }
 
     /// Appends events that the session has proposed, all or none, before the session handles the request. Nothing else
     /// is pending.
     pub(super) fn append_proposed(&mut self, events: Vec<Event>, at: Millis, head: Seq) -> Result<(), AppendError> {
+        let offset = self.output.offset;
+        self.output.note_events(head.next(), events.iter().map(|_| offset));
         self.append(head, &encode_all(events.iter().map(|event| (at, event))), Space::Ordinary)?;
+        self.output.confirm();
         self.proposed = events;
         Ok(())
     }
 
     /// Appends all pending events, or none of them.
-    pub(super) fn append_pending(&self, head: Seq, space: Space) -> Result<(), AppendError> {
+    pub(super) fn append_pending(&mut self, head: Seq, space: Space) -> Result<(), AppendError> {
         let events = &self.pending[self.written..];
         if events.is_empty() {
             return Ok(());
         }
         let expected = Seq(head.0 - events.len() as u64);
-        self.append(expected, &encode_all(events.iter().map(|(at, event)| (*at, event))), space)
+        // Before the append: the log then says which of it counts.
+        self.output.note_events(expected.next(), events.iter().map(|(_, _, offset)| *offset));
+        self.append(expected, &encode_all(events.iter().map(|(at, event, _)| (*at, event))), space)?;
+        self.output.confirm();
+        Ok(())
     }
 
     fn append(&self, expected: Seq, bodies: &[Bytes], space: Space) -> Result<(), AppendError> {
@@ -106,7 +168,7 @@ impl LogWriter {
         let epoch = host.storage.epoch();
         let mut entries = Vec::with_capacity(self.pending.len());
         self.written = 0;
-        for (at, event) in self.pending.drain(..) {
+        for (at, event, _) in self.pending.drain(..) {
             seq = seq.next();
             sync |= event.wants_sync();
             if let Event::Agent(AgentEvent::Updated { update, title, .. }) = &event {

@@ -4,9 +4,15 @@ use anyhow::Context;
 use rustix::process::Signal;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc::Receiver;
+use wharf_server::StopKind;
 
-/// Each of these stops the host gracefully.
-const STOP_SIGNALS: [Signal; 3] = [Signal::TERM, Signal::INT, Signal::QUIT];
+/// Each of these stops the host gracefully. A person at the terminal stops the agents too; a service manager or a script that
+/// ends the host leaves them to the next one.
+const STOP_SIGNALS: [(Signal, StopKind); 3] = [
+    (Signal::TERM, StopKind::LeaveAgents),
+    (Signal::INT, StopKind::EndAgents),
+    (Signal::QUIT, StopKind::EndAgents),
+];
 
 /// By default each of these would end the host at once, with agents running and logs unsynced. SIGXFSZ comes when a file has
 /// reached its limit, which the write then reports too.
@@ -14,16 +20,16 @@ const IGNORED_SIGNALS: [Signal; 8] =
     [Signal::USR1, Signal::USR2, Signal::XFSZ, Signal::XCPU, Signal::ALARM, Signal::VTALARM, Signal::PROF, Signal::IO];
 
 /// Listens for signals from now on. The future completes at the first signal that stops the host. The second one ends the
-/// program at once, and the agents' keepers end the agents. The receiver gets something at each SIGHUP, which also comes when
+/// program at once, and leaves the agents to their keepers. The receiver gets something at each SIGHUP, which also comes when
 /// a terminal closes: a reload without a change does no harm.
 ///
 /// Signals without effect are caught rather than ignored: agents would inherit the ignoring.
-pub(super) fn listen() -> anyhow::Result<(impl Future<Output = ()>, Receiver<()>)> {
+pub(super) fn listen() -> anyhow::Result<(impl Future<Output = StopKind>, Receiver<()>)> {
     let (stop, mut stops) = tokio::sync::mpsc::channel(2);
-    for kind in STOP_SIGNALS {
+    for (signal, kind) in STOP_SIGNALS {
         let stop = stop.clone();
-        on_each(kind, move || {
-            let _ = stop.try_send(());
+        on_each(signal, move || {
+            let _ = stop.try_send(kind);
         })?;
     }
     for kind in IGNORED_SIGNALS {
@@ -36,15 +42,13 @@ pub(super) fn listen() -> anyhow::Result<(impl Future<Output = ()>, Receiver<()>
     })?;
     let (stopping, stopped) = tokio::sync::oneshot::channel();
     tokio::spawn(async move {
-        stops.recv().await;
-        tracing::info!("stopping: no new work, agents are ended; a second signal ends at once");
-        let _ = stopping.send(());
+        let kind = stops.recv().await.unwrap_or(StopKind::LeaveAgents);
+        tracing::info!(?kind, "stopping: no new work; a second signal ends at once");
+        let _ = stopping.send(kind);
         stops.recv().await;
         std::process::exit(130);
     });
-    let stopped = async move {
-        let _ = stopped.await;
-    };
+    let stopped = async move { stopped.await.unwrap_or(StopKind::LeaveAgents) };
     Ok((stopped, reloads))
 }
 

@@ -1,0 +1,216 @@
+//! Taking over the agents that an earlier host has left to their keepers.
+
+use std::fs;
+use std::io::{self, Write};
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use wharf_core::{Seq, SessionId};
+
+use super::agent_output::AgentOutput;
+use super::agent_process::{AgentProcess, KeeperProcess, follow_keeper};
+use super::agent_token::AgentTokens;
+use super::agent_log::{AgentLog, AgentLogWriter};
+use super::keeper::protocol::{BUSY, HELLO, KEEPER, KeepOrder, LineReceiver, PROTOCOL_VERSION, STARTED};
+use super::kept_files::{KeptFiles, file_position, file_size, read_range};
+use super::ledger::{InFlight, Ledger};
+use super::outbox::Outbox;
+use super::process_records::{KeptRecord, LeftTree, ProcessRecords};
+use super::stderr::StderrTail;
+use crate::config::KeeperSettings;
+use crate::frame::FrameReader;
+use crate::ids::random_text;
+
+/// How long a keeper may take to answer. It has nothing else to do.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
+/// How long the last host may take to die after its lease is free.
+const BUSY_TIMEOUT: Duration = Duration::from_secs(2);
+const BUSY_INTERVAL: Duration = Duration::from_millis(10);
+/// Keepers that are asked at once: one that does not answer must not hold up the others.
+const MAX_ASKED_AT_ONCE: usize = 16;
+const SECRET_CHARS: usize = 32;
+/// A time that no agent lives to see, for `"never"`.
+const FOR_EVER: Duration = Duration::from_secs(100 * 365 * 24 * 60 * 60);
+
+/// A keeper that has answered.
+#[derive(Debug)]
+pub(crate) struct AnsweredKeeper {
+    pub(crate) tree: LeftTree,
+    control: UnixStream,
+    files: KeptFiles,
+    stderr: Vec<u8>,
+    agent: u32,
+    /// Reports of the keeper that have come already.
+    reports: Vec<u8>,
+    /// How long it had no host.
+    pub(crate) absence: Duration,
+    /// The version of the program that it runs.
+    pub(crate) version: String,
+}
+
+/// An agent that was taken over.
+#[derive(Debug)]
+pub(crate) struct AdoptedAgent {
+    pub(crate) process: AgentProcess,
+    pub(crate) reader: FrameReader<AgentOutput>,
+    pub(crate) outbox: Outbox,
+    pub(crate) stderr: StderrTail,
+    pub(crate) in_flight: InFlight,
+}
+
+/// The parts of the host that an agent is taken over with.
+#[derive(Debug)]
+pub(crate) struct AdoptionContext<'a> {
+    pub(crate) records: &'a ProcessRecords,
+    pub(crate) tokens: &'a std::sync::Arc<AgentTokens>,
+    pub(crate) log: std::sync::Arc<AgentLog>,
+    pub(crate) frame_limit: usize,
+}
+
+/// Asks the keepers of these trees for their agents. Trees whose keepers do not answer as they should are ended.
+pub(crate) fn ask_keepers(trees: Vec<LeftTree>, records: &ProcessRecords) -> Vec<AnsweredKeeper> {
+    let left = std::sync::Mutex::new(trees.into_iter());
+    let ask = || {
+        let mut answered = Vec::new();
+        loop {
+            let next = left.lock().unwrap_or_else(std::sync::PoisonError::into_inner).next();
+            let Some(tree) = next else { return answered };
+            match ask_keeper(&tree, records) {
+                Ok(keeper) => answered.push(keeper),
+                Err(error) => {
+                    let keeper = tree.keeper_pid();
+                    tracing::warn!(keeper, session = tree.kept.session, %error, "an agent cannot be taken over and is ended");
+                    records.end_left_tree(&tree);
+                }
+            }
+        }
+    };
+    std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..MAX_ASKED_AT_ONCE).map(|_| scope.spawn(ask)).collect();
+        threads.into_iter().flat_map(|thread| thread.join().unwrap_or_default()).collect()
+    })
+}
+
+fn ask_keeper(tree: &LeftTree, records: &ProcessRecords) -> io::Result<AnsweredKeeper> {
+    // Versions before this one would be asked in their own words here; there is none yet.
+    if tree.kept.protocol != PROTOCOL_VERSION {
+        let message = format!("its keeper speaks version {} of the protocol", tree.kept.protocol);
+        return Err(io::Error::other(message));
+    }
+    let (socket_dir, pid) = (records.socket_dir(tree.kept.protocol), tree.keeper_pid());
+    let busy_until = Instant::now() + BUSY_TIMEOUT;
+    loop {
+        let control = at_long_path(&socket_dir, pid, |path| UnixStream::connect(path))?;
+        if let Some(keeper) = greet_keeper(tree, control)? {
+            return Ok(keeper);
+        }
+        if Instant::now() > busy_until {
+            return Err(io::Error::other("its keeper has another host"));
+        }
+        std::thread::sleep(BUSY_INTERVAL);
+    }
+}
+
+/// Says hello. Returns `None` if the keeper still has its last host.
+fn greet_keeper(tree: &LeftTree, mut control: UnixStream) -> io::Result<Option<AnsweredKeeper>> {
+    control.set_read_timeout(Some(ANSWER_TIMEOUT))?;
+    control.write_all(format!("{HELLO} {PROTOCOL_VERSION} {}\n", tree.kept.secret).as_bytes())?;
+    let mut receiver = LineReceiver::default();
+    let next_line = |receiver: &mut LineReceiver| loop {
+        if let Some(line) = receiver.next_line() {
+            return Ok(line);
+        }
+        if !receiver.receive(&control)? {
+            return Err(io::Error::other("its keeper refused this host"));
+        }
+    };
+    let answer = next_line(&mut receiver)?;
+    if answer == BUSY {
+        return Ok(None);
+    }
+    let odd = || io::Error::other(format!("its keeper answered {answer:?}"));
+    let mut words = answer.split(' ');
+    if words.next() != Some(KEEPER) || words.next() != Some(&PROTOCOL_VERSION.to_string()) {
+        return Err(odd());
+    }
+    let version = words.next().ok_or_else(odd)?.to_owned();
+    let absence = Duration::from_millis(words.next().and_then(|text| text.parse().ok()).ok_or_else(odd)?);
+    let started = next_line(&mut receiver)?;
+    let agent = started.strip_prefix(STARTED).and_then(|pid| pid.trim().parse().ok()).ok_or_else(odd)?;
+    let mut fds = std::mem::take(&mut receiver.files).into_iter();
+    let files = KeptFiles::from_fds(&mut fds).ok_or_else(odd)?;
+    let stderr = fds.next().ok_or_else(odd)?;
+    let stderr = read_range(&stderr, 0, file_size(&stderr)?)?;
+    control.set_read_timeout(None)?;
+    let reports = receiver.into_rest();
+    Ok(Some(AnsweredKeeper { tree: tree.clone(), control, files, stderr, agent, absence, version, reports }))
+}
+
+impl AnsweredKeeper {
+    /// Takes the agent over. `head` is the last event of its session's log.
+    pub(crate) fn adopt(self, head: Seq, context: &AdoptionContext<'_>) -> io::Result<AdoptedAgent> {
+        let Self { tree, control, files, stderr, agent, reports, .. } = self;
+        let (pid, session) = (tree.keeper_pid(), SessionId::new(tree.kept.session.as_str()));
+        let KeptFiles { stdin, input, stdout, output, stderr: stderr_pipe, ledger } = files;
+        let (ledger, in_flight) = Ledger::recover(ledger, head, file_size(&input)?)?;
+        // A line that was cut off is none.
+        rustix::fs::ftruncate(&input, in_flight.input_end)?;
+        let moved = file_position(&output)?;
+        if in_flight.read_offset > moved {
+            return Err(io::Error::other("the log has more of the agent's output than the agent has written"));
+        }
+        let taken = file_position(&input)?;
+        let reader = AgentOutput::new(stdout, output, in_flight.read_offset, moved)?;
+        let reader = FrameReader::starting_at(reader, context.frame_limit, in_flight.read_offset);
+        let outbox = Outbox::new(stdin, input, ledger, (taken, in_flight.input_end))?;
+        let log = AgentLogWriter::new(std::sync::Arc::clone(&context.log));
+        let stderr = StderrTail::follow_after(stderr_pipe, Some(log), &stderr)?;
+        let process = KeeperProcess::adopt(pid)?;
+        let token = tree.token().map(|digest| context.tokens.restore_token(digest, session, pid));
+        context.records.adopt(tree);
+        control.set_nonblocking(true)?;
+        let control = tokio::net::UnixStream::from_std(control)?;
+        let (process, _) = follow_keeper(pid, process, (control, reports), context.records.clone(), token);
+        Ok(AdoptedAgent { process: process.with_pid(agent), reader, outbox, stderr, in_flight })
+    }
+}
+
+/// Lets the agent of a session outlive this host.
+pub(crate) fn keep_agent(
+    process: &AgentProcess,
+    files: KeptFiles,
+    (session, start): (&SessionId, u64),
+    settings: &KeeperSettings,
+    records: &ProcessRecords,
+) -> io::Result<()> {
+    let (pid, secret) = (process.keeper_pid(), random_text(SECRET_CHARS));
+    let socket_dir = records.socket_dir(PROTOCOL_VERSION);
+    fs::DirBuilder::new().recursive(true).mode(0o700).create(&socket_dir)?;
+    let socket = socket_dir.join(pid.to_string());
+    let _ = fs::remove_file(&socket);
+    let listener: OwnedFd = at_long_path(&socket_dir, pid, |path| UnixListener::bind(path))?.into();
+    fs::set_permissions(&socket, fs::Permissions::from_mode(0o600))?;
+    let order = KeepOrder {
+        secret: secret.clone(),
+        absence: settings.absence.to_std().unwrap_or(FOR_EVER),
+        idle_absence: settings.idle_absence.to_std().unwrap_or(FOR_EVER),
+        max_spool_bytes: settings.output.0 as u64,
+        socket: socket.to_str().ok_or_else(|| io::Error::other("the state directory is not UTF-8"))?.to_owned(),
+    };
+    let (session, version) = (session.to_string(), env!("CARGO_PKG_VERSION").to_owned());
+    // The record comes first: a kept agent without a record would be known to no host.
+    records.note_kept(pid, KeptRecord { session, start, protocol: PROTOCOL_VERSION, version, secret });
+    process.keep(order, files, listener);
+    Ok(())
+}
+
+/// Calls `open` with a path to the file `name` of the directory that is short enough for a socket, whatever the directory's own.
+fn at_long_path<T>(dir: &Path, name: u32, open: impl FnOnce(&str) -> io::Result<T>) -> io::Result<T> {
+    use rustix::fs::{Mode, OFlags};
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let dir = rustix::fs::open(dir, flags, Mode::empty())?;
+    open(&format!("/proc/self/fd/{}/{name}", dir.as_raw_fd()))
+}

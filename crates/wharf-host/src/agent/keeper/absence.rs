@@ -1,0 +1,149 @@
+//! The time without a host: the agent's output goes into its output file, the end of its stderr is kept, and limits count.
+
+use std::collections::VecDeque;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use super::super::kept_files::{KeptFiles, create_file, move_bytes, write_at};
+use super::super::ledger::TurnStatus;
+use super::protocol::{KEEPER, KeepOrder, PROTOCOL_VERSION, send_with_files};
+
+/// The end of stderr that is kept for the next host.
+const MAX_STDERR_BYTES: usize = 64 << 10;
+/// The bytes of one move: as many as a pipe holds.
+const MOVE_BYTES: usize = 64 << 10;
+
+/// An agent that outlives its host.
+#[derive(Debug)]
+pub(super) struct KeptAgent {
+    pub(super) order: KeepOrder,
+    pub(super) files: KeptFiles,
+    pub(super) listener: UnixListener,
+}
+
+impl KeptAgent {
+    /// Takes the order with the files that came with it. Returns `None` if files are missing.
+    pub(super) fn new(order: KeepOrder, files: Vec<OwnedFd>) -> Option<Self> {
+        let mut fds = files.into_iter();
+        let files = KeptFiles::from_fds(&mut fds)?;
+        let listener = UnixListener::from(fds.next()?);
+        listener.set_nonblocking(true).ok()?;
+        Some(Self { order, files, listener })
+    }
+
+    /// Lets the agent see the end of its stdin.
+    pub(super) fn close_stdin(&mut self) {
+        if let Ok(null) = std::fs::OpenOptions::new().write(true).open("/dev/null") {
+            self.files.stdin = null.into();
+        }
+    }
+
+    /// Takes a process that calls, with its pid.
+    pub(super) fn accept(&self) -> Option<(UnixStream, u32)> {
+        let (caller, _) = self.listener.accept().ok()?;
+        caller.set_nonblocking(false).ok()?;
+        let pid = rustix::net::sockopt::socket_peercred(&caller).ok()?.pid;
+        Some((caller, pid.as_raw_nonzero().get().unsigned_abs()))
+    }
+
+    pub(super) fn remove_socket(&self) {
+        let _ = std::fs::remove_file(&self.order.socket);
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct Absence {
+    since: Instant,
+    /// When the agent is ended for want of a host, or because its turn has lasted too long.
+    limit: Instant,
+    is_over: bool,
+    /// False once the agent has closed its stdout or stderr.
+    reads_stdout: bool,
+    pub(super) reads_stderr: bool,
+    spooled_bytes: u64,
+    stderr: VecDeque<u8>,
+}
+
+impl Absence {
+    pub(super) fn begin(kept: &KeptAgent) -> Self {
+        let (since, turn) = (Instant::now(), TurnStatus::read(&kept.files.ledger));
+        let absence = if turn.is_running { kept.order.absence } else { kept.order.idle_absence };
+        let left = match turn {
+            TurnStatus { is_running: true, deadline_ms: 1.. } => absence.min(time_until(turn.deadline_ms)),
+            TurnStatus { .. } => absence,
+        };
+        Self {
+            since,
+            // Instants stand still while the machine sleeps: a closed laptop costs no time.
+            limit: since + left,
+            is_over: false,
+            reads_stdout: true,
+            reads_stderr: true,
+            spooled_bytes: 0,
+            stderr: VecDeque::new(),
+        }
+    }
+
+    /// Returns true once the limit is reached: nothing is kept for a host any more.
+    pub(super) const fn is_over(&self) -> bool {
+        self.is_over
+    }
+
+    pub(super) fn next_limit(&self) -> Option<Instant> {
+        (!self.is_over).then_some(self.limit)
+    }
+
+    /// Returns true at the first call after the limit.
+    pub(super) fn is_limit_reached(&mut self, now: Instant) -> bool {
+        let is_first = !self.is_over && self.limit <= now;
+        self.is_over |= is_first;
+        is_first
+    }
+
+    pub(super) fn has_room(&self, kept: &KeptAgent) -> bool {
+        self.reads_stdout && self.spooled_bytes < kept.order.max_spool_bytes
+    }
+
+    /// Keeps what the agent has written.
+    pub(super) fn spool(&mut self, kept: &mut KeptAgent, stdout: bool, stderr: bool) {
+        if stdout && self.has_room(kept) {
+            match move_bytes(&kept.files.stdout, &kept.files.output, MOVE_BYTES) {
+                Ok(0) => self.reads_stdout = false,
+                Ok(moved) => self.spooled_bytes += moved as u64,
+                Err(error) => self.reads_stdout &= error.kind() == io::ErrorKind::WouldBlock,
+            }
+        }
+        if stderr {
+            let mut chunk = [0; 4096];
+            match rustix::io::read(&kept.files.stderr, &mut chunk) {
+                Ok(read @ 1..) => {
+                    self.stderr.extend(&chunk[..read]);
+                    let over = self.stderr.len().saturating_sub(MAX_STDERR_BYTES);
+                    self.stderr.drain(..over);
+                }
+                Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => {}
+                Ok(0) | Err(_) => self.reads_stderr = false,
+            }
+        }
+    }
+
+    /// Hands the agent over to the next host.
+    pub(super) fn greet(&self, kept: &KeptAgent, host: &UnixStream) -> io::Result<()> {
+        let stderr = create_file("wharf-stderr")?;
+        let (front, back) = self.stderr.as_slices();
+        write_at(&stderr, front, 0)?;
+        write_at(&stderr, back, front.len() as u64)?;
+        let (program, absent) = (env!("CARGO_PKG_VERSION"), self.since.elapsed().as_millis());
+        let line = format!("{KEEPER} {PROTOCOL_VERSION} {program} {absent}\n");
+        let files: Vec<_> = kept.files.as_fds().into_iter().chain([stderr.as_fd()]).collect();
+        send_with_files(host, &line, &files)
+    }
+}
+
+/// Returns the time until a moment in milliseconds since 1970.
+fn time_until(deadline_ms: u64) -> Duration {
+    let deadline = UNIX_EPOCH + Duration::from_millis(deadline_ms);
+    deadline.duration_since(SystemTime::now()).unwrap_or_default()
+}

@@ -1,0 +1,336 @@
+//! The keeper: a tiny parent process of the agent. It ends the whole tree when told to, and it keeps the agent's pipes while no
+//! host is there.
+//!
+//! It runs as `wharf __keeper FD -- COMMAND…`, one per process tree, with no runtime and two threads. `FD` is a socket to the
+//! host, which holds the other end for as long as it lives; `kill -9` of the host closes it. Then the keeper ends the tree,
+//! unless the host has told it to [keep](protocol::KEEP) the agent: then it moves the agent's output into a file in memory and
+//! waits for the next host. While a host is there, the keeper copies nothing and sleeps.
+//!
+//! On Linux the keeper is a subreaper, so whatever the agent started (setsid and double forks included) becomes its child in
+//! the end, and "no child is left" means "the tree is gone".
+
+mod absence;
+mod children;
+mod host_check;
+pub(crate) mod protocol;
+
+use std::ffi::OsString;
+use std::io::Write;
+use std::os::fd::{AsFd, FromRawFd, OwnedFd, RawFd};
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Command, ExitCode, ExitStatus};
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec};
+use rustix::process::{Pid, Signal};
+
+use super::{open_files_limit, process_table};
+use absence::{Absence, KeptAgent};
+use children::{ChildEvent, ChildEvents};
+use protocol::{DROP, END, EXITED, FAILED, FORGET, GONE, INTRUDER, KEEP, KeepOrder, LineReceiver, SIGNALLED, STARTED};
+
+/// How long a tree has between SIGTERM and SIGKILL when the session is ended (rule 2.2).
+pub(super) const END_GRACE: Duration = Duration::from_secs(5);
+/// The same for what an agent leaves behind when it exits by itself: its work is done, nobody waits for more.
+pub(super) const LEFTOVER_GRACE: Duration = Duration::from_secs(1);
+/// How often SIGKILL is repeated: a process may fork while it is being killed.
+const KILL_INTERVAL: Duration = Duration::from_millis(20);
+
+/// Runs the keeper; `args` are those after `__keeper`.
+pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let mut args = args.into_iter();
+    let fd = args.next().and_then(|fd| fd.to_str()?.parse().ok());
+    let command: Vec<OsString> = args.skip_while(|arg| arg == "--").collect();
+    let (Some(fd), Some(program)) = (fd, command.first()) else {
+        return ExitCode::from(64);
+    };
+    let Ok(mut control) = own_control_socket(fd) else {
+        return ExitCode::from(64);
+    };
+    // A closing terminal or a Ctrl-C there is for the host, not for its agents.
+    let _ = rustix::process::setsid();
+    open_files_limit::restore_limit();
+    #[cfg(target_os = "linux")]
+    let _ = rustix::process::set_child_subreaper(Some(rustix::process::getpid()));
+    match start_agent(program, &command[1..]) {
+        Ok(child) => {
+            let _ = writeln!(control, "{STARTED} {}", child.id());
+            release_own_stdio();
+            match ChildEvents::follow(child.id()) {
+                Ok(children) => Keeper::new(child.id(), control, children).run(),
+                Err(_) => ExitCode::from(70),
+            }
+        }
+        Err(error) => {
+            let _ = writeln!(control, "{FAILED} {error}");
+            ExitCode::from(127)
+        }
+    }
+}
+
+#[expect(unsafe_code, reason = "the one way to own an inherited descriptor")]
+fn own_control_socket(fd: RawFd) -> std::io::Result<UnixStream> {
+    // SAFETY: the host made this descriptor for us and named it on our command line; nothing else here knows it.
+    let fd = unsafe { OwnedFd::from_raw_fd(fd) };
+    // The agent must not hold it, or the host's death would go unseen.
+    rustix::io::fcntl_setfd(&fd, rustix::io::FdFlags::CLOEXEC)?;
+    Ok(fd.into())
+}
+
+#[expect(clippy::disallowed_methods, reason = "one of the two places that start processes")]
+fn start_agent(program: &OsString, args: &[OsString]) -> std::io::Result<std::process::Child> {
+    use std::os::unix::process::CommandExt;
+    Command::new(program).args(args).env_remove(open_files_limit::LIMIT_VARIABLE).process_group(0).spawn()
+}
+
+/// The agent holds these now. Copies of ours would keep its pipes open after its death, and our directory busy.
+fn release_own_stdio() {
+    let null = |write: bool| {
+        let file = std::fs::OpenOptions::new().read(!write).write(write).open("/dev/null");
+        file.unwrap_or_else(|_| std::process::exit(70))
+    };
+    let _ = rustix::stdio::dup2_stdin(null(false));
+    let _ = rustix::stdio::dup2_stdout(null(true));
+    let _ = rustix::stdio::dup2_stderr(null(true));
+    let _ = std::env::set_current_dir("/");
+}
+
+/// How far the end of the tree has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Tree {
+    Running,
+    /// SIGTERM was sent; SIGKILL is due then.
+    Ending { kill_at: Instant },
+    Gone,
+}
+
+#[derive(Debug)]
+struct Keeper {
+    agent: u32,
+    /// The connection to the host, while there is one.
+    host: Option<UnixStream>,
+    from_host: LineReceiver,
+    children: ChildEvents,
+    exit: Option<ExitStatus>,
+    tree: Tree,
+    /// Set if the agent outlives its host.
+    kept: Option<KeptAgent>,
+    /// Set while a kept agent has no host.
+    absence: Option<Absence>,
+    is_forgotten: bool,
+}
+
+impl Keeper {
+    fn new(agent: u32, host: UnixStream, children: ChildEvents) -> Self {
+        let from_host = LineReceiver::default();
+        let (tree, host) = (Tree::Running, Some(host));
+        Self { agent, host, from_host, children, exit: None, tree, kept: None, absence: None, is_forgotten: false }
+    }
+
+    fn run(mut self) -> ExitCode {
+        while !self.is_done() {
+            let ready = self.wait();
+            if ready.children {
+                self.take_child_events();
+            }
+            if ready.host {
+                self.take_host_messages();
+            }
+            if let (Some(kept), Some(absence)) = (&mut self.kept, &mut self.absence) {
+                absence.spool(kept, ready.stdout, ready.stderr);
+            }
+            if ready.listener {
+                self.take_caller();
+            }
+            self.keep_time();
+        }
+        if let Some(kept) = &self.kept {
+            kept.remove_socket();
+        }
+        self.exit.and_then(|status| status.code()).map_or(ExitCode::from(1), |code| ExitCode::from((code & 0xff) as u8))
+    }
+
+    /// The exit of a kept agent is told to a host before the keeper goes, unless none has come in time.
+    fn is_done(&self) -> bool {
+        let is_awaited = self.kept.is_some() && !self.is_forgotten;
+        self.tree == Tree::Gone && (!is_awaited || self.absence.as_ref().is_some_and(Absence::is_over))
+    }
+
+    /// Sleeps until something is to be done.
+    fn wait(&self) -> Ready {
+        let timeout = self.next_time().map(|at| at.saturating_duration_since(Instant::now()));
+        // A poll that wakes before its time would be one more round.
+        let timeout = timeout.map(|left| Timespec {
+            tv_sec: left.as_secs().try_into().unwrap_or(i64::MAX),
+            tv_nsec: left.subsec_nanos().into(),
+        });
+        let spools = |kept: &&KeptAgent| self.absence.as_ref().is_some_and(|absence| absence.has_room(kept));
+        let kept = self.kept.as_ref();
+        let sources = [
+            Some(self.children.as_fd()),
+            self.host.as_ref().map(AsFd::as_fd),
+            kept.map(|kept| kept.listener.as_fd()),
+            kept.filter(spools).map(|kept| kept.files.stdout.as_fd()),
+            kept.filter(|_| self.absence.as_ref().is_some_and(|absence| absence.reads_stderr)).map(|kept| kept.files.stderr.as_fd()),
+        ];
+        let mut polled: Vec<PollFd<'_>> =
+            sources.iter().flatten().map(|fd| PollFd::from_borrowed_fd(*fd, PollFlags::IN)).collect();
+        if rustix::event::poll(&mut polled, timeout.as_ref()).is_err() {
+            return Ready::default();
+        }
+        let mut events = polled.iter().map(|fd| !fd.revents().is_empty());
+        let mut is_ready = |source: usize| sources[source].is_some() && events.next().unwrap_or_default();
+        Ready {
+            children: is_ready(0),
+            host: is_ready(1),
+            listener: is_ready(2),
+            stdout: is_ready(3),
+            stderr: is_ready(4),
+        }
+    }
+
+    fn next_time(&self) -> Option<Instant> {
+        let kill_at = if let Tree::Ending { kill_at } = self.tree { Some(kill_at) } else { None };
+        kill_at.into_iter().chain(self.absence.as_ref().and_then(Absence::next_limit)).min()
+    }
+
+    /// Does what is due by now.
+    fn keep_time(&mut self) {
+        let now = Instant::now();
+        if let Tree::Ending { kill_at } = self.tree
+            && kill_at <= now
+        {
+            signal_tree(self.agent, Signal::KILL);
+            self.tree = Tree::Ending { kill_at: now + KILL_INTERVAL };
+        }
+        if self.absence.as_mut().is_some_and(|absence| absence.is_limit_reached(now)) {
+            self.end_tree(END_GRACE);
+        }
+    }
+
+    fn take_child_events(&mut self) {
+        for event in self.children.take() {
+            match event {
+                ChildEvent::AgentExited(status) => {
+                    self.exit = Some(status);
+                    self.tell_exit();
+                    self.end_tree(LEFTOVER_GRACE);
+                }
+                ChildEvent::NoneLeft => {
+                    self.tree = Tree::Gone;
+                    self.tell(GONE);
+                }
+            }
+        }
+    }
+
+    fn tell_exit(&mut self) {
+        let Some(status) = self.exit else { return };
+        match (status.code(), status.signal()) {
+            (Some(code), _) => self.tell(&format!("{EXITED} {code}")),
+            (None, signal) => self.tell(&format!("{SIGNALLED} {}", signal.unwrap_or_default())),
+        }
+    }
+
+    fn tell(&mut self, line: &str) {
+        if let Some(host) = &mut self.host {
+            // A host that is gone is noticed by the next poll.
+            let _ = host.write_all(format!("{line}\n").as_bytes());
+        }
+    }
+
+    fn end_tree(&mut self, grace: Duration) {
+        if self.tree == Tree::Running {
+            signal_tree(self.agent, Signal::TERM);
+            self.tree = Tree::Ending { kill_at: Instant::now() + grace };
+        }
+    }
+
+    fn take_host_messages(&mut self) {
+        let Some(host) = &self.host else { return };
+        let is_open = self.from_host.receive(host).unwrap_or(false);
+        while let Some(line) = self.from_host.next_line() {
+            match line.split_once(' ').unwrap_or((&line, "")) {
+                (END, _) => {
+                    if let Some(kept) = &mut self.kept {
+                        kept.close_stdin();
+                    }
+                    self.end_tree(END_GRACE);
+                }
+                (KEEP, words) => {
+                    let files = std::mem::take(&mut self.from_host.files);
+                    self.kept = KeepOrder::parse(words).and_then(|order| KeptAgent::new(order, files));
+                }
+                (DROP, _) => self.drop_kept(),
+                (FORGET, _) => self.is_forgotten = true,
+                _ => {}
+            }
+        }
+        if !is_open {
+            self.lose_host();
+        }
+    }
+
+    /// The agent is not to outlive its host any more.
+    fn drop_kept(&mut self) {
+        if let Some(kept) = self.kept.take() {
+            kept.remove_socket();
+        }
+    }
+
+    fn lose_host(&mut self) {
+        (self.host, self.from_host) = (None, LineReceiver::default());
+        match &self.kept {
+            Some(kept) => self.absence = Some(Absence::begin(kept)),
+            None => self.end_tree(END_GRACE),
+        }
+    }
+
+    /// Takes a process that calls: the next host, or an intruder.
+    fn take_caller(&mut self) {
+        let Some(kept) = &self.kept else { return };
+        let Some((caller, pid)) = kept.accept() else { return };
+        match host_check::check_caller(&caller, pid, &kept.order.secret) {
+            Ok(()) if self.host.is_some() => {
+                let _ = (&caller).write_all(format!("{}\n", protocol::BUSY).as_bytes());
+            }
+            Ok(()) => self.take_over(caller),
+            Err(_) => self.tell(&format!("{INTRUDER} {pid}")),
+        }
+    }
+
+    fn take_over(&mut self, host: UnixStream) {
+        let (Some(kept), Some(absence)) = (&self.kept, &self.absence) else { return };
+        if absence.greet(kept, &host).is_err() {
+            return;
+        }
+        (self.host, self.absence) = (Some(host), None);
+        let agent = self.agent;
+        self.tell(&format!("{STARTED} {agent}"));
+        self.tell_exit();
+        if self.tree == Tree::Gone {
+            self.tell(GONE);
+        }
+    }
+}
+
+/// The sources that have something.
+#[derive(Clone, Copy, Debug, Default)]
+struct Ready {
+    children: bool,
+    host: bool,
+    listener: bool,
+    stdout: bool,
+    stderr: bool,
+}
+
+/// Signals the agent's group and every process that descends from us.
+fn signal_tree(agent: u32, signal: Signal) {
+    if let Some(group) = i32::try_from(agent).ok().and_then(Pid::from_raw) {
+        let _ = rustix::process::kill_process_group(group, signal);
+    }
+    for pid in process_table::descendant_pids(std::process::id()) {
+        process_table::send_signal(pid, signal);
+    }
+}

@@ -1,0 +1,92 @@
+//! An agent between two hosts: kept for the next one, left to it, and taken over from the one before (rule 2.14).
+
+use wharf_core::{Millis, Raw, Session};
+use wharf_json::rpc::code;
+
+use super::AgentConnection;
+use super::frame_parser::{AgentRequest, Whom};
+use super::link::AgentLink;
+use crate::agent::adoption::{AdoptedAgent, keep_agent};
+use crate::agent::ledger::{OpenRequest, TurnStatus, log_ledger_fault};
+use crate::agent_services;
+use crate::frame;
+use crate::session::clients::Clients;
+use crate::session::journal::{Journal, OwedLine, read_owed_lines};
+
+/// The answer to a request of which nobody knows how far an earlier host came with it.
+const OUTCOME_UNKNOWN: &str =
+    "the host was restarted while it served this request; whether it was carried out is unknown";
+
+impl AgentConnection {
+    /// Lets the agent outlive the host from now on. Its start is in the log.
+    pub(in crate::session) fn keep(&mut self, journal: &Journal) {
+        let Some(link) = &mut self.link else { return };
+        let Some(files) = link.take_files() else { return };
+        let (host, start) = (&self.context.host, journal.state().start.0);
+        let session = &self.context.shared.id;
+        let records = host.agents.records();
+        if let Err(error) = keep_agent(link.process(), files, (session, start), &host.config.keeper, records) {
+            tracing::warn!(%error, "the agent will not outlive this host");
+        }
+    }
+
+    /// Leaves the agent to its keeper. Returns false if it is not kept: then it has to be ended.
+    pub(in crate::session) fn leave(&mut self) -> bool {
+        let records = self.context.host.agents.records();
+        match self.link.take_if(|link| records.is_kept(link.process().keeper_pid())) {
+            Some(link) => {
+                link.leave();
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// Tells the keeper what the agent is at, for the time without a host.
+    pub(in crate::session) fn note_turns(&self, session: &Session) {
+        let Some(link) = &self.link else { return };
+        let is_running = !session.state().turns.is_empty();
+        let deadline_ms = session.turn_deadline().map_or(0, |Millis(at)| at);
+        log_ledger_fault(link.ledger().lock().set_turn_status(TurnStatus { is_running, deadline_ms }));
+    }
+
+    /// Goes on with an agent that was taken over: what the log owes it is sent, and what it asked for is served or answered.
+    pub(in crate::session) fn adopt(&mut self, adopted: AdoptedAgent, journal: &mut Journal, clients: &mut Clients) {
+        let in_flight = adopted.in_flight.clone();
+        let link = AgentLink::resume(adopted, journal.state());
+        journal.follow_output(Some(link.ledger().clone()), in_flight.read_offset);
+        self.link_up(link, journal);
+        let owed = read_owed_lines(&self.context.shared.log, in_flight.sent_through, journal.state());
+        let owed = owed.unwrap_or_else(|error| {
+            tracing::error!(%error, "messages that an earlier host owed to the agent cannot be read");
+            Vec::new()
+        });
+        for (cause, line) in owed {
+            match line {
+                OwedLine::Prompt(prompt, frame) => self.send_prompt(prompt, &frame, cause),
+                OwedLine::Cancel => self.send_cancel(Some(cause)),
+                OwedLine::Answer(agent_request, reply) => self.answer_ask(&agent_request, &reply, Some(cause)),
+            }
+        }
+        for request in in_flight.open_requests.into_values() {
+            self.settle_request(request, journal);
+        }
+        self.take_lines(journal, clients);
+    }
+
+    /// Serves a request again that an earlier host had begun to serve, or answers that its outcome is unknown.
+    fn settle_request(&mut self, request: OpenRequest, journal: &Journal) {
+        let Some(agent_request) = Raw::new(request.id) else { return };
+        let method = request.repeatable.as_ref().and_then(|frame| Some(frame::scan(frame).ok()?.method.to_string()));
+        if let (Some(frame), Some(method)) = (request.repeatable, method)
+            && agent_services::is_repeatable(&method)
+            && self.services.can_serve(&method)
+        {
+            let (agent_request, whom) = (agent_request.clone(), Whom::Server);
+            if self.services.serve(AgentRequest { method, agent_request, frame, whom }, journal.state().start) {
+                return;
+            }
+        }
+        self.speak(|writer| writer.fail(&agent_request, code::INTERNAL_ERROR, OUTCOME_UNKNOWN));
+    }
+}
