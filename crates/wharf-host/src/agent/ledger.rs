@@ -178,6 +178,8 @@ impl Ledger {
     /// Notes that the log has all events of the last [`Ledger::note_reads`].
     pub(crate) fn confirm_reads(&mut self) -> io::Result<()> {
         self.confirmed = self.noted;
+        // Lines up to here are not read again.
+        self.open.known_lines.clear();
         let is_long = self.end - self.start > MAX_RECORD_BYTES;
         if is_long { self.rewrite() } else { Ok(()) }
     }

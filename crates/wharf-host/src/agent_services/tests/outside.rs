@@ -16,6 +16,7 @@ fn tools(dir: &Path, program: std::path::PathBuf) -> FilesAndTerminals {
     let cwd = dir.join("cwd");
     std::fs::create_dir_all(&cwd).unwrap();
     let launch = Launch {
+        is_kept: false,
         token_issuer: None,
         log: None,
         program,
