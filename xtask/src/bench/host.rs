@@ -14,7 +14,7 @@ use serde_json::Value;
 use crate::process::command;
 
 const START_LIMIT: Duration = Duration::from_secs(30);
-/// The host promises to be gone ten seconds after SIGTERM.
+/// The host promises to be gone ten seconds after a signal.
 const STOP_LIMIT: Duration = Duration::from_secs(15);
 
 pub(crate) struct Host {
@@ -71,6 +71,14 @@ impl Host {
         self.stop()
     }
 
+    /// Kills the host, as a crash would, and keeps its directory and its agents for the next one.
+    pub(super) fn kill_and_keep(mut self) -> Result<()> {
+        self.keeps = true;
+        self.child.kill().context("killing the host")?;
+        self.child.wait().context("waiting for the killed host")?;
+        Ok(())
+    }
+
     pub(super) fn state_dir(&self) -> PathBuf {
         self.dir.join("state")
     }
@@ -109,10 +117,14 @@ impl Host {
         Ok(Memory { now: status_field(&status, "VmRSS:")?, peak: status_field(&status, "VmHWM:")? })
     }
 
-    /// Sends SIGTERM, as an operator would, and waits for the exit.
+    /// Sends SIGINT, as an operator at a terminal would, and waits for the exit. The agents end with the host.
     pub(crate) fn stop(mut self) -> Result<()> {
+        self.interrupt()
+    }
+
+    fn interrupt(&mut self) -> Result<()> {
         let pid = self.child.id().to_string();
-        command("sh").args(["-c", "kill -TERM \"$0\"", &pid]).status().context("sending SIGTERM")?;
+        command("sh").args(["-c", "kill -INT \"$0\"", &pid]).status().context("sending SIGINT")?;
         let began = Instant::now();
         while began.elapsed() < STOP_LIMIT {
             if let Some(status) = self.child.try_wait()? {
@@ -123,7 +135,7 @@ impl Host {
             }
             thread::sleep(Duration::from_millis(10));
         }
-        bail!("the host did not end within {STOP_LIMIT:?} of SIGTERM")
+        bail!("the host did not end within {STOP_LIMIT:?} of SIGINT")
     }
 
     fn stderr_tail(&self) -> String {
@@ -135,7 +147,10 @@ impl Host {
 
 impl Drop for Host {
     fn drop(&mut self) {
-        // After `stop` both have no effect; after an error they clean up.
+        // After `stop` this has no effect; after an error it cleans up. Killed at once, the host would leave its agents.
+        if matches!(self.child.try_wait(), Ok(None)) && !self.keeps {
+            let _ = self.interrupt();
+        }
         let _ = self.child.kill();
         let _ = self.child.wait();
         if !self.keeps {

@@ -8,6 +8,7 @@ mod compare;
 mod echo;
 mod host;
 mod http;
+mod keepers;
 mod peer;
 mod pipe;
 mod restart;
@@ -45,6 +46,7 @@ const MEASURES: &[&str] = &[
     "status",
     "bridge",
     "restart",
+    "keepers",
     "rows_page",
     "rows_burst",
     "search",
@@ -222,6 +224,7 @@ impl Bench {
                 "status" => self.status()?,
                 "bridge" => self.bridge()?,
                 "restart" => self.restart()?,
+                "keepers" => self.keepers()?,
                 "rows_page" => self.rows_page()?,
                 "rows_burst" => self.rows_burst()?,
                 "search" => self.search()?,

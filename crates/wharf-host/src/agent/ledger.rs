@@ -144,7 +144,8 @@ impl Ledger {
     /// of the input file.
     pub(crate) fn recover(file: OwnedFd, head: Seq, input_size: u64) -> io::Result<(LedgerHandle, InFlight)> {
         let (size, status) = (file_size(&file)?, TurnStatus::read(&file));
-        let start = rustix::fs::seek(&file, rustix::fs::SeekFrom::Data(RECORDS_START)).unwrap_or(size).max(RECORDS_START);
+        let start =
+            rustix::fs::seek(&file, rustix::fs::SeekFrom::Data(RECORDS_START)).unwrap_or(size).max(RECORDS_START);
         let bytes = read_range(&file, start, size)?;
         let mut recovery = Recovery { head, input_size, ..Recovery::default() };
         let mut at = 0;

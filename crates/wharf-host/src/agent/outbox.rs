@@ -56,7 +56,12 @@ pub(crate) struct OutboxStalled;
 
 impl Outbox {
     /// Goes on after the line that ends at `end` of the file, of which the pipe has taken the bytes before `taken`.
-    pub(super) fn new(stdin: OwnedFd, file: OwnedFd, ledger: LedgerHandle, (taken, end): (u64, u64)) -> io::Result<Self> {
+    pub(super) fn new(
+        stdin: OwnedFd,
+        file: OwnedFd,
+        ledger: LedgerHandle,
+        (taken, end): (u64, u64),
+    ) -> io::Result<Self> {
         rustix::io::ioctl_fionbio(&stdin, true)?;
         let stdin = register(stdin, Interest::WRITABLE)?;
         let (waiting, released) = (VecDeque::new(), ReleasedPrefix::default());

@@ -11,9 +11,9 @@ use wharf_host::metrics::Insight;
 
 use super::Caller;
 use super::attention::AttentionView;
-use crate::{App, StopKind};
 use crate::fault::Fault;
 use crate::server_info::FILE_VERSION;
+use crate::{App, StopKind};
 
 /// Describes the host.
 pub(crate) fn describe_host(app: &App, caller: &Caller) -> Result<HostInfo, Fault> {
