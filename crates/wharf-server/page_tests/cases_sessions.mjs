@@ -1,4 +1,4 @@
-import { assert, openPage, shownMessages, test, waitIdle, waitSameText } from "./suite.mjs";
+import { assert, openPage, shownMessages, test, waitIdle, waitSameText, waitSettled } from "./suite.mjs";
 
 test("first_visit_offers_to_start_a_session", async (world) => {
   const tab = await openPage(world, "#/new");
@@ -22,7 +22,7 @@ test("answer_reaches_a_second_page_while_it_shows_the_question", async (world) =
   for (const tab of [one, two]) await tab.waitText("Wants to edit", ".dock");
   await one.waitFor(".dock .line.added");
   await one.picture(world.picture("ask"));
-  await new Promise((resolve) => setTimeout(resolve, 450));
+  await waitSettled(one);
   await one.click(".dock .ask-options button", "Allow once");
   await two.wait(() => !document.querySelector(".dock"), "the question to go");
   await two.waitText("Allow once", ".ask-line");
@@ -36,13 +36,13 @@ test("question_is_answered_from_the_list_and_two_taps_answer_one", async (world)
   const tab = await openPage(world);
   await tab.click(`.item:has([data-session="${id}"]) .review`);
   await tab.waitText("Question 1 of 2", "dialog");
-  await new Promise((resolve) => setTimeout(resolve, 450));
+  await waitSettled(tab);
   await tab.click("dialog .ask-options button", "Allow once");
   await tab.run(() => document.querySelector("dialog .ask-options button")?.click());
   await tab.waitText("Question 2 of 2", "dialog");
   const asks = (await world.host.rows(id)).filter((row) => row.kind === "ask");
   assert.deepEqual(asks.map((row) => row.state), ["answered", "open"]);
-  await new Promise((resolve) => setTimeout(resolve, 450));
+  await waitSettled(tab);
   await tab.click("dialog .ask-options button", "Reject");
   await tab.wait(() => !document.querySelector("dialog"), "the sheet to close");
   await waitIdle(world, id);
@@ -163,7 +163,7 @@ test("session_is_renamed_muted_archived_and_shows_its_changes", async (world) =>
   const id = await world.host.session("demo", "edit", { wait: false });
   const tab = await openPage(world, `#/s/${id}`);
   await tab.waitFor(".dock");
-  await new Promise((resolve) => setTimeout(resolve, 450));
+  await waitSettled(tab);
   await tab.click(".dock .ask-options button", "Allow once");
   await waitIdle(world, id);
   const menu = async (name) => {

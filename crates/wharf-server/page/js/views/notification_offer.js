@@ -1,16 +1,19 @@
 // @ts-check
-/** Offers notifications once a session has asked something: nothing is asked of a person who has just come. */
+/** Offers notifications once a session has asked something or worked for long: nothing is asked of a person who has just come. */
 import { useState } from "preact/hooks";
 import { stateOf } from "../attention.js";
 import { html } from "../html.js";
-import { allowNotifications } from "../notifications.js";
+import { allowNotifications, MIN_TURN_MS } from "../notifications.js";
 import * as storage from "../storage.js";
 import { app } from "../store.js";
+
+/** @param {any} session */
+const hasWorkedLong = (session) => stateOf(session) === "working" && session.attention.why !== "starting" && Date.now() - Date.parse(session.attention.since) >= MIN_TURN_MS;
 
 export function NotificationOffer() {
   const [, redraw] = useState(0);
   const possible = "Notification" in window && isSecureContext && Notification.permission === "default";
-  const wanted = possible && !storage.load("offered") && [...app.sessions.values()].some((session) => stateOf(session) === "needs_answer");
+  const wanted = possible && !storage.load("offered") && [...app.sessions.values()].some((session) => stateOf(session) === "needs_answer" || hasWorkedLong(session));
   if (!wanted) return "";
   const decide = async (/** @type {boolean} */ yes) => {
     storage.save("offered", "1");
