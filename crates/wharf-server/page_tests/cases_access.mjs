@@ -25,7 +25,7 @@ test("phone_shows_list_session_and_sheet_in_turn", async (world) => {
   assert.ok(options.every((one) => one.height >= 44), JSON.stringify(options));
   assert.ok(options.slice(1).every((one, place) => one.top - options[place].bottom >= 16), "answers are 16 pixels apart");
   assert.equal(await tab.run(() => document.activeElement.tagName), "H2", "the focus is on the heading, not on an answer");
-  await waitSettled(tab);
+  await waitSettled(tab, "dialog");
   await tab.click("dialog button", "Reject");
   await tab.wait(() => !document.querySelector("dialog"), "the sheet to close");
   await waitIdle(world, id);

@@ -119,8 +119,16 @@ export async function subscribePush() {
 /** Ends the subscription, at the host and in the browser. */
 export async function unsubscribePush() {
   storage.save("notify", "off");
-  const registration = await navigator.serviceWorker?.getRegistration(routeUrl(""));
-  const subscription = await registration?.pushManager?.getSubscription();
-  await subscription?.unsubscribe().catch(() => {});
+  dropSubscription();
   await api.call("DELETE", "push").catch(() => {});
+}
+
+/** Ends the subscription in the browser. It is not waited for: a browser without its push service may never answer. */
+export async function dropSubscription() {
+  try {
+    const registration = await navigator.serviceWorker?.getRegistration(routeUrl(""));
+    await (await registration?.pushManager?.getSubscription())?.unsubscribe();
+  } catch {
+    // The host has forgotten the subscription, so that nothing comes by it.
+  }
 }

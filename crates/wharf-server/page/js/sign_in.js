@@ -1,7 +1,7 @@
 // @ts-check
 /** Signing in with a code, and out. */
 import * as api from "./api.js";
-import { unsubscribePush } from "./notifications.js";
+import { dropSubscription } from "./notifications.js";
 import { app, changed, followRoute, forgetAll } from "./store.js";
 
 /** Takes a code out of the address, so that it stays neither there nor in the history. */
@@ -46,7 +46,7 @@ export function enter() {
 
 /** Signs this device out and forgets what it has kept. */
 export async function signOut() {
-  await unsubscribePush().catch(() => {});
+  dropSubscription();
   await api.post("logout").catch(() => {});
   history.replaceState(null, "", location.pathname);
   forgetAll();

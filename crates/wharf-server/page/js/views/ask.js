@@ -16,6 +16,10 @@ import { PlainText } from "./parts.js";
 /** A tap within this time after a question appeared was meant for the one before. */
 const SETTLE_MS = 400;
 
+/** @type {Set<string>} the questions that this page has answered, by session and id */
+const answeredHere = new Set();
+/** A question that was answered elsewhere says so for so long. */
+const GONE_SHOWN_MS = 1200;
 /** The width below which the dock shows one line of a question. */
 const NARROW = "(max-width: 759px)";
 
@@ -55,6 +59,7 @@ export function AskAnswers({ session, listed, ask, onAnswered }) {
   const answer = async (/** @type {any} */ body, name = "Answered") => {
     if (busy || !isSettled) return;
     setBusy(true);
+    answeredHere.add(`${session}/${ask.askId}`);
     try {
       await api.post(`sessions/${session}/asks/${ask.askId}`, body);
       sayPolitely("Answered");
@@ -63,8 +68,9 @@ export function AskAnswers({ session, listed, ask, onAnswered }) {
     } catch (error) {
       const taken = error instanceof api.CallError && ["already_answered", "unknown_ask"].includes(error.code);
       showMessage(taken ? "The question has been answered elsewhere." : /** @type {Error} */ (error).message);
-      if (taken) onAnswered?.();
-      else setBusy(false);
+      if (taken) return onAnswered?.();
+      answeredHere.delete(`${session}/${ask.askId}`);
+      setBusy(false);
     }
   };
   if (ask.form) return html`<div data-settled=${isSettled || undefined}><${AskForm} form=${ask.form} busy=${busy} onAnswer=${answer} /></div>`;
@@ -76,37 +82,34 @@ export function AskAnswers({ session, listed, ask, onAnswered }) {
 /** The open questions of the session that is shown, above the composer. @param {{ transcript: import("../transcript.js").Transcript, row?: string }} props */
 export function AskDock({ transcript, row }) {
   const asks = (transcript.state?.asks ?? []).map((/** @type {string} */ id) => transcript.find(id)).filter(Boolean);
-  const [sheet, setSheet] = useState(false);
   const missing = (transcript.state?.asks ?? []).length - asks.length;
   const ask = asks[0];
+  // A notification leads to its question: where the dock has no room for all of it, the sheet is opened.
   useEffect(() => {
-    if (!ask) setSheet(false);
-    // A notification leads to its question: where the dock has no room for all of it, the sheet is opened.
-    else if (row === ask.id && matchMedia(NARROW).matches) setSheet(true);
+    if (ask && row === ask.id && matchMedia(NARROW).matches) openAskSheet(transcript.session);
   }, [ask?.askId, row]);
   if (!ask) return missing > 0 ? html`<div class="dock"><button onClick=${() => openAskSheet(transcript.session)}>${plural(missing, "question")} to review</button></div>` : "";
   const count = asks.length + missing > 1 ? html`<span class="faint">1 of ${asks.length + missing}</span>` : "";
   return html`<section class="dock" aria-label="Question of the agent">
     <header class="dock-head"><h2><span class="needs-sign" aria-hidden="true">?</span> ${askTitle(ask.subject)}</h2>${count}
-      <button class="review" onClick=${() => setSheet(true)}>Review</button></header>
+      <button class="review" onClick=${() => openAskSheet(transcript.session)}>Review</button></header>
     <div class="dock-subject"><${AskSubject} subject=${ask.subject} /></div>
     <div class="dock-line">${plainText(ask.subject.command ?? ask.subject.title)}</div>
     <div class="dock-answers"><${AskAnswers} key=${ask.askId} session=${transcript.session} ask=${ask} /></div>
-    ${sheet ? html`<${AskSheet} session=${transcript.session} onClose=${() => setSheet(false)} />` : ""}
   </section>`;
 }
 
 /** @type {string | null} */
 let sheetSession = null;
 
-/** Opens the questions of a session over the page, from the list. @param {string} session */
+/** Opens the questions of a session over the page. @param {string} session */
 export function openAskSheet(session) {
   sheetSession = session;
   changed();
 }
 
-/** The sheet that the list opens. */
-export function ListAskSheet() {
+/** The sheet that is open, if one is. */
+export function OpenAskSheet() {
   if (!sheetSession) return "";
   return html`<${AskSheet} key=${sheetSession} session=${sheetSession} onClose=${() => { sheetSession = null; changed(); }} />`;
 }
@@ -122,9 +125,10 @@ function AskSheet({ session, onClose }) {
     let closed = false;
     attempt(api.get(`sessions/${asker}/asks`)).then((answer) => {
       if (closed || !answer) return;
-      if (asks?.length && !answer.asks.some((/** @type {any} */ ask) => ask.askId === asks[0].askId)) {
+      const isGone = asks?.length && !answer.asks.some((/** @type {any} */ ask) => ask.askId === asks[0].askId);
+      if (isGone && !answeredHere.has(`${asker}/${asks[0].askId}`)) {
         setGone("This question has been answered elsewhere.");
-        setTimeout(() => { if (!closed) next(answer.asks); }, 1200);
+        setTimeout(() => { if (!closed) next(answer.asks); }, GONE_SHOWN_MS);
       } else next(answer.asks);
     });
     const next = (/** @type {any[]} */ list) => {

@@ -60,7 +60,7 @@ function Item({ session, depth, withPlace }) {
       <span class="sign" aria-hidden="true">${answer ? "✓" : sign.sign}</span><span class="hidden-text">${depth ? "started by the session above, " : ""}${answer ? "answered" : sign.word}: </span>
       <span class="item-title">${plainText(titleOf(session))}</span>
       <span class="item-age">${attention.muted ? html`<span class="muted-mark" title="muted"><${Icon} name="muted" /><span class="hidden-text">muted</span></span>` : ""}${attention.since ? html`<time datetime=${attention.since} title=${fullDate(attention.since)}>${age(attention.since)}</time>` : ""}</span>
-      ${withPlace || line ? html`<span class="item-line">${withPlace ? html`<span class="item-place">${placeOf(session)}</span>${line ? " " : ""}` : ""}${plainText(line)}</span>` : ""}
+      ${withPlace || line ? html`<span class="item-line">${withPlace ? `${placeOf(session)}${line ? " · " : ""}` : ""}${plainText(line)}</span>` : ""}
     </a>
     ${asks && mayControl() ? html`<button class="review" onClick=${() => openAskSheet(session.id)}>Review${attention.count > 1 ? ` ${attention.count}` : ""}<span class="hidden-text"> the question of ${plainText(titleOf(session))}</span></button>` : ""}
   </li>`;

@@ -6,7 +6,7 @@ import { html } from "../html.js";
 import { startKeys } from "../keys.js";
 import { app, mayControl, retryStream, useApp } from "../store.js";
 import { About } from "./about.js";
-import { ListAskSheet } from "./ask.js";
+import { OpenAskSheet } from "./ask.js";
 import { Changes } from "./changes.js";
 import { Devices } from "./devices.js";
 import { BRAND_MARK, Icon } from "./icon.js";
@@ -41,7 +41,7 @@ export function Shell({ fault }) {
       <footer class="side-foot"><a href="#/devices">${app.me?.name ?? "Devices"}</a> <a href="#/about">About</a></footer>
     </aside>
     <main id="main" class="main" tabindex="-1"><${View} /></main>
-    <${ListAskSheet} />
+    <${OpenAskSheet} />
     ${palette ? html`<${Palette} onClose=${() => setPalette(false)} />` : ""}
     <div class="messages" role="status">${app.messages.map((message) => html`<p key=${message.id}>${message.text}</p>`)}</div>
   </div>`;

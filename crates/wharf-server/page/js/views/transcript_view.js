@@ -171,17 +171,19 @@ function UnreadLine({ at }) {
 }
 
 /**
- * Returns the first row that the person has not seen when the session was opened. It stays the same until the session is left.
+ * Returns the first row that the person had not seen when the session was opened. It stays the same until the session is left.
  * @param {import("../transcript.js").Transcript} transcript
  */
 function useUnreadRow(transcript) {
-  const seen = useRef(/** @type {string | null | undefined} */ (undefined));
-  if (transcript.loaded && seen.current === undefined) seen.current = transcript.state?.session?.attention?.seen ?? null;
-  if (!seen.current) return null;
-  const place = transcript.rows.findIndex((row) => compareRows(row.id, seen.current ?? "") > 0);
+  const opened = useRef(/** @type {{ seen: string | null, last: string } | null} */ (null));
+  if (transcript.loaded) opened.current ??= { seen: transcript.state?.session?.attention?.seen ?? null, last: transcript.rows.at(-1)?.id ?? "" };
+  const { seen, last } = opened.current ?? { seen: null, last: "" };
+  if (!seen) return null;
+  const place = transcript.rows.findIndex((row) => compareRows(row.id, seen) > 0);
   // Above the first row there may be others that were not seen, and a person who has seen none needs no line.
   if (place <= 0) return null;
-  return transcript.rows[place].kind === "turn_end" && place === transcript.rows.length - 1 ? null : transcript.rows[place];
+  const row = transcript.rows[place];
+  return compareRows(row.id, last) > 0 || (row.kind === "turn_end" && row.id === last) ? null : row;
 }
 
 /** Returns a value that changes when something that is drawn with these rows has changed: live output, answers. */
