@@ -9,6 +9,7 @@ import "./cases_access.mjs";
 import "./cases_hostile.mjs";
 import "./cases_stream.mjs";
 import "./cases_reading.mjs";
+import "./cases_push.mjs";
 
 const wanted = process.argv[2] ?? "";
 const folder = process.env.WHARF_PAGE_PICTURES ?? "target/page-pictures";

@@ -500,7 +500,11 @@ async fn poll_ends_with_the_first_news_and_the_next_goes_on_there() -> Result<()
         events.iter().try_for_each(|event| reader.apply(event))?;
         Ok(events.into_iter().map(|event| event.name).collect())
     };
-    assert_eq!(poll(&mut reader, "20s").await?, ["snapshot", "page"], "a reader without a position is not kept waiting");
+    assert_eq!(
+        poll(&mut reader, "20s").await?,
+        ["snapshot", "page"],
+        "a reader without a position is not kept waiting"
+    );
     assert_eq!(poll(&mut reader, "0s").await?, ["snapshot", "state"], "there is nothing new");
     let (news, sent) = tokio::join!(poll(&mut reader, "20s"), send_prompt(&http, &id, "echo one; tool"));
     assert_ne!(news?, ["snapshot", "state"], "the poll waits for the turn");

@@ -65,9 +65,10 @@ impl PollStream {
         };
         self.has_news = true;
         tokio::select! {
+            biased;
+            () = tokio::time::sleep_until(self.until) => None,
             chunk = self.list.next() => chunk,
             chunk = rows => chunk,
-            () = tokio::time::sleep_until(self.until) => None,
         }
     }
 }
