@@ -40,7 +40,7 @@ export function Shell({ fault }) {
       <${NotificationOffer} />
       <footer class="side-foot"><a href="#/devices">${app.me?.name ?? "Devices"}</a> <a href="#/about">About</a></footer>
     </aside>
-    <main id="main" class="main" tabindex="-1"><${View} /></main>
+    <main id="main" class="main" tabindex="-1">${isList || app.route.kind === "session" ? "" : html`<a class="back page-back" href="#/"><${Icon} name="back" /> All sessions</a>`}<${View} /></main>
     <${OpenAskSheet} />
     ${palette ? html`<${Palette} onClose=${() => setPalette(false)} />` : ""}
     <div class="messages" role="status">${app.messages.map((message) => html`<p key=${message.id}>${message.text}</p>`)}</div>
