@@ -27,7 +27,11 @@ for (const [name, holdAfter, shortened] of [["everything", 0, { 10000: 300 }], [
     }
     await waitSameText({ ...world, host }, tab, id);
     await host.session("demo", "echo another session");
-    await tab.waitText("another session", ".list");
+    const streams = () => tab.run(() => performance.getEntriesByType("resource").filter((entry) => /sessions\/stream/.test(entry.name) && !/wait=/.test(entry.name)).length);
+    const tried = await streams();
+    await tab.click(".item a", "another session");
+    await tab.waitText("another session", ".row-message");
+    assert.equal(await streams(), tried, "no stream is tried for another session");
     assert.deepEqual(tab.errors, []);
     await tab.close();
     proxy.stop();

@@ -26,6 +26,9 @@ const PROBE_SILENCE_MS = 12_000;
 const BRIEF_PAUSE_MS = 1500;
 const HIDDEN_PAUSE_MS = 10_000;
 
+/** What is known of the way to the host. It outlives the stream of one session. */
+const way = { isHeldBack: false, probedAt: 0 };
+
 /**
  * Follows a stream until it is closed, across reconnects.
  * @param {{ path: (waitMs: number | null) => string, headers?: () => Record<string, string>,
@@ -38,8 +41,6 @@ export function followStream(options) {
   let closed = false;
   let failures = 0;
   let silentStreams = 0;
-  let isHeldBack = false;
-  let probedAt = 0;
   let isBrief = false;
   /** False until a poll has told all that there was. */
   let mayWait = false;
@@ -58,7 +59,7 @@ export function followStream(options) {
       isSilent = true;
       own.abort();
     }, delay);
-    const silence = isHeldBack && waitMs === null ? PROBE_SILENCE_MS : SILENCE_MS;
+    const silence = way.isHeldBack && waitMs === null ? PROBE_SILENCE_MS : SILENCE_MS;
     let timer = cutLater(waitMs === null ? FIRST_EVENT_MS : waitMs + SILENCE_MS);
     try {
       const response = await send("GET", options.path(waitMs), { headers: options.headers?.(), signal: own.signal });
@@ -90,8 +91,8 @@ export function followStream(options) {
   /** @param {boolean} now */
   function setHeldBack(now) {
     silentStreams = 0;
-    if (now === isHeldBack) return;
-    isHeldBack = now;
+    if (now === way.isHeldBack) return;
+    way.isHeldBack = now;
     options.onHeldBack(now);
   }
 
@@ -109,12 +110,12 @@ export function followStream(options) {
   /** Reads the stream, or a poll where a stream cannot be had. Returns the pause before the next one; null if the stream has ended. */
   async function readNext() {
     isBrief = !takeSlot();
-    const isProbe = isHeldBack && Date.now() - probedAt >= PROBE_INTERVAL_MS;
-    if (isBrief || (!isProbe && (isHeldBack || silentStreams >= MAX_SILENT_STREAMS))) {
+    const isProbe = way.isHeldBack && Date.now() - way.probedAt >= PROBE_INTERVAL_MS;
+    if (isBrief || (!isProbe && (way.isHeldBack || silentStreams >= MAX_SILENT_STREAMS))) {
       await readPoll();
       return !isBrief ? POLL_PAUSE_MS : document.visibilityState === "hidden" ? HIDDEN_PAUSE_MS : BRIEF_PAUSE_MS;
     }
-    probedAt = Date.now();
+    way.probedAt = Date.now();
     return (await readOnce(null)) ? 0 : null;
   }
 

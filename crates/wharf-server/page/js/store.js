@@ -176,6 +176,6 @@ export function forgetAll(login = "out") {
   current?.stream.close();
   current = null;
   storage.clearAll();
-  Object.assign(app, { login, me: null, sessions: new Map(), listed: false, transcript: null, answers: new Map(), isHeldBack: false });
+  Object.assign(app, { login, me: null, sessions: new Map(), listed: false, transcript: null, answers: new Map() });
   changed();
 }

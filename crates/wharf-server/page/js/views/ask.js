@@ -63,7 +63,7 @@ export function AskAnswers({ session, listed, ask, onAnswered }) {
     try {
       await api.post(`sessions/${session}/asks/${ask.askId}`, body);
       sayPolitely("Answered");
-      showAnswer(listed ?? session, name);
+      if ((app.sessions.get(listed ?? session)?.attention?.count ?? 0) <= 1) showAnswer(listed ?? session, name);
       onAnswered?.();
     } catch (error) {
       const taken = error instanceof api.CallError && ["already_answered", "unknown_ask"].includes(error.code);
