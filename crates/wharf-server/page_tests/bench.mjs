@@ -6,7 +6,7 @@ import { Host } from "./host.mjs";
 const ROWS = Number(process.env.WHARF_PAGE_ROWS ?? 100_000);
 const MINUTES = Number(process.env.WHARF_PAGE_MINUTES ?? 30);
 const RATE = 1000;
-const FRAMES_SECONDS = 20;
+const FRAMES_SECONDS = 60;
 const ROUNDS = 7;
 
 const report = (measure, figures) => console.log(JSON.stringify({ measure, ...figures }));

@@ -11,14 +11,14 @@ import { app } from "../store.js";
 const hasWorkedLong = (session) => stateOf(session) === "working" && session.attention.why !== "starting" && Date.now() - Date.parse(session.attention.since) >= MIN_TURN_MS;
 
 export function NotificationOffer() {
-  const [, redraw] = useState(0);
-  const possible = "Notification" in window && isSecureContext && Notification.permission === "default";
-  const wanted = possible && !storage.load("offered") && [...app.sessions.values()].some((session) => stateOf(session) === "needs_answer" || hasWorkedLong(session));
+  // The browser is asked once: its answer takes as long as drawing the list.
+  const [isPossible, setPossible] = useState(() => "Notification" in window && isSecureContext && Notification.permission === "default" && !storage.load("offered"));
+  const wanted = isPossible && [...app.sessions.values()].some((session) => stateOf(session) === "needs_answer" || hasWorkedLong(session));
   if (!wanted) return "";
   const decide = async (/** @type {boolean} */ yes) => {
     storage.save("offered", "1");
+    setPossible(false);
     if (yes) await allowNotifications();
-    redraw((count) => count + 1);
   };
   return html`<div class="offer"><p>Tell you when a session needs you?</p><button onClick=${() => decide(true)}>Yes</button> <button class="quiet" onClick=${() => decide(false)}>Not now</button></div>`;
 }
