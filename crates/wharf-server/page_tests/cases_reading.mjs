@@ -94,6 +94,21 @@ test("sessions_of_agents_stand_below_the_session_that_started_them", async (worl
   assert.ok(left.get("a") < left.get("aa") && left.get("aa") < left.get("aaaa") && left.get("orphan") === left.get("a"), JSON.stringify(listed));
 });
 
+test("list_keeps_its_order_for_a_moment_after_a_touch", async (world) => {
+  const first = await world.host.session("demo", "echo one");
+  const tab = await openPage(world);
+  await tab.waitFor(`[data-session="${first}"]`);
+  const order = await withModule(tab, "store.js", async ({ app, changed }, id) => {
+    document.querySelector(".list").dispatchEvent(new PointerEvent("pointerdown", { bubbles: true }));
+    app.sessions.set("sess_new", { ...app.sessions.get(id), id: "sess_new", title: "newer", attention: { ...app.sessions.get(id).attention, since: new Date().toISOString() } });
+    changed();
+    await new Promise((resolve) => requestAnimationFrame(() => requestAnimationFrame(resolve)));
+    return [...document.querySelectorAll(".item a")].map((one) => one.dataset.session);
+  }, first);
+  assert.equal(order.includes("sess_new"), false, "what is under the finger stays there");
+  await tab.waitFor('[data-session="sess_new"]');
+});
+
 test("question_answered_elsewhere_is_told_and_a_finger_on_it_answers_nothing", async (world) => {
   const id = await world.host.session("demo", "ask 2", { wait: false });
   const tab = await openPage(world, `#/s/${id}`);

@@ -66,6 +66,8 @@ async function holdAnswers(tab, text) {
     onHeld();
   };
   await tab.send("Fetch.enable", { patterns: [{ urlPattern: `*${text}*`, requestStage: "Response" }] });
+  // The browser holds requests from the next but one on.
+  await tab.run(() => fetch("manifest.webmanifest").then((response) => response.text()));
   return {
     first,
     async release(fails = false) {
@@ -160,4 +162,36 @@ test("page_that_crashed_keeps_the_draft", async (world) => {
   await waitIdle(world, id);
   world.tabs = world.tabs.filter((one) => one !== tab);
   await tab.close().catch(() => {});
+});
+
+test("prompt_whose_answer_was_lost_is_sent_again_as_the_same_one", async (world) => {
+  const id = await world.host.session("rows", "say here");
+  const tab = await openPage(world, `#/s/${id}`);
+  await tab.type("#composer", "only once");
+  const answer = await holdAnswers(tab, "/prompt");
+  await tab.key("Enter");
+  await answer.first;
+  await answer.release(true);
+  await tab.waitText("cannot be reached", ".messages");
+  assert.equal(await tab.run(() => document.querySelector("#composer").value), "only once", "the text is kept");
+  await tab.run(() => document.querySelector("#composer").focus());
+  await tab.key("Enter");
+  await tab.wait(() => document.querySelector("#composer").value === "", "the text to be taken");
+  await waitIdle(world, id);
+  await waitContent(tab, "You said: only once");
+  assert.equal((await world.host.rows(id)).filter((row) => row.kind === "prompt").length, 2, "the first prompt and one more");
+  tab.errors = tab.errors.filter((error) => !/ERR_CONNECTION_RESET|ERR_FAILED/.test(error));
+});
+
+test("draft_that_was_sent_is_gone_in_every_tab", async (world) => {
+  const id = await world.host.session("rows", "say here");
+  const tab = await openPage(world, `#/s/${id}`);
+  const twin = await openPage(world, `#/s/${id}`, { context: tab.context });
+  await twin.waitFor("#composer");
+  await tab.type("#composer", "from one tab");
+  await twin.wait(() => document.querySelector("#composer").value === "from one tab", "the draft in the other tab");
+  await tab.run(() => document.querySelector("#composer").focus());
+  await tab.key("Enter");
+  await twin.wait(() => document.querySelector("#composer").value === "", "the draft to go");
+  await waitIdle(world, id);
 });
