@@ -212,8 +212,12 @@ function compareSnapshot(name, text) {
 
 test("screen_reader_hears_transcript_question_and_list_in_words", async (world) => {
   const id = await world.host.session("demo", "tour", { wait: false });
+  const tab = await openPage(world);
+  await tab.waitFor(`.state-needs_answer [data-session="${id}"]`);
+  // A title that a person gives counts as a look at all that was before.
   await world.host.call("PATCH", `sessions/${id}`, { title: "The tour" });
-  const tab = await openPage(world, `#/s/${id}`);
+  await tab.waitText("The tour", ".list");
+  await tab.run((hash) => { location.hash = hash; }, `#/s/${id}`);
   await tab.send("Accessibility.enable");
   await tab.send("DOM.enable");
   await tab.waitText("Wants to edit", ".dock");
