@@ -41,6 +41,10 @@ pub struct AttentionInfo {
     pub unread: bool,
     /// The caller does not want to be notified.
     pub muted: bool,
+    /// The last event that the caller has seen.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub seen: Option<String>,
 }
 
 /// Says how far a person has seen a session.

@@ -83,6 +83,7 @@ impl AttentionView {
             via: None,
             unread: false,
             muted: marks.muted,
+            seen: marks.seen.map(|seen| seen.to_string()),
         };
         if let Some(ask) = below.map(|below| &below.first).or(own) {
             let via = below.map(|below| below.via.clone());

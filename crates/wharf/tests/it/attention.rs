@@ -54,7 +54,16 @@ async fn finished_turn_is_unread_for_each_person_until_that_person_has_seen_it()
     let finished = wait_for_attention(&owner, &id, "finished").await?;
     assert_eq!((&finished["why"], &finished["unread"], &finished["count"]), (&json!("done"), &json!(true), &json!(0)));
     for person in [&ann, &bob, &phone] {
-        assert_eq!(attention(person, &id).await?, finished);
+        let theirs = attention(person, &id).await?;
+        assert_eq!(
+            (&theirs["state"], &theirs["row"], &theirs["unread"]),
+            (&finished["state"], &finished["row"], &json!(true))
+        );
+        assert_eq!(
+            (finished["seen"].is_string(), &theirs["seen"]),
+            (true, &json!(null)),
+            "the prompt was a look of its sender"
+        );
     }
     // Reading, listing and streaming are not seeing.
     owner.get(&format!("/sessions/{id}/output")).await?.expect(200)?;

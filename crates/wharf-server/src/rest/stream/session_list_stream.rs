@@ -10,12 +10,14 @@ use tokio::time::{Instant, Interval};
 use wharf_api::{AttentionInfo, ForgottenSession, SessionSnapshot, SessionStreamEvent};
 use wharf_host::Descriptor;
 
-use super::{COMMENT_INTERVAL, ChunkSource, format_event};
+use super::{ChunkSource, format_event};
 use crate::App;
 use crate::auth::Identity;
 use crate::use_cases::AttentionView;
 use crate::visible_sessions::VisibleSessions;
 
+/// How often a silent stream sends a comment. Readers take a stream that is silent for 25 seconds for dead.
+const COMMENT_INTERVAL: Duration = Duration::from_secs(10);
 /// Changes that come faster are sent together: no person sees more than ten a second.
 const MIN_UPDATE_INTERVAL: Duration = Duration::from_millis(100);
 
