@@ -54,7 +54,7 @@ impl Bench {
 
     /// Lets a host add an event to the session. It takes a snapshot then, as it does every few thousand events while it
     /// makes a log by itself.
-    fn take_snapshot(&self, binary: &Binary) -> Result<()> {
+    pub(super) fn take_snapshot(&self, binary: &Binary) -> Result<()> {
         let host = Host::start(&binary.wharf, &self.agent, &self.cold_dir(binary))?;
         let path = format!("/sessions/{}", find_session(&host)?);
         send_json(&host, "PATCH", &path, &json!({ "title": "A long session" }))?;
