@@ -4,13 +4,13 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, ensure};
 use serde_json::{Value, json};
 
 use super::Bench;
 use super::compare::{Binary, in_round, print_compared};
 use super::host::Host;
-use super::http::send_json;
+use super::http::{get_json, send_json};
 use super::screen::ScreenClient;
 use super::stats::{Series, percentile, round_figure};
 use crate::output::print_progress;
@@ -24,6 +24,10 @@ const TARGET_PEAK_KIB: f64 = 60.0 * 1024.0;
 /// sessions one every 25 s.
 const TARGET_IDLE_WAKES_PER_MINUTE: f64 = 2.0 * (60.0 / 10.0 + 60.0 / 25.0);
 const FLOOD_INTERVAL_MICROS: u64 = 1_000;
+/// The updates of one turn: its text stays below the length at which a row is cut and not drawn any more.
+const UPDATES_PER_TURN: u64 = 1_500;
+/// More turns than a measurement takes; those that still wait at its end are removed.
+const FLOOD_TURNS: u32 = 40;
 /// The time between two keys: faster than a person types, slower than the frames.
 const KEY_INTERVAL: Duration = Duration::from_millis(37);
 /// Letters that the agents and the client's own texts do not have.
@@ -101,11 +105,11 @@ impl Bench {
         figures: &mut TuiFigures,
     ) -> Result<()> {
         let watched = Duration::from_secs(self.plan.flood_seconds);
-        let typed = KEY_INTERVAL * self.plan.typed_keys;
-        // The flood goes on until after the last key.
-        let updates = (watched + typed * 2).as_micros() as u64 / FLOOD_INTERVAL_MICROS;
-        let prompt = format!("tick {updates} {FLOOD_INTERVAL_MICROS}");
-        send_json(host, "POST", &format!("/sessions/{session}/prompt"), &json!({ "prompt": prompt }))?;
+        let path = format!("/sessions/{session}");
+        let prompt = json!({ "prompt": format!("tick {UPDATES_PER_TURN} {FLOOD_INTERVAL_MICROS}"), "queue": true });
+        for _ in 0..FLOOD_TURNS {
+            send_json(host, "POST", &format!("{path}/prompt"), &prompt)?;
+        }
         client.wait_for("tick")?;
         let (before, began) = (client.cpu()?, Instant::now());
         let frames = client.count_frames(watched)?;
@@ -118,14 +122,21 @@ impl Bench {
             if number > 0 && number % letters.len() == 0 {
                 // A new line of text, so that no letter is drawn twice.
                 client.press("\x15")?;
-                client.count_frames(KEY_INTERVAL)?;
+                client.wait_for("prompt")?;
             }
             let pressed = client.press(&letter.to_string())?;
             let shown = client.wait_for(&letter.to_string())?;
             figures.keys_ms.push((shown - pressed).as_secs_f64() * 1e3);
             thread::sleep(KEY_INTERVAL.saturating_sub(pressed.elapsed()));
         }
+        let waiting = get_json(host, &format!("{path}/queue"))?;
+        let waiting = waiting["queue"].as_array().context("no queue is listed")?;
+        ensure!(!waiting.is_empty(), "the flood was over before the last key");
+        for prompt in waiting.iter().filter_map(|entry| entry["promptId"].as_str()) {
+            send_json(host, "DELETE", &format!("{path}/queue/{prompt}"), &json!({}))?;
+        }
         client.press("\x15")?;
+        send_json(host, "POST", &format!("{path}/interrupt"), &json!({}))?;
         client.wait_for("idle")?;
         Ok(())
     }
