@@ -69,18 +69,20 @@ impl Bench {
         self.remove_cold_sessions()
     }
 
-    /// Opens a long session from the list, then a second one that floods, then lets the client rest.
+    /// Opens a long session from the list; then, with a host of its own, lets a session flood and the client rest.
     fn measure_client(&self, binary: &Binary, figures: &mut TuiFigures) -> Result<()> {
         let host = Host::start(&binary.wharf, &self.agent, &self.cold_dir(binary))?;
         let mut client = ScreenClient::start(&binary.wharf, &host, "")?;
-        client.wait_for("A long session")?;
+        client.wait_for("long")?;
         let pressed = client.press("\r")?;
         // The end of the newest answer.
         let shown = client.wait_for("sess_01k9t")?;
         figures.open_ms.push((shown - pressed).as_secs_f64() * 1e3);
         figures.peak_kib.push(client.memory()?.peak as f64);
         drop(client);
+        host.stop_and_keep()?;
 
+        let host = self.host(binary)?;
         let spawned = send_json(&host, "POST", "/sessions/agent", &json!({ "adapter": "agent", "cwd": self.cwd() }))?;
         let session = spawned["id"].as_str().context("no session was made")?.to_owned();
         let mut client = ScreenClient::start(&binary.wharf, &host, &format!("attach {session}"))?;
@@ -94,7 +96,7 @@ impl Bench {
         let wakes = (client.count_sleeps()? - before) as f64;
         figures.idle_wakes_per_minute.push(wakes * 60.0 / time.as_secs_f64());
         drop(client);
-        host.stop_and_keep()
+        host.stop()
     }
 
     fn measure_flood(
