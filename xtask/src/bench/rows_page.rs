@@ -62,7 +62,7 @@ impl Bench {
     }
 
     /// Starts a host, reads the newest page twice and stops the host.
-    fn read_first_page(&self, binary: &Binary, figures: &mut PageFigures) -> Result<()> {
+    pub(super) fn read_first_page(&self, binary: &Binary, figures: &mut PageFigures) -> Result<()> {
         let host = Host::start(&binary.wharf, &self.agent, &self.cold_dir(binary))?;
         fetch_text(&host, "/readyz")?;
         let path = format!("/sessions/{}/rows", find_session(&host)?);
@@ -86,7 +86,7 @@ fn find_session(host: &Host) -> Result<String> {
 }
 
 #[derive(Default)]
-struct PageFigures {
+pub(super) struct PageFigures {
     page: Series,
     again: Series,
     read: Series,

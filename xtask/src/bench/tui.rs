@@ -11,6 +11,7 @@ use super::Bench;
 use super::compare::{Binary, in_round, print_compared};
 use super::host::Host;
 use super::http::{get_json, send_json};
+use super::rows_page::PageFigures;
 use super::screen::ScreenClient;
 use super::stats::{Series, percentile, round_figure};
 use crate::output::print_progress;
@@ -52,6 +53,8 @@ impl Bench {
         for side in &sides {
             self.make_cold_sessions(side.binary, 1, self.plan.long_session)?;
             self.take_snapshot(side.binary)?;
+            // This host folds the log and leaves the rows.
+            self.read_first_page(side.binary, &mut PageFigures::default())?;
         }
         for round in 0..self.plan.repeats {
             print_progress(&format!("tui, round {}", round + 1));
