@@ -39,12 +39,11 @@ pub struct AttentionInfo {
     pub via: Option<String>,
     /// The caller has not seen `row`.
     pub unread: bool,
+    /// The last event that the caller has seen; null if it has seen none, and for callers that are no person.
+    #[serde(default)]
+    pub seen: Option<String>,
     /// The caller does not want to be notified.
     pub muted: bool,
-    /// The last event that the caller has seen.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
-    pub seen: Option<String>,
 }
 
 /// Says how far a person has seen a session.

@@ -82,8 +82,8 @@ impl AttentionView {
             count,
             via: None,
             unread: false,
-            muted: marks.muted,
             seen: marks.seen.map(|seen| seen.to_string()),
+            muted: marks.muted,
         };
         if let Some(ask) = below.map(|below| &below.first).or(own) {
             let via = below.map(|below| below.via.clone());

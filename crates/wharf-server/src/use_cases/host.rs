@@ -28,6 +28,7 @@ pub(crate) fn describe_host(app: &App, caller: &Caller) -> Result<HostInfo, Faul
         public_url: app.host.config().public_url.as_ref().map(wharf_host::PublicUrl::page_address),
         state_dir: app.host.config().state_dir.display().to_string(),
         default_agent: app.host.config().default_agent.clone(),
+        cancel_timeout_ms: app.host.config().core_settings().cancel_timeout.map(|timeout| timeout.0),
         log_file: app.host.config().log_file.as_ref().map(|file| file.display().to_string()),
         sessions: SessionCount { live, total: sessions.len() },
         settings: caller.identity.is_admin().then(|| app.host.settings_state()),

@@ -134,8 +134,8 @@ pub(super) struct WatchQuery {
     wait: Option<String>,
 }
 
-/// The state of every session: `snapshot` once, then `session` for each that changes and `forgotten`. With `rows` also the rows
-/// of one session.
+/// The state of every session: `snapshot` once, then `session` for each that changes and `forgotten`; `stopping` when the host
+/// was told to stop. With `rows` also the rows of one session.
 #[utoipa::path(
     get, path = "/sessions/stream", tag = "sessions", operation_id = "watch",
     params(WatchQuery, ("Last-Event-ID" = Option<String>, Header, description = "Go on with the rows after this event")),
