@@ -39,6 +39,9 @@ pub use adapters::{
 pub use agent::agent_log::{AgentLog, AgentStream, LogPosition, LoggedLine, LoggedLines, NoLogPosition};
 pub use agent::agent_token::{AgentToken, SESSION_VARIABLE, TOKEN_VARIABLE};
 pub use agent::initialize::{InitializeResponse, StartFailure};
+#[cfg(not(target_os = "linux"))]
+compile_error!("Wharf runs on Linux: agents outlive the host by splice, memfd and pidfd");
+
 pub use agent::{SplitError, adopt_orphans, keeper, raise_open_files, split_command};
 pub use agent_services::outside as outside_files;
 pub use agent_usage::{AgentUsage, ReportedContext, ReportedCost};

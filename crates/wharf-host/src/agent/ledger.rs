@@ -158,6 +158,8 @@ impl Ledger {
         let (open, confirmed) = recovery.finish();
         let mut ledger = Self::at(file, open.clone(), confirmed, start, start + at as u64);
         ledger.status = status;
+        // Records that do not count now must not count later, when the log or the input file has grown.
+        ledger.rewrite()?;
         Ok((LedgerHandle(Arc::new(Mutex::new(ledger))), open))
     }
 
@@ -312,7 +314,8 @@ impl InFlight {
         let requests = self.requests.iter().map(|(id, setting)| {
             line_record(LineNote::Request { id: *id, setting: setting.as_deref() }, self.input_end)
         });
-        [reads, sent, last_id].into_iter().chain(taken).chain(requests)
+        let known = self.known_lines.iter().map(|line| line_record(LineNote::Answer { id: &[], line: *line }, 0));
+        [reads, sent, last_id].into_iter().chain(taken).chain(requests).chain(known)
     }
 
     fn note_line(&mut self, note: LineNote<'_>, end: u64) {
@@ -436,9 +439,13 @@ mod tests {
     use super::super::kept_files::create_file;
     use super::*;
 
+    /// Reads a copy, so that the ledger can go on.
     fn recover(ledger: &LedgerHandle, head: u64, input_size: u64) -> InFlight {
-        let file = ledger.lock().file.try_clone().unwrap();
-        Ledger::recover(file, Seq(head), input_size).unwrap().1
+        let (ledger, copy) = (ledger.lock(), create_file("copy").unwrap());
+        for (from, to) in [(0, RECORDS_START), (ledger.start, ledger.end)] {
+            write_at(&copy, &read_range(&ledger.file, from, to).unwrap(), from).unwrap();
+        }
+        Ledger::recover(copy, Seq(head), input_size).unwrap().1
     }
 
     fn new_ledger() -> LedgerHandle {
@@ -478,6 +485,28 @@ mod tests {
         assert_eq!(recover(&ledger, 0, 30).open_requests, BTreeMap::new());
         ledger.lock().note_reads(Seq(1), [40].into_iter()).unwrap();
         assert_eq!(recover(&ledger, 1, 30).known_lines, BTreeSet::new());
+    }
+
+    #[test]
+    fn note_that_did_not_count_does_not_count_when_the_input_file_has_grown() {
+        let ledger = new_ledger();
+        ledger.lock().note_taken(40, b"7", None).unwrap();
+        ledger.lock().note_line(LineNote::Answer { id: b"7", line: 0 }, 30).unwrap();
+        let file = ledger.lock().file.try_clone().unwrap();
+        let (next, known) = Ledger::recover(file, Seq(0), 0).unwrap();
+        assert_eq!(known.open_requests.len(), 1);
+        next.lock().note_line(LineNote::Plain, 60).unwrap();
+        assert_eq!(recover(&next, 0, 60).open_requests.len(), 1, "its answer was never sent");
+    }
+
+    #[test]
+    fn line_that_was_answered_and_is_read_again_stays_known_over_two_hosts() {
+        let ledger = new_ledger();
+        ledger.lock().note_line(LineNote::Answer { id: b"7", line: 40 }, 30).unwrap();
+        let file = ledger.lock().file.try_clone().unwrap();
+        let (next, known) = Ledger::recover(file, Seq(0), 30).unwrap();
+        assert_eq!(known.known_lines, BTreeSet::from([40]));
+        assert_eq!(recover(&next, 0, 30).known_lines, BTreeSet::from([40]));
     }
 
     #[test]

@@ -11,6 +11,7 @@ use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
@@ -20,6 +21,9 @@ use crate::host::write_private;
 use crate::ids::random_text;
 
 const DIRECTORY_ID_LENGTH: usize = 20;
+/// How long a host may take to die after it has given its lease back.
+const DYING_HOST_TIMEOUT: Duration = Duration::from_secs(5);
+const DYING_HOST_INTERVAL: Duration = Duration::from_millis(5);
 
 /// Names one state directory. A copy has another inode or device, and gets an id of its own.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -238,6 +242,10 @@ impl ProcessRecords {
         let entries = fs::read_dir(&self.shared.dir).into_iter().flatten().flatten();
         let records = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_file())).filter_map(|entry| {
             let record = fs::read(entry.path()).ok().and_then(|text| wharf_json::read_own::<TreeRecord>(&text).ok());
+            if record.as_ref().is_some_and(|record| self.has_living_host(record)) {
+                tracing::warn!(record = %entry.path().display(), "a host that has lost its lease still runs; its agents stay");
+                return None;
+            }
             let record = record.filter(|record| self.is_ours(record));
             let is_kept = record.as_ref().is_some_and(|record| record.kept.is_some() && record.keeper.is_alive());
             if !is_kept {
@@ -259,6 +267,20 @@ impl ProcessRecords {
         end_trees(std::slice::from_ref(&tree.record));
         let _ = fs::remove_file(self.record_path(tree.keeper_pid()));
         let _ = fs::remove_file(self.socket_dir(tree.kept.protocol).join(tree.keeper_pid().to_string()));
+    }
+
+    /// Returns true if the host of a record of this directory lives. One that is dying has given its lease back already, so it is
+    /// waited for.
+    fn has_living_host(&self, record: &TreeRecord) -> bool {
+        let is_of_here = record.directory == self.shared.directory && record.system == self.shared.system;
+        let give_up_at = Instant::now() + DYING_HOST_TIMEOUT;
+        while is_of_here && record.host.is_alive() {
+            if Instant::now() > give_up_at {
+                return true;
+            }
+            std::thread::sleep(DYING_HOST_INTERVAL);
+        }
+        false
     }
 
     /// Is this the record of a tree of this very directory whose host is dead? A record that was copied here with the

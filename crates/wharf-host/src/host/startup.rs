@@ -20,6 +20,7 @@ use super::storage::{Storage, UnreadableLog};
 use super::{Host, Inner, StartPriority, StepLocks, modes};
 use crate::agent::adoption::{AdoptedAgent, AdoptionContext, AnsweredKeeper, ask_keepers};
 use crate::agent::agent_log::AgentLogs;
+use crate::agent::process_table::is_below;
 use crate::agent::process_records::{DirectoryIdentity, ProcessRecords};
 use crate::config::{Config, LiveConfig, ResumeOnStart, watch_file};
 use crate::descriptor::Descriptor;
@@ -39,6 +40,8 @@ pub enum StartError {
     Held { path: PathBuf, pid: String },
     #[error("the state directory {path} cannot be used: {why}", path = path.display())]
     StateDir { path: PathBuf, why: String },
+    #[error("this program runs inside the agent of session {session}, which has no host; start the host outside of agents")]
+    InsideAgent { session: String },
     #[error(transparent)]
     Store(#[from] StoreError),
 }
@@ -66,7 +69,11 @@ impl Host {
         let identity = DirectoryIdentity::load_or_create(&root).map_err(|error| unusable(&error))?;
         let state_id = identity.id.clone();
         let records = ProcessRecords::new(root.join("run"), identity);
-        let keepers = ask_keepers(records.take_left_trees(), &records);
+        let left = records.take_left_trees();
+        if let Some(tree) = left.iter().find(|tree| is_below(std::process::id(), tree.keeper_pid())) {
+            return Err(StartError::InsideAgent { session: tree.kept.session.clone() });
+        }
+        let keepers = ask_keepers(left, &records);
         let engine = match engine {
             Some(engine) => engine,
             None => files(&root, config.limits.reserve.0 as u64)?,
@@ -201,8 +208,10 @@ impl Inner {
         keepers: Vec<AnsweredKeeper>,
     ) -> Result<Vec<(StartPriority, SessionId)>, StartError> {
         let (mut back, mut fresh) = (Vec::new(), Vec::new());
-        let mut keepers: HashMap<_, _> =
-            keepers.into_iter().map(|keeper| (SessionId::new(keeper.tree.kept.session.as_str()), keeper)).collect();
+        let mut by_session: HashMap<_, Vec<AnsweredKeeper>> = HashMap::new();
+        for keeper in keepers {
+            by_session.entry(SessionId::new(keeper.tree.kept.session.as_str())).or_default().push(keeper);
+        }
         let mut rows: HashMap<_, IndexRow> =
             index.all().unwrap_or_default().into_iter().map(|row| (row.id.clone(), row)).collect();
         for stat in self.storage.engine().list()? {
@@ -218,16 +227,12 @@ impl Inner {
                     self.registry.put(id, KnownSession::Cold { log_id, descriptor, snapshot, bytes });
                 }
                 None => {
-                    let keeper = keepers.remove(&SessionId::new(stat.id.name()));
-                    back.extend(self.recover(&stat, row.and_then(|row| row.snapshot), keeper, &mut fresh));
+                    let keepers = by_session.remove(&SessionId::new(stat.id.name())).unwrap_or_default();
+                    back.extend(self.recover(&stat, row.and_then(|row| row.snapshot), keepers, &mut fresh));
                 }
             }
         }
-        for keeper in keepers.into_values() {
-            let session = &keeper.tree.kept.session;
-            tracing::info!(session, "ended an agent that an earlier host had left behind: its session is over or gone");
-            self.agents.records().end_left_tree(&keeper.tree);
-        }
+        by_session.into_values().flatten().for_each(|keeper| self.end_left_agent(&keeper));
         self.index.put_all(fresh);
         for gone in rows.into_keys() {
             self.index.remove(gone);
@@ -254,13 +259,12 @@ impl Inner {
         self: &Arc<Self>,
         stat: &LogStat,
         snapshot: Option<u64>,
-        keeper: Option<AnsweredKeeper>,
+        keepers: Vec<AnsweredKeeper>,
         rows: &mut Vec<SessionRow>,
     ) -> Option<(StartPriority, SessionId)> {
         match self.load_from_log(&stat.id, snapshot) {
             Ok((mut session, shared)) => {
-                let adopted = keeper.and_then(|keeper| self.adopt(keeper, &session, &shared));
-                if let Some(adopted) = adopted {
+                if let Some(adopted) = self.adopt(keepers, &session, &shared) {
                     let step = session.handle(Input::Lifecycle(LifecycleInput::AgentAdopted), Now::millis());
                     // Its agent runs already: without a permit it is over the limit, and new sessions are refused.
                     let permit = self.start_limits.take_session();
@@ -279,12 +283,14 @@ impl Inner {
                 need
             }
             Err(RestoreError::NoBeginning) if self.was_never_begun(&stat.id) => {
+                keepers.iter().for_each(|keeper| self.end_left_agent(keeper));
                 tracing::info!(log = %stat.id, "the host ended while this session was made; what there was of it is gone");
                 self.storage.delete_partial_session(&stat.id);
                 None
             }
             Err(error) => {
                 tracing::error!(log = %stat.id, %error, "this session cannot be read and is left alone");
+                keepers.iter().for_each(|keeper| self.end_left_agent(keeper));
                 let unreadable = UnreadableLog { log_id: stat.id.clone(), why: error.to_string() };
                 self.storage.unreadable().insert(SessionId::new(stat.id.name()), unreadable);
                 None
@@ -294,10 +300,23 @@ impl Inner {
 }
 
 impl Inner {
-    /// Takes the running agent of a session over. Returns `None` if that cannot be: then the agent is ended.
-    fn adopt(&self, keeper: AnsweredKeeper, session: &Session, shared: &Shared) -> Option<AdoptedAgent> {
-        let (tree, state) = (keeper.tree.clone(), session.state());
-        let is_same = state.status == Status::Running && state.start.0 == tree.kept.start;
+    /// Ends an agent of an earlier host that no session needs.
+    fn end_left_agent(&self, keeper: &AnsweredKeeper) {
+        let session = &keeper.tree.kept.session;
+        tracing::info!(session, "ended an agent that an earlier host had left behind: its session is over or has another one");
+        self.agents.records().end_left_tree(&keeper.tree);
+    }
+
+    /// Takes the running agent of a session over. Returns `None` if that cannot be. All other agents are ended.
+    fn adopt(&self, keepers: Vec<AnsweredKeeper>, session: &Session, shared: &Shared) -> Option<AdoptedAgent> {
+        let state = session.state();
+        let is_wanted = |keeper: &AnsweredKeeper| {
+            state.status == Status::Running && state.start.0 == keeper.tree.kept.start
+        };
+        let (mut wanted, others): (Vec<_>, Vec<_>) = keepers.into_iter().partition(is_wanted);
+        others.iter().for_each(|keeper| self.end_left_agent(keeper));
+        let keeper = wanted.pop()?;
+        let tree = keeper.tree.clone();
         let context = AdoptionContext {
             records: self.agents.records(),
             tokens: self.agents.tokens(),
@@ -305,11 +324,7 @@ impl Inner {
             frame_limit: self.config.limits.frame.0,
         };
         let (absence, keeper_version) = (keeper.absence, keeper.version.clone());
-        let adopted = match is_same {
-            true => keeper.adopt(session.head(), &context),
-            false => Err(std::io::Error::other("its session has ended or has another agent")),
-        };
-        match adopted {
+        match keeper.adopt(session.head(), &context) {
             Ok(adopted) => {
                 tracing::info!(session = %shared.id, ?absence, keeper_version, "took over the agent of an earlier host");
                 Some(adopted)

@@ -70,12 +70,12 @@ impl SessionTask {
         let span = task.context.shared.span.clone();
         let adopted = first.adopted.take();
         let work = async move {
+            // An agent that was taken over gets what it is owed before what is decided now.
+            if let Some(adopted) = adopted {
+                task.agent.adopt(*adopted, &mut task.journal);
+            }
             task.journal.take(step, Now::millis(), first.created_tx);
             task.carry_out();
-            if let Some(adopted) = adopted {
-                task.agent.adopt(*adopted, &mut task.journal, &mut task.clients);
-                task.carry_out();
-            }
             task.run().await;
         };
         tokio::spawn(work.instrument(span));

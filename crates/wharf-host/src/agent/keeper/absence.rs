@@ -33,10 +33,10 @@ impl KeptAgent {
         Some(Self { order, files, listener })
     }
 
-    /// Lets the agent see the end of its stdin.
+    /// Lets the agent see the end of its stdin. The next host finds a pipe that nobody reads.
     pub(super) fn close_stdin(&mut self) {
-        if let Ok(null) = std::fs::OpenOptions::new().write(true).open("/dev/null") {
-            self.files.stdin = null.into();
+        if let Ok((_, unread)) = io::pipe() {
+            self.files.stdin = unread.into();
         }
     }
 

@@ -2,7 +2,7 @@
 
 use std::io::Read;
 use std::os::unix::net::UnixStream;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::super::process_table;
 use super::protocol::{HELLO, PROTOCOL_VERSION};
@@ -43,9 +43,12 @@ fn is_below_keeper(pid: u32) -> bool {
 }
 
 fn read_line(mut caller: &UnixStream) -> Option<Vec<u8>> {
-    caller.set_read_timeout(Some(HELLO_TIMEOUT)).ok()?;
+    let give_up_at = Instant::now() + HELLO_TIMEOUT;
     let (mut line, mut byte) = (Vec::new(), [0]);
     while line.len() < MAX_HELLO_BYTES {
+        let left = give_up_at.saturating_duration_since(Instant::now());
+        // No time left is refused as a timeout.
+        caller.set_read_timeout(Some(left)).ok()?;
         caller.read_exact(&mut byte).ok()?;
         if byte[0] == b'\n' {
             caller.set_read_timeout(None).ok()?;

@@ -170,7 +170,8 @@ impl Keeper {
         let spools = |kept: &&KeptAgent| self.absence.as_ref().is_some_and(|absence| absence.has_room(kept));
         let kept = self.kept.as_ref();
         let sources = [
-            Some(self.children.as_fd()),
+            // Its other end is closed once no child is left.
+            (self.tree != Tree::Gone).then(|| self.children.as_fd()),
             self.host.as_ref().map(AsFd::as_fd),
             kept.map(|kept| kept.listener.as_fd()),
             kept.filter(spools).map(|kept| kept.files.stdout.as_fd()),

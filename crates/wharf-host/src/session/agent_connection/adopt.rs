@@ -1,6 +1,6 @@
 //! An agent between two hosts: kept for the next one, left to it, and taken over from the one before (rule 2.14).
 
-use wharf_core::{Millis, Raw, Session};
+use wharf_core::{AskKind, Millis, Raw, Session};
 use wharf_json::rpc::code;
 
 use super::AgentConnection;
@@ -10,7 +10,6 @@ use crate::agent::adoption::{AdoptedAgent, keep_agent};
 use crate::agent::ledger::{OpenRequest, TurnStatus, log_ledger_fault};
 use crate::agent_services;
 use crate::frame;
-use crate::session::clients::Clients;
 use crate::session::journal::{Journal, OwedLine, read_owed_lines};
 
 /// The answer to a request of which nobody knows how far an earlier host came with it.
@@ -51,7 +50,7 @@ impl AgentConnection {
     }
 
     /// Goes on with an agent that was taken over: what the log owes it is sent, and what it asked for is served or answered.
-    pub(in crate::session) fn adopt(&mut self, adopted: AdoptedAgent, journal: &mut Journal, clients: &mut Clients) {
+    pub(in crate::session) fn adopt(&mut self, adopted: AdoptedAgent, journal: &mut Journal) {
         let in_flight = adopted.in_flight.clone();
         let link = AgentLink::resume(adopted, journal.state());
         journal.follow_output(Some(link.ledger().clone()), in_flight.read_offset);
@@ -65,13 +64,17 @@ impl AgentConnection {
             match line {
                 OwedLine::Prompt(prompt, frame) => self.send_prompt(prompt, &frame, cause),
                 OwedLine::Cancel => self.send_cancel(Some(cause)),
-                OwedLine::Answer(agent_request, reply) => self.answer_ask(&agent_request, &reply, Some(cause)),
+                OwedLine::Answer(ask, reply) => {
+                    if let (AskKind::Elicitation, Some(link)) = (ask.kind, &mut self.link) {
+                        link.writer_mut().note_elicitation(ask.agent_request.bytes().clone());
+                    }
+                    self.answer_ask(&ask.agent_request, &reply, Some(cause));
+                }
             }
         }
         for request in in_flight.open_requests.into_values() {
             self.settle_request(request, journal);
         }
-        self.take_lines(journal, clients);
     }
 
     /// Serves a request again that an earlier host had begun to serve, or answers that its outcome is unknown.

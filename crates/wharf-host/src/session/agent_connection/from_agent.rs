@@ -29,8 +29,9 @@ impl AgentConnection {
         while let Some(link) = &mut self.link
             && let Some(message) = link.next_message(&mut self.parser)
         {
-            journal.set_output_offset(link.line_end());
+            let line_end = link.line_end();
             self.take_in(message, journal, clients);
+            journal.set_output_offset(line_end);
             if let Some(link) = &mut self.link {
                 link.writer_mut().end_line();
             }
@@ -60,6 +61,12 @@ impl AgentConnection {
                         *stderr = self.link.as_ref().map(|link| link.turn_stderr().into());
                     }
                     self.record_terminals(None, journal);
+                }
+                if let (Input::Agent(AgentInput::Asked { agent_request, .. }), Some(link)) = (&input, &self.link)
+                    && journal.state().asks.len() >= journal.session().settings().max_asks
+                {
+                    // It will be refused, which is no event.
+                    link.writer().take_request(agent_request, None);
                 }
                 journal.input(input, None);
             }

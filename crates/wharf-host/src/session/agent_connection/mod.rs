@@ -27,6 +27,7 @@ use super::pending::PendingForwards;
 use super::startup::Startup;
 use super::terminal_transcript::TerminalTranscript;
 use crate::agent::OpenedAgent;
+use crate::agent::ledger::{LineNote, log_ledger_fault};
 use crate::agent::initialize::StartFailure;
 use crate::host::StartPriority;
 use crate::settings::{ReportedSettings, ReturnTerms};
@@ -140,6 +141,8 @@ impl AgentConnection {
         let (traits, answer) = (opened.traits, opened.answer.clone());
         let agent_session = opened.agent_session.as_str().into();
         let link = AgentLink::new(start, opened);
+        // Events so far are no business of this agent.
+        log_ledger_fault(link.ledger().lock().note_line(LineNote::Effect(journal.head()), 0));
         journal.follow_output(Some(link.ledger().clone()), link.line_end());
         self.link_up(link, journal);
         self.transcript = TerminalTranscript::default();

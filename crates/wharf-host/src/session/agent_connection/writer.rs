@@ -260,7 +260,9 @@ impl AgentWriter {
             AskReply::Withdrawn => error(id, code::REQUEST_CANCELLED, "request cancelled"),
             AskReply::Refused => error(id, code::INTERNAL_ERROR, "too many requests are open; answer some first"),
         };
-        self.say_noted(frame, note_effect(cause))
+        // An ask that was refused is no event, and was noted as a request that is served.
+        let refused = LineNote::Answer { id: agent_request.bytes(), line: 0 };
+        self.say_noted(frame, cause.map_or(refused, LineNote::Effect))
     }
 
     /// Answers an elicitation that no client fills in.
@@ -361,7 +363,7 @@ impl AgentWriter {
     pub(super) fn delete(&mut self, session: &str, done: oneshot::Sender<AgentDelete>) -> Result<(), StdinStalled> {
         let id = self.take_id();
         self.owed.insert(id, PendingRequest::Delete(done));
-        self.say(about_session("session/delete", id, session))
+        self.say_noted(about_session("session/delete", id, session), LineNote::Request { id, setting: None })
     }
 
     pub(super) fn note_elicitation(&mut self, agent_request: Bytes) {

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use wharf_core::{AskEvent, AskOutcome, AskReply, Effect, Event, PromptEvent, PromptId, Raw, Seq, State, decode};
+use wharf_core::{Ask, AskEvent, AskOutcome, AskReply, Effect, Event, PromptEvent, PromptId, Raw, Seq, State, decode};
 use wharf_store::{Log, StoreError};
 
 /// How much of the log is read at once.
@@ -42,7 +42,7 @@ fn is_cause(event: &Event, effect: &Effect) -> bool {
 pub(in crate::session) enum OwedLine {
     Prompt(PromptId, Raw),
     Cancel,
-    Answer(Raw, AskReply),
+    Answer(Ask, AskReply),
 }
 
 /// Returns the messages that the events after `sent` cause, each with its event, as far as the agent still needs them.
@@ -62,6 +62,9 @@ pub(in crate::session) fn read_owed_lines(
             lines.extend(owed_line(log, &event, state)?.map(|line| (Seq(record.seq), line)));
         }
     }
+    // One cancel ends all turns.
+    let mut has_cancel = false;
+    lines.retain(|(_, line)| *line != OwedLine::Cancel || !std::mem::replace(&mut has_cancel, true));
     Ok(lines)
 }
 
@@ -83,10 +86,51 @@ fn owed_line(log: &Arc<dyn Log>, event: &Event, state: &State) -> Result<Option<
             // An ask has the number of the event that opened it.
             let opened = log.read(ask.0, 1)?.records.into_iter().next();
             match opened.and_then(|record| decode(&record.body).ok()) {
-                Some((_, Event::Ask(AskEvent::Opened(ask)))) => Some(OwedLine::Answer(ask.agent_request, reply)),
+                Some((_, Event::Ask(AskEvent::Opened(ask)))) => Some(OwedLine::Answer(ask, reply)),
                 _ => None,
             }
         }
         _ => None,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use wharf_core::AskId;
+
+    use super::*;
+
+    fn started(prompt: &str) -> Event {
+        PromptEvent::TurnStarted { prompt: PromptId::new(prompt), content: Seq(1) }.into()
+    }
+
+    fn cancelled(prompt: &str) -> Event {
+        let prompt = PromptId::new(prompt);
+        PromptEvent::CancelRequested { prompt, by: None, limit: None, reason: None }.into()
+    }
+
+    fn settled(ask: u64) -> Event {
+        AskEvent::Resolved { ask: AskId(ask), outcome: AskOutcome::Cancelled, by: None }.into()
+    }
+
+    fn frame(text: &'static str) -> Raw {
+        Raw::new(bytes::Bytes::from_static(text.as_bytes())).unwrap()
+    }
+
+    #[test]
+    fn each_message_has_the_event_that_causes_it() {
+        let answer = || Effect::AnswerAsk { agent_request: frame("1"), reply: AskReply::Cancelled };
+        let prompt = Effect::SendPrompt { prompt: PromptId::new("b"), frame: frame("{}") };
+        let effects = [Effect::SendCancel, answer(), answer(), prompt];
+        let events = [cancelled("a"), settled(4), settled(5), started("c"), started("b")];
+        let causes = causes_of(&effects, &events, Seq(24));
+        assert_eq!(causes, [20, 21, 22, 24].map(|seq| Some(Seq(seq))));
+    }
+
+    #[test]
+    fn refused_ask_and_other_effects_have_no_cause() {
+        let refused = Effect::AnswerAsk { agent_request: frame("1"), reply: AskReply::Refused };
+        let stop = Effect::StopAgent { start: wharf_core::StartNo(1) };
+        assert_eq!(causes_of(&[refused, stop], &[settled(4)], Seq(9)), [None, None]);
+    }
 }

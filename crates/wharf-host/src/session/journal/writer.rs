@@ -85,9 +85,13 @@ impl LogWriter {
         self.output = OutputMark { ledger, offset, noted: offset };
     }
 
-    /// Notes that the agent's output is taken in up to here.
+    /// Notes that the agent's output is taken in up to here: with the last event so far. The events before it in the same line
+    /// stand for the line before, so that a line whose events are cut off by a crash is read again.
     pub(super) fn set_output_offset(&mut self, offset: u64) {
         self.output.offset = offset;
+        if let Some((.., last)) = self.pending[self.written..].last_mut() {
+            *last = offset;
+        }
     }
 
     /// Notes lines of the agent that have led to no event. Nothing is pending.
