@@ -47,7 +47,7 @@ pub use config::{
     AgentCommand, AllowedAdapters, AmuxSettings, Auth, CONFIG_KEYS, Cap, ChangeEffect, Children, Config, ConfigError,
     ConfigKey, ConfigSources, Delegation, Duration, FileStamp, LayeredSettings, Limits, LogFormat, NO_DEFAULT,
     NotifyContent, NotifyKind, NotifySettings, PublicUrl, QueueBy, ReloadReport, ReplayTurns, ResumeOnStart,
-    KeeperSettings, RetentionSettings, SandboxMode, SandboxSettings, ServeTools, Setting, SettingOrigin, SettingValueKind, Size,
+    KeeperScope, KeeperSettings, RetentionSettings, SandboxMode, SandboxSettings, ServeTools, Setting, SettingOrigin, SettingValueKind, Size,
     TlsSettings, WEBHOOK_SECRET_VARIABLE, WebhookUrl, WorkspaceRetention, own_variables, parse_value, unknown_key,
 };
 pub use descriptor::{Descriptor, ForkedFrom, Resources, TurnWord};

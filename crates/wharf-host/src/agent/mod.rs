@@ -7,6 +7,7 @@ mod agent_process;
 pub mod agent_token;
 pub mod initialize;
 pub mod keeper;
+mod keeper_scope;
 pub(crate) mod kept_files;
 mod launch;
 pub(crate) mod ledger;

@@ -40,7 +40,7 @@ pub use log_format::LogFormat;
 pub use notify::{NotifyContent, NotifyKind, NotifySettings, WEBHOOK_SECRET_VARIABLE, WebhookUrl};
 pub use public_url::PublicUrl;
 pub use reload::ReloadReport;
-pub use keeper::KeeperSettings;
+pub use keeper::{KeeperScope, KeeperSettings};
 pub use retention::{RetentionSettings, WorkspaceRetention};
 pub use sandbox::{SandboxMode, SandboxSettings};
 pub use tls::TlsSettings;

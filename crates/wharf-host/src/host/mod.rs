@@ -378,6 +378,7 @@ impl Inner {
             tag: self.agents.new_tag(),
             records: self.agents.records().clone(),
             is_kept: false,
+            scope: self.config.keeper.scope,
             frame_limit: self.config.limits.frame.0,
             timeout: self.config.start_timeout.to_std(),
         }
