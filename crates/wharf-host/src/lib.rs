@@ -39,7 +39,10 @@ pub use adapters::{
 pub use agent::agent_log::{AgentLog, AgentStream, LogPosition, LoggedLine, LoggedLines, NoLogPosition};
 pub use agent::agent_token::{AgentToken, SESSION_VARIABLE, TOKEN_VARIABLE};
 pub use agent::initialize::{InitializeResponse, StartFailure};
-pub use agent::{SplitError, adopt_orphans, keeper, raise_open_files, split_command};
+pub use agent::{
+    KeeperReport, SplitError, adopt_orphans, check_keeper_support, inspect_keepers, keeper, raise_open_files,
+    split_command,
+};
 pub use agent_services::outside as outside_files;
 pub use agent_usage::{AgentUsage, ReportedContext, ReportedCost};
 pub use attention::{Attention, AttentionAsk, AttentionRaised, AttentionWork};

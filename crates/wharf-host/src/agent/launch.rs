@@ -133,9 +133,12 @@ impl Launch {
     ) -> Result<(Pipes, AgentProcess), String> {
         self.check_cwd()?;
         let next_stdio = || stdio().map_err(|e| format!("cannot start `{}`: {e}", self.program_name()));
-        let scope = if self.is_kept { scope_command(self.scope) } else { &[] };
-        if !scope.is_empty() {
-            match self.start_keeper(scope, next_stdio()?).await {
+        if self.is_kept && self.scope != KeeperScope::None {
+            let started = match scope_command(self.scope) {
+                Ok(scope) => self.start_keeper(&scope, next_stdio()?).await,
+                Err(error) => Err(StartFault::NoKeeper(error.to_string())),
+            };
+            match started {
                 Err(StartFault::NoKeeper(error)) => {
                     let message = "a keeper cannot be started in a scope of systemd, and runs in the host's control group";
                     tracing::warn!(error, "{message}");
@@ -146,7 +149,7 @@ impl Launch {
         self.start_keeper(&[], next_stdio()?).await.map_err(StartFault::into_message)
     }
 
-    async fn start_keeper(&self, scope: &[&str], stdio: [Stdio; 3]) -> Result<(Pipes, AgentProcess), StartFault> {
+    async fn start_keeper(&self, scope: &[OsString], stdio: [Stdio; 3]) -> Result<(Pipes, AgentProcess), StartFault> {
         let name = self.program_name();
         let no_socket = |e| StartFault::Other(format!("cannot make a socket for the keeper of `{name}`: {e}"));
         let (ours, theirs) = StdUnixStream::pair().map_err(no_socket)?;
@@ -183,13 +186,13 @@ impl Launch {
     #[expect(clippy::disallowed_methods, reason = "one of the two places that start processes")]
     fn spawn_keeper(
         &self,
-        scope: &[&str],
+        scope: &[OsString],
         control: &StdUnixStream,
         stdio: [Stdio; 3],
         token: Option<&str>,
     ) -> io::Result<tokio::process::Child> {
         // `systemd-run --scope` becomes the keeper by `exec`: its pid and its open files are the keeper's.
-        let program = scope.iter().map(OsString::from).chain([self.program.clone().into()]);
+        let program = scope.iter().cloned().chain([self.program.clone().into()]);
         let verb = [KEEPER_VERB.into(), control.as_raw_fd().to_string().into(), "--".into()];
         let mut args: Vec<OsString> = program.chain(verb).collect();
         match &self.sandbox {

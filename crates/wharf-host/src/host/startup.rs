@@ -311,6 +311,7 @@ impl Inner {
         };
         match adopted {
             Ok(adopted) => {
+                self.metrics.note_takeover(absence);
                 tracing::info!(session = %shared.id, ?absence, keeper_version, "took over the agent of an earlier host");
                 Some(adopted)
             }

@@ -2,7 +2,7 @@
 
 use axum::http::StatusCode;
 use wharf_api::{
-    AttentionInfo, ErrorCode, HostInfo, HostSettingList, ProcessList, ReloadReceipt, SessionCount, SessionInfo,
+    AttentionInfo, ErrorCode, HostInfo, HostSettingList, KeeperInfo, ProcessList, ReloadReceipt, SessionCount, SessionInfo,
     SessionProcesses, StopAgents, StopReceipt,
 };
 use wharf_host::StorageFault;
@@ -30,6 +30,7 @@ pub(crate) fn describe_host(app: &App, caller: &Caller) -> Result<HostInfo, Faul
         default_agent: app.host.config().default_agent.clone(),
         log_file: app.host.config().log_file.as_ref().map(|file| file.display().to_string()),
         sessions: SessionCount { live, total: sessions.len() },
+        turns: Some(app.host.running_turns()),
         settings: caller.identity.is_admin().then(|| app.host.settings_state()),
         process: caller.identity.is_admin().then(|| app.host.config().process.clone()),
     })
@@ -100,7 +101,8 @@ pub(crate) fn list_processes(app: &App, caller: &Caller) -> Result<ProcessList, 
         let shown = view.session_info(known);
         let silent = SessionInfo { title: None, label: None, name: None, message: None, attention, ..shown };
         let pids = app.host.processes_of(&id);
-        SessionProcesses { session: silent, pids, asks, readers, lag_events, log_bytes, idle_millis }
+        let keeper = app.host.keeper_version(&id).map(|version| KeeperInfo { version });
+        SessionProcesses { session: silent, pids, keeper, asks, readers, lag_events, log_bytes, idle_millis }
     });
     Ok(ProcessList { sessions: sessions.collect() })
 }
