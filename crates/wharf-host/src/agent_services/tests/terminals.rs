@@ -35,6 +35,8 @@ fn bench() -> Bench {
             temp.path().join("running"),
             DirectoryIdentity::load_or_create(temp.path()).unwrap(),
         ),
+        is_kept: false,
+        scope: crate::config::KeeperScope::None,
         frame_limit: 1 << 20,
         timeout: None,
     };
