@@ -86,7 +86,7 @@ pub struct SessionCount {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct TurnCount {
     pub running: usize,
-    /// Those whose agents can outlive the host.
+    /// Running turns whose agents can outlive the host.
     pub kept: usize,
 }
 
