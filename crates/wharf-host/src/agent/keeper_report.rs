@@ -23,10 +23,12 @@ pub fn inspect_keepers(state_dir: &Path) -> KeeperReport {
     let kept = read_kept_records(&run);
     let living: HashSet<String> = kept.iter().map(|(pid, _)| pid.to_string()).collect();
     let list = |dir: &Path| fs::read_dir(dir).into_iter().flatten().flatten().map(|entry| entry.path());
-    let is_named = |path: &Path, fits: &dyn Fn(&str) -> bool| path.file_name().and_then(|name| name.to_str()).is_some_and(fits);
+    let is_named =
+        |path: &Path, fits: &dyn Fn(&str) -> bool| path.file_name().and_then(|name| name.to_str()).is_some_and(fits);
     let folders = list(&run).filter(|path| is_named(path, &|name| name.starts_with("keepers-")));
     let sockets = folders.flat_map(|folder| list(&folder));
-    let mut stale_sockets: Vec<PathBuf> = sockets.filter(|path| !is_named(path, &|name| living.contains(name))).collect();
+    let mut stale_sockets: Vec<PathBuf> =
+        sockets.filter(|path| !is_named(path, &|name| living.contains(name))).collect();
     stale_sockets.sort();
     let mut versions: Vec<String> = kept.into_iter().map(|(_, record)| record.version).collect();
     versions.sort();

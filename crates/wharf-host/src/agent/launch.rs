@@ -140,7 +140,8 @@ impl Launch {
             };
             match started {
                 Err(StartFault::NoKeeper(error)) => {
-                    let message = "a keeper cannot be started in a scope of systemd, and runs in the host's control group";
+                    let message =
+                        "a keeper cannot be started in a scope of systemd, and runs in the host's control group";
                     tracing::warn!(error, "{message}");
                 }
                 started => return started.map_err(StartFault::into_message),
@@ -173,9 +174,7 @@ impl Launch {
             Ok(Ok(Err(why))) => {
                 Err(StartFault::Other(format!("cannot run `{name}`: {why}; is it installed and on the PATH?")))
             }
-            Ok(Err(_)) => {
-                Err(StartFault::NoKeeper(format!("the keeper of `{name}` ended before it started anything")))
-            }
+            Ok(Err(_)) => Err(StartFault::NoKeeper(format!("the keeper of `{name}` ended before it started anything"))),
             Err(_) => {
                 let message = format!("the keeper of `{name}` did not start it within {KEEPER_START_TIMEOUT:?}");
                 Err(StartFault::Other(message))

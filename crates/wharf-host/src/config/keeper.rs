@@ -36,6 +36,12 @@ pub enum KeeperScope {
 impl Default for KeeperSettings {
     fn default() -> Self {
         let minutes = |minutes: u64| Duration::from_millis(minutes * 60_000);
-        Self { enabled: true, absence: minutes(12 * 60), idle_absence: minutes(30), output: Size(64 << 20), scope: KeeperScope::None }
+        Self {
+            enabled: true,
+            absence: minutes(12 * 60),
+            idle_absence: minutes(30),
+            output: Size(64 << 20),
+            scope: KeeperScope::None,
+        }
     }
 }

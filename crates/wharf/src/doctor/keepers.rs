@@ -24,8 +24,8 @@ pub(super) fn judge_keepers(report: &KeeperReport, version: &str) -> Vec<Finding
     let mut findings = Vec::new();
     let KeeperReport { versions, stale_sockets } = report;
     if !versions.is_empty() {
-        let count = describe_count(versions.len(), "agent outlives", "agents outlive");
-        findings.push(Finding::ok("keepers", format!("{count} the host, if it ends now")));
+        let says = describe_count(versions.len(), "agent outlives its host", "agents outlive their host");
+        findings.push(Finding::ok("keepers", says));
     }
     let mut old: Vec<&str> = versions.iter().map(String::as_str).filter(|known| *known != version).collect();
     let old_count = old.len();

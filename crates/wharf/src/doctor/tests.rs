@@ -85,7 +85,7 @@ fn old_keepers_and_stale_sockets_are_named() {
     assert_eq!(levels(&findings, "keepers"), [Level::Ok, Level::Note, Level::Note]);
     let says: Vec<&str> = findings.iter().map(|finding| finding.says.as_str()).collect();
     let expected = [
-        "3 agents outlive the host, if it ends now",
+        "3 agents outlive their host",
         "2 keepers are of another version (1): old keepers run the old program until their agents end",
         "1 socket of keepers that are gone, such as /s/run/keepers-1/7",
     ];

@@ -61,8 +61,9 @@ fn check_settings(arguments: &[String], variables: &[(String, String)], client: 
 
 fn not_restartable(why: &str, client: &HostClient) -> anyhow::Error {
     let pid = client.pid.map(|pid| format!(" (pid {pid})")).unwrap_or_default();
-    let words =
-        format!("the host{pid} is not restarted from here: {why}; stop it (wharf stop --keep-agents), and start it again as before");
+    let words = format!(
+        "the host{pid} is not restarted from here: {why}; stop it (wharf stop --keep-agents), and start it again as before"
+    );
     Failure::new(Exit::Refused, words).into()
 }
 

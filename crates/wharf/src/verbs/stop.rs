@@ -87,10 +87,10 @@ fn describe_turns(count: usize, is: &str, are: &str) -> String {
 pub(super) fn print_kept_agents(global: &GlobalOptions) -> anyhow::Result<()> {
     let agents = match inspect_keepers(&global.state_dir()?).versions.len() {
         0 => return Ok(()),
-        1 => "1 agent goes on without a host".to_owned(),
-        count => format!("{count} agents go on without a host"),
+        1 => "1 agent goes on without a host; the next one takes it over".to_owned(),
+        count => format!("{count} agents go on without a host; the next one takes them over"),
     };
-    output::print_note(&format!("{agents}; the next one takes over (wharf restart)"));
+    output::print_note(&format!("{agents} (start it: wharf restart)"));
     Ok(())
 }
 

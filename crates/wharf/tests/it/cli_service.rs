@@ -101,7 +101,10 @@ fn service_is_installed_shown_and_removed() -> Result<()> {
         system.config_file().display()
     );
     assert!(
-        unit.contains(&command) && unit.contains("KillMode=process\n") && unit.contains("Environment=WHARF_KEEPER_SCOPE=user\n") && unit.contains("Environment=\"PATH="),
+        unit.contains(&command)
+            && unit.contains("KillMode=process\n")
+            && unit.contains("Environment=WHARF_KEEPER_SCOPE=user\n")
+            && unit.contains("Environment=\"PATH="),
         "{unit}"
     );
     let called = ["show-environment", "daemon-reload", "enable wharf.service", "restart wharf.service"];
@@ -196,11 +199,19 @@ fn service_takes_over_the_agents_of_a_host_that_it_replaces() -> Result<()> {
     assert!(ran.status.success(), "{}", said(&ran));
     let refused = keeping(&["service", "install"])?;
     assert_eq!(refused.status.code(), Some(5), "{}", said(&refused));
-    assert!(said(&refused).contains("--replace to have the service take its place and its agents"), "{}", said(&refused));
+    assert!(
+        said(&refused).contains("--replace to have the service take its place and its agents"),
+        "{}",
+        said(&refused)
+    );
     let replaced = keeping(&["service", "install", "--replace"])?;
     assert!(replaced.status.success(), "{}", said(&replaced));
     let status: serde_json::Value = serde_json::from_slice(&keeping(&["status", "--json"])?.stdout)?;
-    assert_eq!((&status["process"]["startedAs"], &status["sessions"]["live"]), (&"service".into(), &1.into()), "{status}");
+    assert_eq!(
+        (&status["process"]["startedAs"], &status["sessions"]["live"]),
+        (&"service".into(), &1.into()),
+        "{status}"
+    );
     Ok(())
 }
 

@@ -12,7 +12,7 @@ use wharf_testkit::{WAIT_LIMIT, processes};
 use crate::cli::{command_for_host, expect_output, run_failing_wharf, run_wharf, start_kept_session};
 use crate::metrics_page::MetricsPage;
 use crate::program::shell_command;
-use crate::rest::{output_lines, send_prompt, wait_for_session, wait_until_idle};
+use crate::rest::{send_prompt, wait_for_session, wait_until_idle};
 use crate::screen_terminal::ScreenTerminal;
 use crate::{TREE_ENDS_WITHIN, parse_pids, scripted_host};
 
@@ -28,12 +28,8 @@ fn keeping_host() -> Result<HostOptions> {
 async fn start_endless_turn(host: &TestHost) -> Result<(String, u32)> {
     let (http, id) = (RestClient::new(host), start_kept_session(host, &[])?);
     wait_until_idle(&http, &id).await?;
-    send_prompt(&http, &id, "pid").await?;
-    wait_for_session(&http, &id, "the first answer", |session| {
-        session["lastOutcome"].is_object() && session["turn"] == "idle"
-    })
-    .await?;
-    let agent = output_lines(&http, &id).await?.iter().flat_map(|line| parse_pids(line)).next().context("no pid")?;
+    let said = run_wharf(host, &["prompt", &id, "--wait", "pid"])?;
+    let agent = said.lines().flat_map(parse_pids).next().context("no pid")?;
     send_prompt(&http, &id, "hang").await?;
     wait_for_session(&http, &id, "a running turn", |session| session["turn"] == "running").await?;
     Ok((id, agent))
@@ -105,7 +101,7 @@ async fn agents_that_are_kept_go_on_until_the_next_host() -> Result<()> {
     assert!(notes.contains("no host was running") && notes.contains("1 agent goes on"), "{notes}");
     let doctor = command_for_host(&host, &["doctor"]).output()?;
     let doctor = String::from_utf8_lossy(&doctor.stdout);
-    assert!(doctor.contains("keepers\t1 agent outlives the host"), "{doctor}");
+    assert!(doctor.contains("keepers\t1 agent outlives its host"), "{doctor}");
 
     host.restart()?;
     let http = RestClient::new(&host);
@@ -192,7 +188,7 @@ async fn keeper_starts_without_a_scope_if_systemd_run_fails_or_is_missing() -> R
 #[test]
 fn unknown_scope_is_refused() -> Result<()> {
     let folder = tempfile::tempdir()?;
-    let mut command = crate::program::wharf_command(&["config", "check", "--json"]);
+    let mut command = crate::program::wharf_command(&["config", "check"]);
     let output = command.env("WHARF_STATE_DIR", folder.path()).env("WHARF_KEEPER_SCOPE", "1").output()?;
     let said = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert!(!output.status.success() && said.contains("keeper.scope"), "{said}");

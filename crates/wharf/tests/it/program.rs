@@ -23,8 +23,6 @@ pub(crate) fn wharf_command(arguments: &[&str]) -> Command {
     ] {
         command.env_remove(name);
     }
-    // A test that ends a host means its agents too, unless it says otherwise.
-    command.env("WHARF_KEEPER_ENABLED", "false");
     command.env("HOME", "/nonexistent").args(arguments).stdin(Stdio::null());
     command
 }
