@@ -11,7 +11,7 @@ use wharf_testkit::{WAIT_LIMIT, processes};
 
 use crate::cli::{command_for_host, expect_output, run_failing_wharf, run_wharf, start_kept_session};
 use crate::metrics_page::MetricsPage;
-use crate::program::shell_command;
+use crate::program::{shell_command, wharf_command};
 use crate::rest::{send_prompt, wait_for_session, wait_until_idle};
 use crate::screen_terminal::ScreenTerminal;
 use crate::{TREE_ENDS_WITHIN, parse_pids, scripted_host};
@@ -188,9 +188,10 @@ async fn keeper_starts_without_a_scope_if_systemd_run_fails_or_is_missing() -> R
 #[test]
 fn unknown_scope_is_refused() -> Result<()> {
     let folder = tempfile::tempdir()?;
-    let mut command = crate::program::wharf_command(&["config", "check"]);
+    let mut command = wharf_command(&["serve", "--listen", "127.0.0.1:0"]);
     let output = command.env("WHARF_STATE_DIR", folder.path()).env("WHARF_KEEPER_SCOPE", "1").output()?;
-    let said = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    assert!(!output.status.success() && said.contains("keeper.scope"), "{said}");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success() && said.contains("WHARF_KEEPER_SCOPE"), "{said}");
+    assert!(said.contains("`none`, `user`, `system`"), "{said}");
     Ok(())
 }
