@@ -112,7 +112,7 @@ async fn agents_that_are_kept_go_on_until_the_next_host() -> Result<()> {
     let page = MetricsPage::of(&http).await?;
     assert_eq!((page.get("wharf_agents_kept")?, page.get("wharf_agents_taken_over")?), (1.0, 1.0));
     assert!(page.get("wharf_longest_absence_seconds")? > 0.0);
-    run_wharf(&host, &["cancel", &id])?;
+    run_wharf(&host, &["interrupt", &id])?;
     wait_until_idle(&http, &id).await?;
     run_wharf(&host, &["stop"])?;
     assert_eq!(processes::wait_gone(&[agent], TREE_ENDS_WITHIN), Ok(()));
@@ -159,7 +159,7 @@ async fn keeper_in_a_scope_is_the_hosts_child_and_its_agent_is_taken_over() -> R
     assert!(processes::is_alive(agent));
     host.restart()?;
     let http = RestClient::new(&host);
-    run_wharf(&host, &["cancel", &id])?;
+    run_wharf(&host, &["interrupt", &id])?;
     wait_until_idle(&http, &id).await?;
     run_wharf(&host, &["stop"])?;
     assert_eq!(processes::wait_gone(&[agent], TREE_ENDS_WITHIN), Ok(()));
