@@ -37,8 +37,8 @@ usage: cargo xtask COMMAND
   picture page                  make the pictures of the web page in docs/images
   bench [--quick] [--no-build] [--against PATH] [MEASURE …]
                                 measure the binary of the dist profile: burst, burst_packed, tick, never_reading,
-                                status, bridge, restart; or, if it is named, the first build itself: build, or the web
-                                page in Chromium: page;
+                                status, bridge, restart, rows_page, rows_burst, search, tui; or, if it is named, the
+                                first build itself: build, or the web page in Chromium: page;
                                 --against measures another wharf binary in the same rounds";
 
 fn main() -> ExitCode {

@@ -4,6 +4,8 @@
 //! ```sh
 //! tmux new-session -d -x 90 -y 40 -s tour 'wharf run demo tour; cat'      # answer the question, wait for the end
 //! tmux capture-pane -ep -t tour | cargo xtask picture > docs/images/tour.svg
+//! tmux new-session -d -x 120 -y 36 -s terminal wharf      # start `tour` with the demo agent, queue a prompt, press Ctrl-G
+//! tmux capture-pane -ep -t terminal | cargo xtask picture > docs/images/terminal.svg
 //! ```
 
 use std::fmt::Write as _;
@@ -113,7 +115,7 @@ fn draw_screen(screen: &str) -> Result<String> {
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width:.0} {height:.0}\" width=\"{width:.0}\">\n\
          <rect width=\"100%\" height=\"100%\" rx=\"8\" fill=\"#1e1e2e\"/>\n\
          <g fill=\"#cdd6f4\" font-family=\"ui-monospace, Menlo, Consolas, 'DejaVu Sans Mono', monospace\" \
-         font-size=\"14\" xml:space=\"preserve\">\n{body}</g>\n</svg>"
+         font-size=\"14\">\n{body}</g>\n</svg>"
     ))
 }
 
@@ -142,8 +144,9 @@ fn split_runs(line: &str, style: &mut Style) -> Result<Vec<(String, Style)>> {
     Ok(runs)
 }
 
+/// Returns the text for an element. Blanks stay as wide as they are: browsers join them otherwise.
 fn escape_xml(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace(' ', "\u{a0}")
 }
 
 #[cfg(test)]
@@ -157,7 +160,7 @@ mod tests {
         assert_eq!(
             texts,
             [
-                "<text x=\"16.0\" y=\"30.2\">ok </text>",
+                "<text x=\"16.0\" y=\"30.2\">ok\u{a0}</text>",
                 "<text x=\"41.2\" y=\"30.2\" fill=\"#a6e3a1\" font-weight=\"bold\">&lt;done&gt;</text>",
                 "<text x=\"16.0\" y=\"49.2\" fill=\"#f38ba8\">red</text>",
             ]

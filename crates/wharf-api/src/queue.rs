@@ -22,6 +22,9 @@ pub struct QueueEntry {
     pub position: usize,
     /// Its text, shortened if need be; content that is no text is named only.
     pub text: String,
+    /// The text is shortened: `GET /sessions/{id}/queue/{promptId}` has it whole. Left out if false.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub shortened: bool,
     /// The name of its sender.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]

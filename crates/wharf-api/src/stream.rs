@@ -177,6 +177,13 @@ pub struct ForgottenSession {
     pub id: String,
 }
 
+/// The host was told to stop, and ends soon. A host that was killed or has crashed does not send this.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct HostStopping {
+    /// The process that ends.
+    pub pid: u32,
+}
+
 /// All sessions that the reader sees.
 #[derive(Debug, ToSchema)]
 #[schema(as = SessionSnapshot)]
@@ -185,7 +192,7 @@ pub struct SnapshotSchema {
     sessions: Vec<SessionInfo>,
 }
 
-/// The name and the data of each event of `GET /sessions/stream`. All but the first three come with `rows` alone.
+/// The name and the data of each event of `GET /sessions/stream`. All but the first four come with `rows` alone.
 #[derive(Debug, ToSchema)]
 #[serde(tag = "event", content = "data", rename_all = "snake_case")]
 #[schema(as = SessionStreamEvent)]
@@ -193,6 +200,7 @@ pub enum SessionStreamSchema {
     Snapshot(SnapshotSchema),
     Session(SessionInfo),
     Forgotten(ForgottenSession),
+    Stopping(HostStopping),
     Page(RowPage),
     Row(TranscriptRow),
     Append(RowAppend),
@@ -209,6 +217,7 @@ pub enum SessionStreamEvent<S = SessionInfo> {
     /// A session that is new or has changed, whole.
     Session(S),
     Forgotten(ForgottenSession),
+    Stopping(HostStopping),
     /// An event of a newer host.
     Other,
 }
@@ -224,6 +233,7 @@ impl<S> SessionStreamEvent<S> {
             "snapshot" => Self::Snapshot(Deserialize::deserialize(data)?),
             "session" => Self::Session(Deserialize::deserialize(data)?),
             "forgotten" => Self::Forgotten(Deserialize::deserialize(data)?),
+            "stopping" => Self::Stopping(Deserialize::deserialize(data)?),
             _ => Self::Other,
         })
     }
@@ -234,6 +244,7 @@ impl<S> SessionStreamEvent<S> {
             Self::Snapshot(_) => "snapshot",
             Self::Session(_) => "session",
             Self::Forgotten(_) => "forgotten",
+            Self::Stopping(_) => "stopping",
             Self::Other => "other",
         }
     }
@@ -246,6 +257,7 @@ impl<S: Serialize> Serialize for SessionStreamEvent<S> {
             Self::Snapshot(data) => data.serialize(serializer),
             Self::Session(data) => data.serialize(serializer),
             Self::Forgotten(data) => data.serialize(serializer),
+            Self::Stopping(data) => data.serialize(serializer),
             Self::Other => serializer.serialize_unit(),
         }
     }

@@ -12,7 +12,7 @@ worker.addEventListener("push", (/** @type {any} */ event) => {
   } catch {
     // Every push has to show something, also one that cannot be read.
   }
-  const target = message.target.startsWith("#/") ? message.target : "#/";
+  const target = String(message.target).startsWith("#/") ? String(message.target) : "#/";
   event.waitUntil(worker.registration.showNotification(message.title, { body: message.body, tag: message.tag, icon: "page/VERSION/icons/icon-192.png", data: { target } }));
 });
 

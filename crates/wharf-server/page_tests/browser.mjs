@@ -63,6 +63,24 @@ export class Browser {
     return tab;
   }
 
+  /** Returns the CPU time in milliseconds of each task of the busiest page while the work is done. The browser has pages of its own. */
+  async traceTasks(work) {
+    const events = [];
+    let onComplete = () => {};
+    const complete = new Promise((resolve) => { onComplete = resolve; });
+    this.listeners.set(undefined, (method, params) => {
+      if (method === "Tracing.dataCollected") events.push(...params.value);
+      else if (method === "Tracing.tracingComplete") onComplete();
+    });
+    await this.send("Tracing.start", { transferMode: "ReportEvents", traceConfig: { includedCategories: ["toplevel"], recordMode: "recordAsMuchAsPossible" } });
+    await work();
+    await this.send("Tracing.end");
+    await complete;
+    const threads = new Map(events.filter((one) => one.name === "thread_name" && one.args.name === "CrRendererMain").map((one) => [`${one.pid}/${one.tid}`, []]));
+    for (const one of events) if (one.ph === "X" && one.tdur) threads.get(`${one.pid}/${one.tid}`)?.push(one.tdur / 1000);
+    return [...threads.values()].toSorted((a, b) => b.length - a.length)[0];
+  }
+
   async close() {
     await this.send("Browser.close").catch(() => {});
     await this.ended;

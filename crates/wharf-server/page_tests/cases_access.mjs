@@ -1,5 +1,5 @@
 import fs from "node:fs";
-import { assert, openPage, test, waitIdle } from "./suite.mjs";
+import { assert, openPage, test, waitIdle, waitSettled } from "./suite.mjs";
 
 const phone = async (tab, width = 390) => {
   await tab.size(width, 844, true);
@@ -12,33 +12,40 @@ test("phone_shows_list_session_and_sheet_in_turn", async (world) => {
   await tab.waitFor(`[data-session="${id}"]`);
   await tab.picture(world.picture("phone_list"));
   assert.equal(await tab.run(() => getComputedStyle(document.querySelector(".main")).display), "none");
+  assert.ok(await tab.run(() => document.querySelector(".new-link").getBoundingClientRect().top > innerHeight / 2), "the thumb reaches the button for a new session");
   await tab.click(`[data-session="${id}"]`);
   await tab.waitFor(".dock .review");
   await tab.picture(world.picture("phone_session"));
-  const small = await tab.run(() => [...document.querySelectorAll(".below button, .session-head button, .session-head a")].filter((one) => one.getClientRects().length).map((one) => [one.textContent.trim(), Math.round(one.getBoundingClientRect().height)]).filter(([, height]) => height < 35));
-  assert.deepEqual(small.filter(([text]) => !text.startsWith("Plan")), []);
+  const small = () => tab.run(() => [...document.querySelectorAll("button, .session-head a, .side-actions a, .item a, select, .attach")].filter((one) => one.getClientRects().length).map((one) => [one.textContent.trim().slice(0, 40), Math.round(one.getBoundingClientRect().height)]).filter(([, height]) => height < 44));
+  assert.deepEqual(await small(), [], "targets of at least 44 pixels");
   await tab.click(".dock .review");
   await tab.waitText("Wants to edit", "dialog");
   await tab.picture(world.picture("phone_ask"));
+  const options = await tab.run(() => [...document.querySelectorAll("dialog .ask-options button")].map((one) => one.getBoundingClientRect().toJSON()));
+  assert.ok(options.every((one) => one.height >= 44), JSON.stringify(options));
+  assert.ok(options.slice(1).every((one, place) => one.top - options[place].bottom >= 16), "answers are 16 pixels apart");
   assert.equal(await tab.run(() => document.activeElement.tagName), "H2", "the focus is on the heading, not on an answer");
-  await new Promise((resolve) => setTimeout(resolve, 450));
+  await waitSettled(tab, "dialog");
   await tab.click("dialog button", "Reject");
   await tab.wait(() => !document.querySelector("dialog"), "the sheet to close");
   await waitIdle(world, id);
   await tab.click(".back");
   await tab.waitFor(".at-list");
+  assert.deepEqual(await small(), [], "targets of at least 44 pixels in the list");
 });
 
 test("narrow_page_and_large_zoom_need_no_sideways_scrolling", async (world) => {
   const id = await world.host.session("demo", "tour", { wait: false });
   const tab = await openPage(world, `#/s/${id}`);
   await tab.waitFor(".dock");
-  for (const route of ["#/", `#/s/${id}`, "#/new", "#/devices", "#/about", "#/search"]) {
+  const routes = { "#/": ".item", [`#/s/${id}`]: ".dock", [`#/s/${id}/changes`]: ".changes", "#/new": ".places button", "#/devices": ".device", "#/about": ".keys", "#/search": ".search-field" };
+  for (const [route, part] of Object.entries(routes)) {
     await tab.run((hash) => { location.hash = hash; }, route);
     for (const width of [320, 640]) {
       await tab.size(width, 640);
-      const wide = await tab.run(() => ({ page: document.documentElement.scrollWidth, window: innerWidth }));
-      assert.ok(wide.page <= wide.window, `${route} at ${width}: ${JSON.stringify(wide)}`);
+      await tab.waitFor(part);
+      const wide = await tab.run(() => [document.documentElement, ...document.querySelectorAll(".main, .side, .list, .transcript")].filter((one) => one.scrollWidth > one.clientWidth).map((one) => `${one.className || one.tagName}: ${one.scrollWidth} of ${one.clientWidth}`));
+      assert.deepEqual(wide, [], `${route} at ${width}`);
     }
   }
   await world.host.call("POST", `sessions/${id}/kill`);
@@ -81,7 +88,7 @@ test("everything_works_by_keyboard", async (world) => {
   const id = await world.host.session("demo", "ask", { wait: false });
   await tab.run((hash) => { location.hash = hash; }, `#/s/${id}`);
   await tab.waitFor(".dock .ask-options button");
-  await new Promise((resolve) => setTimeout(resolve, 450));
+  await waitSettled(tab);
   await tab.run(() => document.getElementById("transcript").focus());
   for (let count = 0; count < 30; count += 1) {
     await tab.key("Tab");
@@ -98,7 +105,7 @@ test("screen_reader_is_told_of_questions_and_ends", async (world) => {
   await tab.type("#composer", "ask");
   await tab.key("Enter");
   await tab.wait(() => document.getElementById("say-now").textContent.includes("Asks: "), "the question to be told");
-  await new Promise((resolve) => setTimeout(resolve, 450));
+  await waitSettled(tab);
   await tab.click(".dock .ask-options button", "Allow once");
   await tab.wait(() => /Finished|Answered/.test(document.getElementById("say-politely").textContent), "the end to be told");
   assert.equal(await tab.run(() => document.querySelector(".transcript").getAttribute("aria-live")), "off");

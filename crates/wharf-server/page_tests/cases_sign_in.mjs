@@ -1,10 +1,6 @@
-import http from "node:http";
-import https from "node:https";
-import fs from "node:fs";
-import path from "node:path";
-import { execFileSync } from "node:child_process";
 import { Host } from "./host.mjs";
-import { assert, openPage, test } from "./suite.mjs";
+import { startBehindProxy } from "./proxy.mjs";
+import { assert, openPage, test, withModule } from "./suite.mjs";
 
 test("code_in_the_address_signs_in_once_and_is_gone_from_the_address", async (world) => {
   const address = await world.host.signInAddress();
@@ -54,6 +50,7 @@ test("cookie_without_the_page_key_opens_nothing", async (world) => {
 });
 
 test("device_can_be_named_and_signed_out_from_another_one", async (world) => {
+  const id = await world.host.session("demo", "echo said before");
   const [one, two] = [await openPage(world, "#/devices"), await openPage(world)];
   await one.waitText("this device");
   await one.click(".device button", "Rename");
@@ -63,9 +60,13 @@ test("device_can_be_named_and_signed_out_from_another_one", async (world) => {
   await one.waitText("my desk", ".devices");
   const other = (await world.host.call("GET", "logins")).logins[0];
   assert.ok(other.lastSeenAt);
+  await two.run((hash) => { location.hash = hash; }, `#/s/${id}`);
+  await two.type("#composer", "a secret draft");
+  await two.wait(() => Object.keys(localStorage).some((key) => key.includes(":draft:")), "the draft to be kept");
   await one.click("button", "Sign out all others");
   await two.waitText("This device was signed out");
-  assert.equal(await two.run(() => Object.keys(localStorage).some((key) => key.endsWith(":key"))), false);
+  assert.deepEqual(await two.run(() => Object.keys(localStorage).filter((key) => !key.includes(":stream:"))), [], "key and drafts are gone");
+  assert.equal(await two.run(() => document.body.textContent.includes("said before")), false, "the transcript is gone");
   two.errors.length = 0;
   await one.click("button", "Sign this device out");
   await one.waitFor(".code-field");
@@ -78,78 +79,64 @@ test("observer_sees_sessions_and_no_controls", async (world) => {
   await tab.run((hash) => { location.hash = hash; }, `#/s/${id}`);
   await tab.waitText("not answer it");
   await tab.waitText("look at this session, not change it");
-  assert.equal(await tab.run(() => [...document.querySelectorAll(".ask-options button, .composer textarea, .side-head a.button, .item .review, select")].filter((one) => one.getClientRects().length).length), 0);
-  assert.equal(await tab.run(async () => (await import(document.querySelector("script[type=module]").src.replace("main.js", "api.js"))).post("sessions/agent", { adapter: "demo" }).then(() => "taken", (error) => error.code)), "observer");
-  tab.errors.length = 0;
+  assert.equal(await tab.run(() => [...document.querySelectorAll(".ask-options button, .composer textarea, .new-link, .item .review, select")].filter((one) => one.getClientRects().length).length), 0);
+  await tab.click('.menu button[aria-label="More"]');
+  assert.deepEqual(await tab.run(() => [...document.querySelectorAll(".menu-list button")].map((one) => one.textContent)), ["Changed files", "Find in session", "Mute", "Copy link", "Export as Markdown"]);
+  await tab.run(() => { location.hash = "#/devices"; });
+  await tab.waitText("this device");
+  assert.deepEqual(await tab.run(() => [...document.querySelectorAll(".device button, .page > .ask-options button")].map((one) => one.textContent)), ["Sign this device out"]);
   await world.host.call("POST", `sessions/${id}/kill`);
 });
 
-/** Returns a reverse proxy in front of the host. */
-async function startProxy(host, { prefix = "", strip = false, tls = null }) {
-  const serve = (request, response) => {
-    const route = strip && request.url.startsWith(prefix) ? request.url.slice(prefix.length) || "/" : request.url;
-    const target = new URL(host.url);
-    const onward = http.request({ host: target.hostname, port: target.port, method: request.method, path: route, headers: { ...request.headers, "x-forwarded-for": "10.1.2.3" } }, (answer) => {
-      response.writeHead(answer.statusCode, answer.headers);
-      answer.pipe(response);
-    });
-    onward.on("error", () => response.destroy());
-    request.pipe(onward);
-    response.on("close", () => onward.destroy());
-  };
-  const server = tls ? https.createServer(tls, serve) : http.createServer(serve);
-  await new Promise((resolve) => server.listen(0, "127.0.0.1", resolve));
-  return server;
-}
+test("every_route_that_changes_something_refuses_an_observer", async (world) => {
+  const id = await world.host.session("demo", "echo x");
+  const tab = await openPage(world, "", { code: { role: "observer" } });
+  const { paths } = await world.host.call("GET", "openapi.json");
+  const routes = Object.entries(paths).flatMap(([path, methods]) => Object.keys(methods).filter((method) => ["post", "put", "patch", "delete"].includes(method)).map((method) => [method.toUpperCase(), path.slice(1).replace("{id}", id).replaceAll(/\{\w+\}/g, "x")]));
+  assert.ok(routes.length > 25, `${routes.length} routes`);
+  const taken = await withModule(tab, "api.js", async (api, wanted) => {
+    const statuses = [];
+    for (const [method, path] of wanted) statuses.push([method, path, (await api.send(method, path, { body: {} })).status]);
+    return statuses.filter(([, , status]) => status < 400);
+  }, routes.filter(([, path]) => path !== "logout"));
+  // A person's own marks, and codes that they have made, are theirs to change, whatever they may do.
+  assert.deepEqual(taken.filter(([, path]) => !/\/(seen|mute)$|^login\/codes$/.test(path)), []);
+  assert.equal((await world.host.call("GET", `sessions/${id}`)).title, "echo x");
+  tab.errors.length = 0;
+});
 
 for (const strip of [true, false]) {
   test(`page_works_behind_a_proxy_with_a_prefix_${strip ? "that_is_removed" : "that_is_kept"}`, async (world) => {
-    const first = await Host.start();
-    const proxy = await startProxy(first, { prefix: "/wharf", strip });
-    const address = `http://127.0.0.1:${proxy.address().port}/wharf/`;
-    fs.appendFileSync(path.join(first.folder, "config.toml"), "");
-    fs.writeFileSync(path.join(first.folder, "config.toml"), `public_url = "${address}"\n${fs.readFileSync(path.join(first.folder, "config.toml"))}`);
-    await first.kill();
-    await first.run();
+    const { host, proxy, signIn } = await startBehindProxy({ prefix: "/wharf", strip });
     const tab = await world.browser.open();
-    await tab.go((await first.verb("web", "--phone", "--json")).replace(/.*"url":"([^"]*)".*/, "$1"));
+    await tab.go(await signIn());
     await tab.waitFor(".side-head");
     const cookies = (await tab.send("Network.getCookies")).cookies;
     assert.deepEqual(cookies.map((cookie) => [cookie.name, cookie.path, cookie.httpOnly, cookie.sameSite]), [["wharf_login", "/wharf/", true, "Strict"]]);
-    const id = await first.session("demo", "echo through the proxy");
+    await host.session("demo", "echo through the proxy");
     await tab.click(".item a");
     await tab.waitText("through the proxy", ".row-message");
-    assert.ok(id);
     assert.deepEqual(tab.errors, []);
     await tab.close();
-    proxy.closeAllConnections();
-    proxy.close();
-    await first.stop();
+    proxy.stop();
+    await host.stop();
   });
 }
 
 test("page_works_behind_a_proxy_with_tls", async (world) => {
-  const first = await Host.start();
-  const [key, cert] = ["key.pem", "cert.pem"].map((name) => path.join(first.folder, name));
-  execFileSync("openssl", ["req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2", "-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost", "-keyout", key, "-out", cert], { stdio: "ignore" });
-  const proxy = await startProxy(first, { tls: { key: fs.readFileSync(key), cert: fs.readFileSync(cert) } });
-  const address = `https://localhost:${proxy.address().port}/`;
-  fs.writeFileSync(path.join(first.folder, "config.toml"), `public_url = "${address}"\n${fs.readFileSync(path.join(first.folder, "config.toml"))}`);
-  await first.kill();
-  await first.run();
+  const { host, proxy, signIn } = await startBehindProxy({ scheme: "https" });
   const tab = await world.browser.open();
   await tab.send("Security.setIgnoreCertificateErrors", { ignore: true });
-  await tab.go((await first.verb("web", "--phone", "--json")).replace(/.*"url":"([^"]*)".*/, "$1"));
+  await tab.go(await signIn());
   await tab.waitFor(".side-head");
   const [cookie] = (await tab.send("Network.getCookies")).cookies;
   assert.equal(cookie.secure, true);
-  await first.session("demo", "echo over tls");
+  await host.session("demo", "echo over tls");
   await tab.click(".item a");
   await tab.waitText("over tls", ".row-message");
   await tab.close();
-  proxy.closeAllConnections();
-  proxy.close();
-  await first.stop();
+  proxy.stop();
+  await host.stop();
 });
 
 test("auth_none_is_refused_with_public_url_and_for_forwarded_requests", async () => {

@@ -5,6 +5,8 @@ import os from "node:os";
 import path from "node:path";
 import { promisify } from "node:util";
 
+/** The command of another agent that the tests of restarts are to be run with, too. */
+export const REAL_AGENT = process.env.WHARF_PAGE_AGENT ?? "";
 const AGENT = new URL("./rows_agent.mjs", import.meta.url).pathname;
 
 export class Host {
@@ -14,7 +16,7 @@ export class Host {
     host.work = path.join(host.folder, "harbour");
     fs.mkdirSync(host.work);
     fs.writeFileSync(path.join(host.work, "hello.py"), "print('hello')\n");
-    fs.writeFileSync(path.join(host.folder, "config.toml"), `default_agent = "demo"\n${settings}\n[agents.rows]\ncommand = ["${process.execPath}", "${AGENT}"]\n`);
+    fs.writeFileSync(path.join(host.folder, "config.toml"), `default_agent = "demo"\n${settings}\n[agents.rows]\ncommand = ["${process.execPath}", "${AGENT}"]\n${REAL_AGENT ? `[agents.real]\ncommand = ${JSON.stringify(REAL_AGENT.split(" "))}\n` : ""}`);
     host.flags = flags;
     host.listen = "127.0.0.1:0";
     await host.run();

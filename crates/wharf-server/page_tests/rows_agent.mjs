@@ -4,11 +4,16 @@
 //   say TEXT         the text, \n and \uXXXX in it being escapes
 //   line BYTES       one line of so many bytes
 //   run              a tool call with output, a failed one, an image
+//   tool ID STATUS   a tool call
+//   update ID TEXT   completes an earlier tool call, with this output
+//   halves           an emoji whose halves come in two updates, and one of several characters, piece by piece
+//   name PATH        names a file that it has changed
 //   hold             nothing, until it is cancelled
 import readline from "node:readline";
 
 let nextId = 1;
 const held = new Map();
+const folders = new Map();
 const send = (message) => process.stdout.write(`${JSON.stringify({ jsonrpc: "2.0", ...message })}\n`);
 const update = (sessionId, update) => send({ method: "session/update", params: { sessionId, update } });
 const say = (sessionId, text) => update(sessionId, { sessionUpdate: "agent_message_chunk", content: { type: "text", text } });
@@ -45,6 +50,12 @@ async function perform(sessionId, id, text) {
     tool(sessionId, "t1", { title: "cargo test", kind: "execute", rawInput: { command: "cargo test" }, content: [{ type: "content", content: { type: "text", text: "running 3 tests\nok\n" } }] });
     tool(sessionId, "t2", { title: "cargo clippy", kind: "execute", status: "failed", content: [{ type: "content", content: { type: "text", text: "error: unused variable" } }] });
     update(sessionId, { sessionUpdate: "agent_message_chunk", content: { type: "image", mimeType: "image/png", data: PICTURE } });
+  } else if (word === "tool") tool(sessionId, rest[0], { title: `Tool ${rest[0]}`, kind: "execute", status: rest[1] });
+  else if (word === "update") update(sessionId, { sessionUpdate: "tool_call_update", toolCallId: rest[0], status: "completed", content: [{ type: "content", content: { type: "text", text: rest.slice(1).join(" ") } }] });
+  else if (word === "halves") for (const piece of ["a ", "\ud83d", "\ude80", " b ", "👩", "\u200d", "👩", "\u200d", "👧", " c"]) say(sessionId, piece);
+  else if (word === "name") {
+    tool(sessionId, "t3", { title: `Edit ${rest[0]}`, kind: "edit", content: [{ type: "diff", path: `${folders.get(sessionId)}/${rest[0]}`, oldText: "one\n", newText: "two\n" }] });
+    say(sessionId, `I have changed \`${rest[0]}\` and looked at \`other.txt\`.`);
   } else if (word === "hold") await new Promise((resolve) => held.set(sessionId, { resolve }));
   else say(sessionId, `You said: ${text}`);
   const cancelled = held.get(sessionId)?.cancelled;
@@ -55,7 +66,11 @@ async function perform(sessionId, id, text) {
 readline.createInterface({ input: process.stdin }).on("line", (line) => {
   const { id, method, params } = JSON.parse(line);
   if (method === "initialize") send({ id, result: { protocolVersion: 1, agentCapabilities: { loadSession: true, promptCapabilities: { image: true, embeddedContext: true } }, authMethods: [] } });
-  else if (method === "session/new") send({ id, result: { sessionId: `rows-${process.pid}-${nextId++}` } });
+  else if (method === "session/new") {
+    const sessionId = `rows-${process.pid}-${nextId++}`;
+    folders.set(sessionId, params.cwd);
+    send({ id, result: { sessionId } });
+  }
   else if (method === "session/load" || method === "session/resume") send({ id, result: {} });
   else if (method === "session/prompt") {
     held.set(params.sessionId, {});

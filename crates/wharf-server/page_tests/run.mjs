@@ -7,6 +7,9 @@ import "./cases_sign_in.mjs";
 import "./cases_sessions.mjs";
 import "./cases_access.mjs";
 import "./cases_hostile.mjs";
+import "./cases_stream.mjs";
+import "./cases_reading.mjs";
+import "./cases_push.mjs";
 
 const wanted = process.argv[2] ?? "";
 const folder = process.env.WHARF_PAGE_PICTURES ?? "target/page-pictures";

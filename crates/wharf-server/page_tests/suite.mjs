@@ -30,6 +30,12 @@ export async function waitSameText(world, tab, id) {
   await tab.wait((text) => [...document.querySelectorAll(".row-message .markdown")].map((one) => one.textContent).join("").replace(/[\s*`#|-]/g, "") === text, `the text of the rows (${wanted.length} characters)`, wanted);
 }
 
+/** Runs a function in the page with one of its modules and JSON values. */
+export const withModule = (tab, name, work, ...values) => tab.run(`async (name, ...values) => (${work})(await import(document.querySelector("script[type=module]").src.replace("main.js", name)), ...values)`, name, ...values);
+
+/** Waits until the answers of a question count: taps right after it appeared do not. */
+export const waitSettled = (tab, where = "") => tab.waitFor(`${where} [data-settled]`);
+
 /** Waits until a session's turn has ended. */
 export async function waitIdle(world, id) {
   for (;;) {

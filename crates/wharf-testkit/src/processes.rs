@@ -56,6 +56,11 @@ pub fn send_sigterm(pid: u32) -> bool {
     as_pid(pid).is_some_and(|pid| kill_process(pid, Signal::TERM).is_ok())
 }
 
+/// Sends SIGHUP, as a terminal does that is closed. Returns false if there is no such process.
+pub fn send_sighup(pid: u32) -> bool {
+    as_pid(pid).is_some_and(|pid| kill_process(pid, Signal::HUP).is_ok())
+}
+
 /// Sends SIGKILL. Returns false if there is no such process.
 pub fn send_sigkill(pid: u32) -> bool {
     as_pid(pid).is_some_and(|pid| kill_process(pid, Signal::KILL).is_ok())

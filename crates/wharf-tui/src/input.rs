@@ -31,6 +31,8 @@ pub enum TuiInput {
         call: CallId,
         answer: Result<Vec<u8>, ApiFailure>,
     },
+    /// The host was started again, or the reason why not.
+    HostStarted(Result<(), String>),
     /// A program that the shell ran has ended.
     Program(ProgramEnd),
     /// The text was handed to the terminal's clipboard, or not: the text says why.

@@ -33,7 +33,7 @@ pub use api_call::{ApiCall, ApiMethod, percent_encode};
 pub use effect::{DraftKey, TuiEffect};
 pub use input::{ApiFailure, CallId, HostReady, ProgramEnd, ScreenSize, StreamId, StreamInput, TuiInput};
 pub use model::{TuiOptions, TuiState};
-pub use moment::Moment;
+pub use moment::{Moment, TimeZone};
 pub use session_words::{display_name, is_asleep};
 pub use update::update;
 pub use view::{ColourUse, ScreenFrame, view};

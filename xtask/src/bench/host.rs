@@ -14,7 +14,7 @@ use serde_json::Value;
 use crate::process::command;
 
 const START_LIMIT: Duration = Duration::from_secs(30);
-/// The host promises to be gone ten seconds after SIGTERM.
+/// The host promises to be gone ten seconds after a signal.
 const STOP_LIMIT: Duration = Duration::from_secs(15);
 
 pub(crate) struct Host {
@@ -71,6 +71,14 @@ impl Host {
         self.stop()
     }
 
+    /// Kills the host, as a crash would, and keeps its directory and its agents for the next one.
+    pub(super) fn kill_and_keep(mut self) -> Result<()> {
+        self.keeps = true;
+        self.child.kill().context("killing the host")?;
+        self.child.wait().context("waiting for the killed host")?;
+        Ok(())
+    }
+
     pub(super) fn state_dir(&self) -> PathBuf {
         self.dir.join("state")
     }
@@ -87,14 +95,7 @@ impl Host {
 
     /// Returns the CPU time of all threads so far. The agent and the keeper are other processes and do not count.
     pub(super) fn cpu(&self) -> Result<Duration> {
-        let mut nanos = 0;
-        let tasks = fs::read_dir(format!("/proc/{}/task", self.child.id())).context("listing the host's threads")?;
-        for task in tasks {
-            // The time of a thread that ends meanwhile is lost, but the long-lived threads do the work.
-            let Ok(text) = fs::read_to_string(task?.path().join("schedstat")) else { continue };
-            nanos += text.split(' ').next().unwrap_or_default().parse::<u64>().context("reading schedstat")?;
-        }
-        Ok(Duration::from_nanos(nanos))
+        process_cpu(self.child.id())
     }
 
     /// Returns the bytes that the host has read so far: from files, also those in the page cache, and from sockets.
@@ -105,14 +106,17 @@ impl Host {
 
     /// Returns the resident memory in KiB: the current value and the peak.
     pub(super) fn memory(&self) -> Result<Memory> {
-        let status = fs::read_to_string(format!("/proc/{}/status", self.child.id())).context("reading the status")?;
-        Ok(Memory { now: status_field(&status, "VmRSS:")?, peak: status_field(&status, "VmHWM:")? })
+        process_memory(self.child.id())
     }
 
-    /// Sends SIGTERM, as an operator would, and waits for the exit.
+    /// Sends SIGINT, as an operator at a terminal would, and waits for the exit. The agents end with the host.
     pub(crate) fn stop(mut self) -> Result<()> {
+        self.interrupt()
+    }
+
+    fn interrupt(&mut self) -> Result<()> {
         let pid = self.child.id().to_string();
-        command("sh").args(["-c", "kill -TERM \"$0\"", &pid]).status().context("sending SIGTERM")?;
+        command("sh").args(["-c", "kill -INT \"$0\"", &pid]).status().context("sending SIGINT")?;
         let began = Instant::now();
         while began.elapsed() < STOP_LIMIT {
             if let Some(status) = self.child.try_wait()? {
@@ -123,7 +127,7 @@ impl Host {
             }
             thread::sleep(Duration::from_millis(10));
         }
-        bail!("the host did not end within {STOP_LIMIT:?} of SIGTERM")
+        bail!("the host did not end within {STOP_LIMIT:?} of SIGINT")
     }
 
     fn stderr_tail(&self) -> String {
@@ -135,7 +139,10 @@ impl Host {
 
 impl Drop for Host {
     fn drop(&mut self) {
-        // After `stop` both have no effect; after an error they clean up.
+        // After `stop` this has no effect; after an error it cleans up. Killed at once, the host would leave its agents.
+        if matches!(self.child.try_wait(), Ok(None)) && !self.keeps {
+            let _ = self.interrupt();
+        }
         let _ = self.child.kill();
         let _ = self.child.wait();
         if !self.keeps {
@@ -150,13 +157,30 @@ pub(super) struct Memory {
     pub(super) peak: u64,
 }
 
+/// Returns the CPU time of all threads of a process so far.
+pub(super) fn process_cpu(pid: u32) -> Result<Duration> {
+    let mut nanos = 0;
+    for task in fs::read_dir(format!("/proc/{pid}/task")).context("listing the threads of a process")? {
+        // The time of a thread that ends meanwhile is lost, but the long-lived threads do the work.
+        let Ok(text) = fs::read_to_string(task?.path().join("schedstat")) else { continue };
+        nanos += text.split(' ').next().unwrap_or_default().parse::<u64>().context("reading schedstat")?;
+    }
+    Ok(Duration::from_nanos(nanos))
+}
+
+/// Returns the resident memory of a process in KiB.
+pub(super) fn process_memory(pid: u32) -> Result<Memory> {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).context("reading the status of a process")?;
+    Ok(Memory { now: status_field(&status, "VmRSS:")?, peak: status_field(&status, "VmHWM:")? })
+}
+
 fn status_field(status: &str, name: &str) -> Result<u64> {
     let line = status.lines().find_map(|line| line.strip_prefix(name)).with_context(|| format!("no {name}"))?;
     line.trim().trim_end_matches("kB").trim().parse().with_context(|| format!("reading {name}"))
 }
 
 /// Returns a path as one word of a command line.
-fn quote_path(path: &Path) -> String {
+pub(super) fn quote_path(path: &Path) -> String {
     format!("'{}'", path.display().to_string().replace('\'', r"'\''"))
 }
 

@@ -8,15 +8,18 @@ mod compare;
 mod echo;
 mod host;
 mod http;
+mod keepers;
 mod peer;
 mod pipe;
 mod restart;
 mod rows_burst;
 mod rows_page;
+mod screen;
 mod search;
 mod stats;
 mod status;
 mod traffic;
+mod tui;
 mod ws;
 
 use std::fs;
@@ -45,9 +48,11 @@ const MEASURES: &[&str] = &[
     "status",
     "bridge",
     "restart",
+    "keepers",
     "rows_page",
     "rows_burst",
     "search",
+    "tui",
 ];
 /// The measure of the build itself. It runs only if it is named: it takes minutes and needs no host.
 const BUILD_MEASURE: &str = "build";
@@ -79,6 +84,11 @@ struct Plan {
     long_session: u32,
     /// The number of sessions that are searched.
     searched: u32,
+    /// The seconds for which a flood is drawn, and an idle client is watched, by the full-screen client.
+    flood_seconds: u64,
+    idle_seconds: u64,
+    /// The number of keys that are pressed during the flood.
+    typed_keys: u32,
 }
 
 impl Plan {
@@ -86,6 +96,7 @@ impl Plan {
         let (measures, measures_build, builds_programs, repeats) = (Vec::new(), false, true, 3);
         let (burst, ticks, flood, calls, cold) = (300_000, 3_000, 1_000_000, 5_000, 10_000);
         let (long_session, searched) = (100_000, 1_000);
+        let (flood_seconds, idle_seconds, typed_keys) = (10, 60, 400);
         let (mut plan, mut args) = (
             Self {
                 measures,
@@ -102,6 +113,9 @@ impl Plan {
                 cold,
                 long_session,
                 searched,
+                flood_seconds,
+                idle_seconds,
+                typed_keys,
             },
             args.iter(),
         );
@@ -111,6 +125,7 @@ impl Plan {
                 "--quick" => {
                     let (burst, ticks, flood, calls, cold) = (20_000, 300, 50_000, 1_000, 500);
                     let (long_session, searched) = (5_000, 20);
+                    let (flood_seconds, idle_seconds, typed_keys) = (2, 10, 40);
                     plan = Self {
                         is_quick: true,
                         repeats: 1,
@@ -121,6 +136,9 @@ impl Plan {
                         cold,
                         long_session,
                         searched,
+                        flood_seconds,
+                        idle_seconds,
+                        typed_keys,
                         ..plan
                     };
                 }
@@ -222,9 +240,11 @@ impl Bench {
                 "status" => self.status()?,
                 "bridge" => self.bridge()?,
                 "restart" => self.restart()?,
+                "keepers" => self.keepers()?,
                 "rows_page" => self.rows_page()?,
                 "rows_burst" => self.rows_burst()?,
                 "search" => self.search()?,
+                "tui" => self.tui()?,
                 _ => self.never_reading()?,
             }
         }

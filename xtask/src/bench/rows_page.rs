@@ -54,7 +54,7 @@ impl Bench {
 
     /// Lets a host add an event to the session. It takes a snapshot then, as it does every few thousand events while it
     /// makes a log by itself.
-    fn take_snapshot(&self, binary: &Binary) -> Result<()> {
+    pub(super) fn take_snapshot(&self, binary: &Binary) -> Result<()> {
         let host = Host::start(&binary.wharf, &self.agent, &self.cold_dir(binary))?;
         let path = format!("/sessions/{}", find_session(&host)?);
         send_json(&host, "PATCH", &path, &json!({ "title": "A long session" }))?;
@@ -62,7 +62,7 @@ impl Bench {
     }
 
     /// Starts a host, reads the newest page twice and stops the host.
-    fn read_first_page(&self, binary: &Binary, figures: &mut PageFigures) -> Result<()> {
+    pub(super) fn read_first_page(&self, binary: &Binary, figures: &mut PageFigures) -> Result<()> {
         let host = Host::start(&binary.wharf, &self.agent, &self.cold_dir(binary))?;
         fetch_text(&host, "/readyz")?;
         let path = format!("/sessions/{}/rows", find_session(&host)?);
@@ -86,7 +86,7 @@ fn find_session(host: &Host) -> Result<String> {
 }
 
 #[derive(Default)]
-struct PageFigures {
+pub(super) struct PageFigures {
     page: Series,
     again: Series,
     read: Series,

@@ -17,6 +17,10 @@ impl Series {
         percentile(&sorted, 0.5)
     }
 
+    pub(super) fn max(&self) -> f64 {
+        self.0.iter().copied().fold(0.0, f64::max)
+    }
+
     /// Returns the median, then every value in the order of measuring.
     pub(super) fn to_json(&self) -> Value {
         json!({"median": round_figure(self.median()), "values": self.0.iter().map(|value| round_figure(*value)).collect::<Vec<_>>()})

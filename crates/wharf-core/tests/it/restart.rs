@@ -1,7 +1,7 @@
 //! The state that a dead host leaves, and its treatment by the next one (rule 2.7).
 
 use wharf_core::{
-    AgentTraits, AskEvent, AskOutcome, Effect, EndReason, Event, Input, LifecycleInput, OnRestart, PromptEnd,
+    AgentTraits, AskEvent, AskOutcome, Effect, EndReason, Event, Input, LifecycleInput, Millis, OnRestart, PromptEnd,
     PromptEvent, Seq, Session, Settings, Status,
 };
 
@@ -25,6 +25,41 @@ fn turn_interrupted_by_a_crash_ends_and_the_queue_survives() {
     assert_eq!(outcome(&step), (events, vec![]));
     assert_eq!(stage.queue(), ["p2"]);
     assert!(stage.session.state().resumable());
+}
+
+#[test]
+fn agent_that_is_taken_over_goes_on_with_its_turn_its_ask_and_the_queue() {
+    let mut stage = cut_off(OnRestart::Mark, RESUMES);
+    let ask = stage.ask("0");
+    assert_eq!(outcome(&stage.adopt_agent()), (vec![], vec![]));
+    assert_eq!(stage.queue(), ["p2"]);
+    let answer = stage.give(pick(ask, "ann", "allow"));
+    assert!(matches!(answer.effects.as_slice(), [Effect::AnswerAsk { .. }]));
+    let step = stage.give(answered("p1"));
+    assert_eq!(step.effects, [Effect::SendPrompt { prompt: id("p2"), frame: prompt_frame("p2") }]);
+}
+
+#[test]
+fn cancelled_turn_of_an_agent_that_is_taken_over_has_its_time_again() {
+    let settings = Settings { cancel_timeout: Some(Millis(50)), ..Settings::default() };
+    let mut stage = Stage::running_with(settings, RESUMES);
+    stage.prompt("p1", "ann");
+    stage.cancel("ann");
+    stage.adopt_agent();
+    assert!(stage.wait(40).events.is_empty());
+    assert!(stage.wait(20).effects.iter().any(|effect| matches!(effect, Effect::StopAgent { .. })));
+}
+
+#[test]
+fn ask_of_an_agent_that_is_taken_over_has_its_time_again() {
+    let settings = Settings { ask_timeout: Some(Millis(50)), ..Settings::default() };
+    let mut stage = Stage::running_with(settings, RESUMES);
+    stage.prompt("p1", "ann");
+    let ask = stage.ask("0");
+    stage.adopt_agent();
+    assert!(stage.wait(40).events.is_empty());
+    let cancelled = Event::Ask(AskEvent::Resolved { ask, outcome: AskOutcome::Cancelled, by: None });
+    assert_eq!(stage.wait(20).events, [cancelled]);
 }
 
 #[test]

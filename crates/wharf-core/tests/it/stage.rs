@@ -81,6 +81,12 @@ impl Stage {
         self.give(Input::Lifecycle(LifecycleInput::HostRestarted))
     }
 
+    /// Lets the host die, and another one take over the running agent.
+    pub(crate) fn adopt_agent(&mut self) -> Step {
+        self.session = self.restored();
+        self.give(Input::Lifecycle(LifecycleInput::AgentAdopted))
+    }
+
     pub(crate) fn restored(&self) -> Session {
         Session::restore(self.settings.clone(), self.log.clone()).unwrap()
     }

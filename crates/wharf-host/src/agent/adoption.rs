@@ -10,10 +10,10 @@ use std::time::{Duration, Instant};
 
 use wharf_core::{Seq, SessionId};
 
+use super::agent_log::{AgentLog, AgentLogWriter};
 use super::agent_output::AgentOutput;
 use super::agent_process::{AgentProcess, KeeperProcess, follow_keeper};
 use super::agent_token::AgentTokens;
-use super::agent_log::{AgentLog, AgentLogWriter};
 use super::keeper::protocol::{BUSY, HELLO, KEEPER, KeepOrder, LineReceiver, PROTOCOL_VERSION, STARTED};
 use super::kept_files::{KeptFiles, file_position, file_size, read_range};
 use super::ledger::{InFlight, Ledger};

@@ -300,9 +300,7 @@ impl KeeperFollower {
     async fn order_to_keep(&mut self, (order, files, listener): (KeepOrder, KeptFiles, OwnedFd)) {
         let socket: &UnixStream = self.control.as_ref();
         let files: Vec<_> = files.as_fds().into_iter().chain([listener.as_fd()]).collect();
-        let sent = socket
-            .async_io(Interest::WRITABLE, || send_with_files(socket, &order.to_line(), &files))
-            .await;
+        let sent = socket.async_io(Interest::WRITABLE, || send_with_files(socket, &order.to_line(), &files)).await;
         match sent {
             Ok(()) => self.is_kept = true,
             Err(error) => tracing::warn!(%error, keeper = self.keeper, "the agent will not outlive this host"),
@@ -379,6 +377,8 @@ impl KeeperFollower {
 /// Waits until the owner gives an order or drops its hold, or all trees are to end.
 async fn next_order(orders: &mut mpsc::Receiver<KeeperOrder>, all_end: &mut watch::Receiver<bool>) -> KeeperOrder {
     tokio::select! {
+        // An agent that is left to its keeper is not ended with the others.
+        biased;
         order = orders.recv() => order.unwrap_or(KeeperOrder::End),
         _ = all_end.wait_for(|ending| *ending) => KeeperOrder::End,
     }

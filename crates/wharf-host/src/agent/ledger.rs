@@ -144,7 +144,8 @@ impl Ledger {
     /// of the input file.
     pub(crate) fn recover(file: OwnedFd, head: Seq, input_size: u64) -> io::Result<(LedgerHandle, InFlight)> {
         let (size, status) = (file_size(&file)?, TurnStatus::read(&file));
-        let start = rustix::fs::seek(&file, rustix::fs::SeekFrom::Data(RECORDS_START)).unwrap_or(size).max(RECORDS_START);
+        let start =
+            rustix::fs::seek(&file, rustix::fs::SeekFrom::Data(RECORDS_START)).unwrap_or(size).max(RECORDS_START);
         let bytes = read_range(&file, start, size)?;
         let mut recovery = Recovery { head, input_size, ..Recovery::default() };
         let mut at = 0;
@@ -178,6 +179,8 @@ impl Ledger {
     /// Notes that the log has all events of the last [`Ledger::note_reads`].
     pub(crate) fn confirm_reads(&mut self) -> io::Result<()> {
         self.confirmed = self.noted;
+        // Lines up to here are not read again.
+        self.open.known_lines.clear();
         let is_long = self.end - self.start > MAX_RECORD_BYTES;
         if is_long { self.rewrite() } else { Ok(()) }
     }

@@ -12,8 +12,8 @@ use wharf_json::{Json, ReadError};
 
 use super::AgentProcess;
 use super::agent_output::AgentOutput;
-use super::kept_files::KeptFiles;
 use super::initialize::{EarlyFrames, InitializedAgent, StartFailure};
+use super::kept_files::KeptFiles;
 use super::outbox::Outbox;
 use super::stderr::StderrTail;
 use crate::frame::{self, FrameReader};

@@ -9,7 +9,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use bytes::Bytes;
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
-use tokio::sync::Notify;
 
 use super::kept_files::{ReleasedPrefix, move_bytes, register, write_at};
 use super::ledger::{LedgerHandle, LineNote};
@@ -35,8 +34,6 @@ struct InputQueue {
     stdin: AsyncFd<OwnedFd>,
     state: Mutex<QueueState>,
     ledger: LedgerHandle,
-    /// Told when a line waits for room in the pipe.
-    stuck: Arc<Notify>,
 }
 
 #[derive(Debug)]
@@ -59,23 +56,20 @@ pub(crate) struct OutboxStalled;
 
 impl Outbox {
     /// Goes on after the line that ends at `end` of the file, of which the pipe has taken the bytes before `taken`.
-    pub(super) fn new(stdin: OwnedFd, file: OwnedFd, ledger: LedgerHandle, (taken, end): (u64, u64)) -> io::Result<Self> {
+    pub(super) fn new(
+        stdin: OwnedFd,
+        file: OwnedFd,
+        ledger: LedgerHandle,
+        (taken, end): (u64, u64),
+    ) -> io::Result<Self> {
         rustix::io::ioctl_fionbio(&stdin, true)?;
         let stdin = register(stdin, Interest::WRITABLE)?;
         let (waiting, released) = (VecDeque::new(), ReleasedPrefix::default());
         let state = Mutex::new(QueueState { file, taken, end, waiting, released, is_closed: false });
-        let queue = Arc::new(InputQueue { stdin, state, ledger, stuck: Arc::default() });
-        let (weak, stuck) = (Arc::downgrade(&queue), Arc::clone(&queue.stuck));
-        tokio::spawn(async move {
-            loop {
-                // The queue is held only while something waits: with its last owner the pipe closes.
-                match weak.upgrade() {
-                    Some(queue) => queue.drain().await,
-                    None => return,
-                }
-                stuck.notified().await;
-            }
-        });
+        let queue = Arc::new(InputQueue { stdin, state, ledger });
+        if taken < end {
+            tokio::spawn(Arc::clone(&queue).drain());
+        }
         Ok(Self { queue, bytes: CountLimit::new(MAX_WAITING_BYTES) })
     }
 
@@ -110,15 +104,8 @@ impl Outbox {
             return Ok(());
         }
         drop(state);
-        queue.stuck.notify_one();
+        tokio::spawn(Arc::clone(queue).drain());
         Ok(())
-    }
-}
-
-impl Drop for InputQueue {
-    fn drop(&mut self) {
-        // The task that waits for lines ends with the queue.
-        self.stuck.notify_one();
     }
 }
 
@@ -127,8 +114,8 @@ impl InputQueue {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Fills the pipe until it has taken all lines, or is closed.
-    async fn drain(&self) {
+    /// Fills the pipe until it has taken all lines, or is closed. The queue lives as long: with its last owner the pipe closes.
+    async fn drain(self: Arc<Self>) {
         while self.lock_state().is_waiting() {
             let Ok(mut guard) = self.stdin.writable().await else { return };
             let _ = guard.try_io(|stdin| self.lock_state().fill(stdin));

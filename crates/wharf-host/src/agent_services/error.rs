@@ -21,7 +21,7 @@ pub(crate) enum ServiceError {
     Unfit { path: PathBuf, why: String },
     #[error("{} does not exist", .0.display())]
     NotFound(PathBuf),
-    #[error("no terminal {0}; it was released, or never created")]
+    #[error("no terminal {0}; it was released, never created, or ended when the host was restarted")]
     NoTerminal(String),
     #[error("{0} terminals are open; release one first")]
     Full(usize),

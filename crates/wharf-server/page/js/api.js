@@ -91,7 +91,8 @@ export async function call(method, path, options) {
 export async function toError(response) {
   const problem = await response.json().catch(() => ({}));
   if (response.status === 401 && hasKey()) signedOutListeners.forEach((callback) => callback());
-  return new CallError(response.status, problem.code ?? "unknown", problem.detail ?? `The host answered ${response.status}.`, problem);
+  const detail = problem.detail ?? `The host answered ${response.status}.`;
+  return new CallError(response.status, problem.code ?? "unknown", detail.charAt(0).toUpperCase() + detail.slice(1), problem);
 }
 
 /** @param {string} path @param {Record<string, any>} [query] */

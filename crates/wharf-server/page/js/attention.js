@@ -19,6 +19,12 @@ export function stateOf(session) {
   return session.attention?.state ?? "quiet";
 }
 
+/** Returns true if a session wants something from the person. @param {any} session */
+export function needsPerson(session) {
+  const state = stateOf(session);
+  return state === "needs_answer" || (NEEDS_YOU.includes(state) && !session.archived);
+}
+
 /** @param {any} session */
 export function signOf(session) {
   const state = stateOf(session);
@@ -34,15 +40,15 @@ const since = (session) => session.attention?.since ?? session.startedAt;
 
 /**
  * @param {Iterable<any>} sessions
+ * @param {Map<string, string>} answers the sessions whose question this page has just answered: they stay where they were
  * @returns {{ key: string, title: string, hint: string, sessions: any[] }[]}
  */
-export function groupSessions(sessions) {
+export function groupSessions(sessions, answers = new Map()) {
   const needs = [], archived = [];
   /** @type {Map<string, any>} */
   const places = new Map();
   for (const session of sessions) {
-    const state = stateOf(session);
-    if (state === "needs_answer" || (NEEDS_YOU.includes(state) && !session.archived)) needs.push(session);
+    if (answers.has(session.id) || needsPerson(session)) needs.push(session);
     else if (session.archived) archived.push(session);
     else {
       const key = session.workspaceSlug === "default" ? session.cwd : session.workspaceSlug;
@@ -51,7 +57,7 @@ export function groupSessions(sessions) {
       places.set(key, group);
     }
   }
-  const rank = (/** @type {any} */ session) => NEEDS_YOU.indexOf(stateOf(session));
+  const rank = (/** @type {any} */ session) => (answers.has(session.id) ? 0 : NEEDS_YOU.indexOf(stateOf(session)));
   needs.sort((a, b) => rank(a) - rank(b) || (rank(a) === 0 ? order(since(a), since(b)) : order(since(b), since(a))) || order(a.id, b.id));
   const working = (/** @type {any} */ session) => (["working", "parked"].includes(stateOf(session)) ? 0 : 1);
   const newest = (/** @type {any[]} */ list) => list.sort((a, b) => working(a) - working(b) || order(since(b), since(a)) || order(b.id, a.id));
@@ -62,6 +68,27 @@ export function groupSessions(sessions) {
   all.push(...groups);
   if (archived.length) all.push({ key: "archived", title: "Archived", hint: "", sessions: newest(archived) });
   return all;
+}
+
+/**
+ * Returns the sessions with those that their agents started right after them, each with its depth.
+ * @param {any[]} sessions in their order
+ * @returns {{ session: any, depth: number }[]}
+ */
+export function nestChildren(sessions) {
+  /** @type {Map<string, any[]>} */
+  const children = new Map(["", ...sessions.map((session) => session.id)].map((id) => [id, []]));
+  for (const session of sessions) (children.get(session.parentSessionId ?? "") ?? children.get(""))?.push(session);
+  /** @type {{ session: any, depth: number }[]} */
+  const nested = [];
+  const add = (/** @type {string} */ parent, /** @type {number} */ depth) => {
+    for (const session of children.get(parent) ?? []) {
+      nested.push({ session, depth });
+      add(session.id, depth + 1);
+    }
+  };
+  add("", 0);
+  return nested;
 }
 
 /** @param {string} a @param {string} b */

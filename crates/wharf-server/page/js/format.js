@@ -18,10 +18,14 @@ export function duration(millis) {
   return `${Math.floor(seconds / 3600)} h ${Math.floor((seconds % 3600) / 60)} min`;
 }
 
+// Making these is slow, using them is not.
+const CLOCK_FORMAT = new Intl.DateTimeFormat([], { hour: "2-digit", minute: "2-digit" });
+const DATE_FORMAT = new Intl.DateTimeFormat([], { dateStyle: "full", timeStyle: "medium" });
+
 /** @param {string} at */
-export const clock = (at) => new Date(at).toLocaleTimeString([], { hour: "2-digit", minute: "2-digit" });
+export const clock = (at) => CLOCK_FORMAT.format(new Date(at));
 /** @param {string} at */
-export const fullDate = (at) => new Date(at).toLocaleString([], { dateStyle: "full", timeStyle: "medium" });
+export const fullDate = (at) => DATE_FORMAT.format(new Date(at));
 
 /** @param {number} bytes */
 export function size(bytes) {

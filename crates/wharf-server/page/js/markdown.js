@@ -33,6 +33,7 @@ export class MarkdownView {
 
   #reset() {
     this.root.replaceChildren();
+    this.root.classList.remove("complete");
     /** @type {HTMLElement[]} */
     this.stack = [this.root];
     this.broken = false;
@@ -58,6 +59,7 @@ export class MarkdownView {
     if (complete && !this.ended) {
       this.ended = true;
       this.#guard(() => smd.parser_end(this.parser));
+      this.root.classList.add("complete");
     }
   }
 

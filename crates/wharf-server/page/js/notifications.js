@@ -1,7 +1,7 @@
 // @ts-check
 /** Telling a person who looks elsewhere: the title and the icon's badge always, a system notification if it was allowed. */
 import * as api from "./api.js";
-import { NEEDS_YOU, stateOf } from "./attention.js";
+import { NEEDS_YOU, needsPerson, stateOf } from "./attention.js";
 import { routeUrl } from "./base.js";
 import { placeOf, titleOf } from "./format.js";
 import { app, onChange } from "./store.js";
@@ -11,7 +11,7 @@ import * as storage from "./storage.js";
 
 const CONTENT_CHARS = 140;
 /** A turn that took less is not worth a notification. */
-const MIN_TURN_MS = 20_000;
+export const MIN_TURN_MS = 20_000;
 /** One notification per session in this time, questions excepted. */
 const MIN_GAP_MS = 60_000;
 
@@ -38,7 +38,7 @@ export async function registerWorker() {
 export function startNotifications() {
   onChange(() => {
     if (!app.listed) return;
-    const waiting = [...app.sessions.values()].filter((session) => NEEDS_YOU.includes(stateOf(session)) && !session.archived).length;
+    const waiting = [...app.sessions.values()].filter(needsPerson).length;
     const title = app.route.id && app.sessions.get(app.route.id) ? `${plainText(titleOf(app.sessions.get(app.route.id)))} · Wharf` : "Wharf";
     const text = waiting ? `(${waiting}) ${title}` : title;
     if (document.title !== text) {
@@ -119,8 +119,16 @@ export async function subscribePush() {
 /** Ends the subscription, at the host and in the browser. */
 export async function unsubscribePush() {
   storage.save("notify", "off");
-  const registration = await navigator.serviceWorker?.getRegistration(routeUrl(""));
-  const subscription = await registration?.pushManager?.getSubscription();
-  await subscription?.unsubscribe().catch(() => {});
+  dropSubscription();
   await api.call("DELETE", "push").catch(() => {});
+}
+
+/** Ends the subscription in the browser. It is not waited for: a browser without its push service may never answer. */
+export async function dropSubscription() {
+  try {
+    const registration = await navigator.serviceWorker?.getRegistration(routeUrl(""));
+    await (await registration?.pushManager?.getSubscription())?.unsubscribe();
+  } catch {
+    // The host has forgotten the subscription, so that nothing comes by it.
+  }
 }

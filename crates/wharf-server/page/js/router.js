@@ -8,7 +8,7 @@ export function parseRoute(hash) {
   const words = path.split("/").filter(Boolean).map(decodeURIComponent);
   const parameters = new URLSearchParams(query ?? "");
   if (words[0] === "s" && words[1]) {
-    if (words[2] === "changes") return { kind: "changes", id: words[1] };
+    if (words[2] === "changes") return { kind: "changes", id: words[1], query: parameters.get("file") ?? "" };
     return { kind: "session", id: words[1], row: words[2] === "r" ? words[3] : undefined };
   }
   if (words[0] === "search") return { kind: "search", query: parameters.get("q") ?? "" };
@@ -19,6 +19,9 @@ export function parseRoute(hash) {
 
 /** @param {string} id @param {string} [row] */
 export const sessionLink = (id, row) => `#/s/${encodeURIComponent(id)}${row ? `/r/${encodeURIComponent(row)}` : ""}`;
+
+/** @param {string} id @param {string} [file] */
+export const changesLink = (id, file) => `#/s/${encodeURIComponent(id)}/changes${file ? `?file=${encodeURIComponent(file)}` : ""}`;
 
 /** @param {string} hash */
 export function go(hash) {

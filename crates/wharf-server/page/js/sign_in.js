@@ -1,8 +1,8 @@
 // @ts-check
 /** Signing in with a code, and out. */
 import * as api from "./api.js";
+import { dropSubscription } from "./notifications.js";
 import { app, changed, followRoute, forgetAll } from "./store.js";
-import * as storage from "./storage.js";
 
 /** Takes a code out of the address, so that it stays neither there nor in the history. */
 export function takeCodeFromAddress() {
@@ -46,8 +46,8 @@ export function enter() {
 
 /** Signs this device out and forgets what it has kept. */
 export async function signOut() {
+  dropSubscription();
   await api.post("logout").catch(() => {});
-  storage.clearAll();
   history.replaceState(null, "", location.pathname);
   forgetAll();
 }

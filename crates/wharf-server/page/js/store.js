@@ -3,7 +3,12 @@
 import { useEffect, useState } from "preact/hooks";
 import * as api from "./api.js";
 import { followStream } from "./event_stream.js";
+import * as storage from "./storage.js";
 import { Transcript } from "./transcript.js";
+
+/** An answered session stays at its place in the list for so long. */
+const ANSWER_SHOWN_MS = 3000;
+const MESSAGE_SHOWN_MS = 6000;
 
 /** @typedef {{ kind: string, id?: string, row?: string, query?: string }} Route */
 
@@ -23,9 +28,12 @@ export const app = {
   transcript: null,
   /** @type {string | null} the reason why the open session cannot be shown */
   sessionFault: null,
+  /** @type {Map<string, string>} the answers that this page has just given, by session */
+  answers: new Map(),
   /** @type {{ text: string, id: number }[]} */
   messages: [],
-  /** True while the host tells that live data is held back. */
+  /** True while something between this page and the host holds streams back. */
+  isHeldBack: false,
   version: 0,
 };
 
@@ -65,6 +73,16 @@ export function useApp() {
 /** True if this page may change things. */
 export const mayControl = () => app.me === null || app.me.role !== "observer";
 
+/** Keeps a session at its place in the list for some seconds, with the answer that was given. @param {string} session @param {string} answer */
+export function showAnswer(session, answer) {
+  app.answers.set(session, answer);
+  changed();
+  setTimeout(() => {
+    if (app.answers.get(session) === answer) app.answers.delete(session);
+    changed();
+  }, ANSWER_SHOWN_MS);
+}
+
 /** Shows a sentence for some seconds. @param {string} text */
 export function showMessage(text) {
   const id = Math.random();
@@ -73,7 +91,7 @@ export function showMessage(text) {
   setTimeout(() => {
     app.messages = app.messages.filter((message) => message.id !== id);
     changed();
-  }, 6000);
+  }, MESSAGE_SHOWN_MS);
 }
 
 /** Runs a call and shows its failure to the person. @template T @param {Promise<T>} promise @returns {Promise<T | undefined>} */
@@ -110,7 +128,7 @@ function makeTranscript(id) {
 function openStream(id) {
   const own = app.transcript;
   return followStream({
-    path: () => `sessions/stream${api.toQuery({ rows: id ?? undefined })}`,
+    path: (waitMs) => `sessions/stream${api.toQuery({ rows: id ?? undefined, wait: waitMs === null ? undefined : `${waitMs / 1000}s` })}`,
     headers: () => /** @type {Record<string, string>} */ (own?.position ? { "Last-Event-ID": own.position } : {}),
     onEvent: (event, data, eventId) => {
       if (takeListEvent(event, data)) return changed();
@@ -118,6 +136,10 @@ function openStream(id) {
     },
     onState: (state) => {
       app.connection = state === "connecting" && app.connection === "lost" ? "lost" : state;
+      changed();
+    },
+    onHeldBack: (isHeldBack) => {
+      app.isHeldBack = isHeldBack;
       changed();
     },
     onFatal: (error) => {
@@ -140,24 +162,20 @@ function takeListEvent(event, data) {
   return true;
 }
 
-/** The host does not know this login any more: what is shown stays, dimmed, and nothing is tried again. */
+/** The host does not know this login any more. A device that was signed out keeps nothing, and tries nothing again. */
 export function endLogin() {
-  if (app.login !== "in") return;
-  app.login = "ended";
-  api.setKey(null);
-  current?.stream.close();
-  current = null;
-  changed();
+  if (app.login === "in") forgetAll("ended");
 }
 
 export function retryStream() {
   current?.stream.retry();
 }
 
-/** Forgets everything of the former login. */
-export function forgetAll() {
+/** Forgets everything of the former login: what is shown and what the browser has kept. @param {"out" | "ended"} [login] */
+export function forgetAll(login = "out") {
   current?.stream.close();
   current = null;
-  Object.assign(app, { login: "out", me: null, sessions: new Map(), listed: false, transcript: null });
+  storage.clearAll();
+  Object.assign(app, { login, me: null, sessions: new Map(), listed: false, transcript: null, answers: new Map() });
   changed();
 }

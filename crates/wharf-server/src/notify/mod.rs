@@ -161,6 +161,14 @@ async fn try_delivery(app: App, receiver: NotifyReceiver, mut delivery: Delivery
     }
 }
 
+/// Returns true if a login of this workspace, or of the whole host, may learn of the notification. A test is about no session.
+fn may_know(workspace: Option<&str>, notification: &Notification) -> bool {
+    match (workspace, &notification.session_id) {
+        (Some(workspace), Some(_)) => notification.workspace.as_deref() == Some(workspace),
+        (None, _) | (_, None) => true,
+    }
+}
+
 /// Tries to deliver a notification to one receiver.
 pub(crate) async fn deliver_once(
     app: &App,
@@ -174,7 +182,11 @@ pub(crate) async fn deliver_once(
         NotifyReceiver::Push => {
             let logins = app.tokens.logins();
             app.push.keep_logins(|id| logins.iter().any(|login| &*login.id == id));
-            app.push.send_to_all(host.config(), notification).await
+            let covers = |id: &str| {
+                let login = logins.iter().find(|login| &*login.id == id);
+                login.is_some_and(|login| may_know(login.workspace.as_deref(), notification))
+            };
+            app.push.send_to_all(host.config(), notification, covers).await
         }
     }
 }
@@ -182,6 +194,16 @@ pub(crate) async fn deliver_once(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn login_of_one_workspace_learns_of_no_session_of_another() {
+        let mut notification = Notification::new_test();
+        assert!(may_know(Some("blog"), &notification) && may_know(None, &notification), "a test is about no session");
+        notification.session_id = Some("sess_a".to_owned());
+        assert!(may_know(None, &notification) && !may_know(Some("blog"), &notification));
+        notification.workspace = Some("shop".to_owned());
+        assert!(may_know(Some("shop"), &notification) && !may_know(Some("blog"), &notification));
+    }
 
     #[test]
     fn every_failure_of_a_command_that_is_set_is_tried_again() {

@@ -150,13 +150,15 @@ impl PushDevices {
         }
     }
 
-    /// Sends a message to every device. Fails if it could be delivered to none, and may be tried again if that may help.
+    /// Sends a message to every device whose login may know of it. Fails if it could be delivered to none of them, and may be
+    /// tried again if that may help.
     pub(crate) async fn send_to_all(
         &self,
         config: &Config,
         notification: &Notification,
+        may_know: impl Fn(&str) -> bool,
     ) -> Result<(), DeliveryFailure> {
-        let logins: Vec<String> = self.lock().subscriptions.keys().cloned().collect();
+        let logins: Vec<String> = self.lock().subscriptions.keys().filter(|login| may_know(login)).cloned().collect();
         let mut failures = Vec::new();
         for login in &logins {
             if let Err(failure) = self.send_to(config, login, notification).await {

@@ -63,5 +63,6 @@ pub(super) async fn stop_host(
     caller: Caller,
     QueryParams(query): QueryParams<StopQuery>,
 ) -> Result<(StatusCode, Json<StopReceipt>), Fault> {
-    use_cases::stop_host(&app, &caller, query.agents.unwrap_or_default()).map(|receipt| (StatusCode::ACCEPTED, Json(receipt)))
+    use_cases::stop_host(&app, &caller, query.agents.unwrap_or_default())
+        .map(|receipt| (StatusCode::ACCEPTED, Json(receipt)))
 }

@@ -4,7 +4,7 @@ use axum::Json;
 use axum::extract::State;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
-use wharf_api::{QueueChange, QueueChanged, QueueList, QueueSendArgs, QueueSent};
+use wharf_api::{QueueChange, QueueChanged, QueueEntry, QueueList, QueueSendArgs, QueueSent};
 
 use super::extract::{JsonBody, OptionalJsonBody, PathParams};
 use crate::App;
@@ -14,7 +14,7 @@ use crate::use_cases::{self, Caller};
 pub(super) fn routes() -> OpenApiRouter<App> {
     OpenApiRouter::new()
         .routes(routes!(list_queue))
-        .routes(routes!(change_queued, remove_queued))
+        .routes(routes!(read_queued, change_queued, remove_queued))
         .routes(routes!(send_queued))
 }
 
@@ -29,6 +29,23 @@ pub(super) async fn list_queue(
     PathParams(id): PathParams<String>,
 ) -> Result<Json<QueueList>, Fault> {
     use_cases::list_queue(&app, &caller, &id).await.map(Json)
+}
+
+/// One prompt that waits, with its whole text.
+#[utoipa::path(
+    get, path = "/sessions/{id}/queue/{promptId}", tag = "queue", operation_id = "read_queued",
+    params(("id" = String, Path), ("promptId" = String, Path)),
+    responses(
+        (status = 200, description = "The prompt", body = QueueEntry),
+        (status = 404, description = "`unknown_prompt`: it does not wait, or not any more"),
+    )
+)]
+pub(super) async fn read_queued(
+    State(app): State<App>,
+    caller: Caller,
+    PathParams((id, prompt)): PathParams<(String, String)>,
+) -> Result<Json<QueueEntry>, Fault> {
+    use_cases::read_queued(&app, &caller, &id, &prompt).await.map(Json)
 }
 
 /// Changes what a waiting prompt says, its place, or both.

@@ -82,6 +82,7 @@ impl AttentionView {
             count,
             via: None,
             unread: false,
+            seen: marks.seen.map(|seen| seen.to_string()),
             muted: marks.muted,
         };
         if let Some(ask) = below.map(|below| &below.first).or(own) {

@@ -2,8 +2,8 @@
 
 use axum::http::StatusCode;
 use wharf_api::{
-    AttentionInfo, ErrorCode, HostInfo, HostSettingList, KeeperInfo, ProcessList, ReloadReceipt, SessionCount, SessionInfo,
-    SessionProcesses, StopAgents, StopReceipt,
+    AttentionInfo, ErrorCode, HostInfo, HostSettingList, KeeperInfo, ProcessList, ReloadReceipt, SessionCount,
+    SessionInfo, SessionProcesses, StopAgents, StopReceipt,
 };
 use wharf_host::StorageFault;
 use wharf_host::core::SessionId;
@@ -11,9 +11,9 @@ use wharf_host::metrics::Insight;
 
 use super::Caller;
 use super::attention::AttentionView;
-use crate::{App, StopKind};
 use crate::fault::Fault;
 use crate::server_info::FILE_VERSION;
+use crate::{App, StopKind};
 
 /// Describes the host.
 pub(crate) fn describe_host(app: &App, caller: &Caller) -> Result<HostInfo, Fault> {
@@ -28,6 +28,7 @@ pub(crate) fn describe_host(app: &App, caller: &Caller) -> Result<HostInfo, Faul
         public_url: app.host.config().public_url.as_ref().map(wharf_host::PublicUrl::page_address),
         state_dir: app.host.config().state_dir.display().to_string(),
         default_agent: app.host.config().default_agent.clone(),
+        cancel_timeout_ms: app.host.config().core_settings().cancel_timeout.map(|timeout| timeout.0),
         log_file: app.host.config().log_file.as_ref().map(|file| file.display().to_string()),
         sessions: SessionCount { live, total: sessions.len() },
         turns: Some(app.host.running_turns()),

@@ -1,6 +1,6 @@
 //! The prompts that wait (rule 7.3).
 
-use wharf_api::{QueueChange, QueueChanged, QueueEntry, QueueList, QueueSendArgs, QueueSent};
+use wharf_api::{ErrorCode, QueueChange, QueueChanged, QueueEntry, QueueList, QueueSendArgs, QueueSent};
 use wharf_host::core::{PromptId, QueuedPrompt, Raw};
 use wharf_host::format_timestamp;
 use wharf_json::Json;
@@ -16,16 +16,22 @@ use crate::fault::Fault;
 const MAX_SHOWN_BYTES: usize = 4096;
 
 fn to_queue_entry(position: usize, queued: &QueuedPrompt) -> QueueEntry {
-    let mut text = prompt_text(&queued.frame);
-    if text.len() > MAX_SHOWN_BYTES {
-        text.truncate(text.floor_char_boundary(MAX_SHOWN_BYTES));
-        text.push('…');
+    let mut entry = to_whole_entry(position, queued);
+    if entry.text.len() > MAX_SHOWN_BYTES {
+        entry.text.truncate(entry.text.floor_char_boundary(MAX_SHOWN_BYTES));
+        entry.text.push('…');
+        entry.shortened = true;
     }
+    entry
+}
+
+fn to_whole_entry(position: usize, queued: &QueuedPrompt) -> QueueEntry {
     let sender = queued.sender.name.as_deref().unwrap_or(queued.sender.client.as_str());
     QueueEntry {
         prompt_id: queued.prompt.to_string(),
         position,
-        text,
+        text: prompt_text(&queued.frame),
+        shortened: false,
         sender: Some(sender.to_owned()),
         accepted_at: Some(format_timestamp(queued.accepted_at)),
     }
@@ -61,6 +67,14 @@ pub(crate) async fn waiting_prompts(app: &App, caller: &Caller, id: &str) -> Res
 pub(crate) async fn list_queue(app: &App, caller: &Caller, id: &str) -> Result<QueueList, Fault> {
     let waiting = waiting_prompts(app, caller, id).await?;
     Ok(QueueList { queue: to_queue_entries(&waiting) })
+}
+
+/// Returns one prompt that waits, with its whole text.
+pub(crate) async fn read_queued(app: &App, caller: &Caller, id: &str, prompt: &str) -> Result<QueueEntry, Fault> {
+    let waiting = waiting_prompts(app, caller, id).await?;
+    let mut entries = waiting.iter().enumerate().filter(|(_, queued)| queued.prompt.as_str() == prompt);
+    let found = entries.next().map(|(position, queued)| to_whole_entry(position, queued));
+    found.ok_or_else(|| Fault::new(ErrorCode::UNKNOWN_PROMPT, format!("no prompt {prompt} waits in this session")))
 }
 
 /// Changes the content of a waiting prompt, its position, or both.

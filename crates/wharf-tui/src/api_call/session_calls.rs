@@ -66,6 +66,10 @@ pub(crate) fn mark_seen(session: &str, up_to: &str) -> ApiCall {
 }
 
 /// Changes a waiting prompt: its content, its place, or both.
+pub(crate) fn read_queued(session: &str, id: &str) -> ApiCall {
+    ApiCall::get(join_path(&["sessions", session, "queue", id]))
+}
+
 pub(crate) fn change_queued(session: &str, id: &str, prompt: Option<Content>, position: Option<usize>) -> ApiCall {
     let path = join_path(&["sessions", session, "queue", id]);
     ApiCall::with_body(ApiMethod::Patch, path, &QueueChange { prompt, position })

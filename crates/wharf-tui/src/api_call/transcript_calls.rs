@@ -5,6 +5,8 @@ use crate::rows::OlderRows;
 
 /// Rows of a page that is loaded above those that are there.
 const OLDER_PAGE_ROWS: usize = 100;
+/// The prompts that the composer can walk through: the most rows of a page.
+const MAX_READ_PROMPTS: usize = 200;
 
 /// Reads one row whole.
 pub(crate) fn read_row(session: &str, row: &str) -> ApiCall {
@@ -20,6 +22,17 @@ pub(crate) fn read_older_rows(session: &str, older: &OlderRows) -> Option<ApiCal
     };
     let path = join_path(&["sessions", session, "rows"]);
     Some(ApiCall::get(format!("{path}?limit={OLDER_PAGE_ROWS}&{position}")))
+}
+
+/// Reads the newest row of a session that says something, and little beside it.
+pub(crate) fn read_newest_row(session: &str) -> ApiCall {
+    let path = join_path(&["sessions", session, "rows"]);
+    ApiCall::get(format!("{path}?kinds=prompt,message,thought,tool,ask&limit=1"))
+}
+
+/// Reads the newest prompts of a session.
+pub(crate) fn read_prompts(session: &str) -> ApiCall {
+    ApiCall::get(format!("{}?kinds=prompt&limit={MAX_READ_PROMPTS}", join_path(&["sessions", session, "rows"])))
 }
 
 /// Searches the rows of all sessions.

@@ -27,6 +27,7 @@ pub enum GlobalCommand {
     OpenSettings,
     ResumeSession,
     LogIn,
+    StartHost,
     OpenHelp,
     Redraw,
     Suspend,

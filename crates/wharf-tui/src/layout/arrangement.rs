@@ -7,7 +7,7 @@ use std::rc::Rc;
 use wharf_api::{AskState, NoticeLevel, RowBody, RowTool, ToolState, TranscriptRow};
 
 use crate::model::TranscriptView;
-use crate::rows::{RowPlace, RowSet};
+use crate::rows::{OlderRows, RowPlace, RowSet};
 
 /// So many steps in a row are folded.
 const MIN_FOLDED_STEPS: usize = 3;
@@ -92,8 +92,11 @@ impl RowArrangement {
         }
     }
 
-    /// Marks the first row after this place that is shown.
+    /// Marks the first row after this place that is shown, unless there may be earlier ones that are not loaded.
     fn mark_first_unread(&mut self, rows: &RowSet, after: RowPlace) {
+        if *rows.older() != OlderRows::None && rows.iter().next().is_none_or(|(first, _)| first > after) {
+            return;
+        }
         let is_shown = |(place, row): &(RowPlace, &TranscriptRow)| {
             *place > after && self.context(*place).fold != RowFold::Hidden && !is_for_machines(row)
         };

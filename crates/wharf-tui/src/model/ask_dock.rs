@@ -41,13 +41,16 @@ impl AskDock {
     /// Keeps the ask in view, or takes the oldest open one if it is gone.
     pub(crate) fn follow(&mut self, asks: &[&RowAsk], now: Duration) {
         if self.current(asks).is_none() {
-            self.show(asks.first().map(|ask| ask.ask_id), now);
+            self.show(asks.first().copied(), now);
         }
     }
 
-    pub(crate) fn show(&mut self, ask: Option<u64>, now: Duration) {
-        let shown = ask.map(|ask| (ask, now));
-        *self = Self { shown, option: 0, scroll: 0, answering: self.answering, resolved: self.resolved.take() };
+    /// Shows an ask. The option that allows once is selected, since Enter must not allow more than that by accident.
+    pub(crate) fn show(&mut self, ask: Option<&RowAsk>, now: Duration) {
+        let shown = ask.map(|ask| (ask.ask_id, now));
+        let once = ask.and_then(|ask| ask.options.iter().position(|option| option.kind == "allow_once"));
+        let option = once.unwrap_or_default();
+        *self = Self { shown, option, scroll: 0, answering: self.answering, resolved: self.resolved.take() };
     }
 
     /// Notes that the ask in view is over, so that its outcome is shown for a moment.

@@ -44,6 +44,19 @@ pub(crate) enum ReadingPurpose {
 /// The purpose of a request: how its answer is read and what it changes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum CallPurpose {
+    /// The last line of a session in the list.
+    LastLine {
+        session: String,
+    },
+    /// Prompts of the session that may not be loaded.
+    PromptHistory {
+        stream: StreamId,
+    },
+    /// The whole text of a waiting prompt that is to be edited.
+    QueuedText {
+        stream: StreamId,
+        prompt: String,
+    },
     /// A row that an append did not fit.
     ReadRow {
         stream: StreamId,

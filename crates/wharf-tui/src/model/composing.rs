@@ -6,6 +6,8 @@ use crate::input::CallId;
 #[derive(Debug, Default)]
 pub(crate) struct ComposingState {
     pub(crate) history: Option<HistoryWalk>,
+    /// Prompts of the session that were read for the walk, the newest first; `None` before they were asked for.
+    pub(crate) older_prompts: Option<Vec<String>>,
     pub(crate) completion: Option<Completion>,
     /// The place of the word whose completion the person closed.
     pub(crate) closed_completion: Option<usize>,

@@ -9,11 +9,26 @@ pub(crate) enum HostPresence {
         since: Duration,
     },
     Connected,
-    /// The host is gone. The shell tries again.
+    /// The host was told to stop. The connection still stands.
+    Stopping,
+    /// The connection is gone. The shell tries again.
     Lost {
-        reason: String,
+        loss: HostLoss,
         retry_at: Option<Duration>,
     },
+}
+
+/// The way in which a lost host may come back.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum HostLoss {
+    /// This client may not start it: it is on another machine, or the person said so.
+    Unreachable,
+    /// It died, and is being started again.
+    Starting,
+    /// It could not be started, for this reason. It is not started over and over.
+    StartFailed(String),
+    /// It was told to stop, and stays so until the person starts it again.
+    Stopped,
 }
 
 impl HostPresence {

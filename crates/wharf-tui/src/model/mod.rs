@@ -6,6 +6,7 @@ mod calls;
 mod composing;
 mod connection;
 mod drafts;
+mod last_lines;
 mod list_order;
 mod new_session;
 mod open_session;
@@ -22,8 +23,9 @@ pub(crate) use calls::{CallPurpose, PendingCalls, ReadingPurpose, RowSearch, Tex
 pub(crate) use composing::{
     AttachedUpload, Completion, CompletionItem, ComposingState, HistoryWalk, QueueEdit, UploadState,
 };
-pub(crate) use connection::HostPresence;
+pub(crate) use connection::{HostLoss, HostPresence};
 pub(crate) use drafts::DraftStore;
+pub(crate) use last_lines::NewestLines;
 pub(crate) use list_order::{ListEntry, attention_mark, last_activity, needs_person, order_sessions};
 pub(crate) use new_session::{NewSessionField, NewSessionForm, StartChoices};
 pub(crate) use open_session::{InterruptStep, OpenSession, RowsLink};

@@ -43,6 +43,8 @@ pub(crate) struct OpenSession {
     pub(crate) id: String,
     pub(crate) stream: StreamId,
     pub(crate) link: RowsLink,
+    /// This client has just started the session: none of its rows is news.
+    pub(crate) is_started_here: bool,
     pub(crate) rows: RowSet,
     pub(crate) view: TranscriptView,
     pub(crate) composer: TextBuffer,
@@ -62,6 +64,7 @@ impl OpenSession {
             id,
             stream,
             link: RowsLink::Opening { since: now },
+            is_started_here: false,
             rows: RowSet::new(MAX_HELD_ROWS),
             view: TranscriptView::default(),
             composer: TextBuffer::with_text(draft),

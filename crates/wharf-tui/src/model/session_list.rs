@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use wharf_api::SessionInfo;
 
-use super::{ListEntry, needs_person, order_sessions};
+use super::{ListEntry, NewestLines, needs_person, order_sessions};
 use crate::composer::TextBuffer;
 
 /// All sessions that the person sees.
@@ -21,6 +21,7 @@ pub(crate) struct SessionList {
     pub(crate) filter: Option<TextBuffer>,
     /// The entries do not show the newest order.
     pub(crate) is_order_stale: bool,
+    pub(crate) last_lines: NewestLines,
     /// The name of a host on another machine.
     pub(crate) host_name: Option<String>,
     /// The client was started for one session, which is open: the list does not choose the first screen.
@@ -45,7 +46,11 @@ impl SessionList {
     }
 
     pub(crate) fn replace_all(&mut self, sessions: Vec<SessionInfo>) {
-        self.sessions = sessions.into_iter().map(|session| (session.id.clone(), session)).collect();
+        let mut before = std::mem::take(&mut self.sessions);
+        for session in sessions {
+            self.note_output(before.remove(&session.id).as_ref(), &session);
+            self.sessions.insert(session.id.clone(), session);
+        }
         self.is_loaded = true;
         self.is_order_stale = true;
     }
@@ -53,11 +58,22 @@ impl SessionList {
     /// Puts a session in, and returns the state it had before.
     pub(crate) fn put(&mut self, session: SessionInfo) -> Option<SessionInfo> {
         self.is_order_stale = true;
-        self.sessions.insert(session.id.clone(), session)
+        let before = self.sessions.remove(&session.id);
+        self.note_output(before.as_ref(), &session);
+        self.sessions.insert(session.id.clone(), session);
+        before
+    }
+
+    /// Has the last line of a session read again if its log has grown. Its use of memory changes more often.
+    fn note_output(&mut self, before: Option<&SessionInfo>, session: &SessionInfo) {
+        if before.is_none_or(|before| before.last_seq != session.last_seq) {
+            self.last_lines.mark_stale(&session.id);
+        }
     }
 
     pub(crate) fn remove(&mut self, id: &str) {
         self.sessions.remove(id);
+        self.last_lines.remove(id);
         self.sort();
     }
 

@@ -12,7 +12,7 @@ use crate::input::{ScreenSize, StreamId};
 use crate::keymap::{KeyPress, Keymap};
 use crate::layout::LayoutCache;
 use crate::model::CallPurpose;
-use crate::moment::Moment;
+use crate::moment::{Moment, TimeZone};
 use crate::view::{ColourUse, Theme};
 
 /// How long a message stays in the status line.
@@ -27,6 +27,8 @@ pub struct TuiOptions {
     /// The client only shows: no composer, no answers.
     pub is_readonly: bool,
     pub colours: ColourUse,
+    /// A host that is gone may be started from here.
+    pub may_start_host: bool,
     /// The person's home directory, shown as `~`.
     pub home: Option<String>,
     /// The directory in which the client was started; `None` if the host is on another machine.
@@ -35,8 +37,7 @@ pub struct TuiOptions {
     pub drafts: Vec<(DraftKey, String)>,
     /// A random text that makes the idempotency keys of this client unique.
     pub key_seed: String,
-    /// The difference of the local time from UTC.
-    pub utc_offset_minutes: i32,
+    pub time_zone: TimeZone,
 }
 
 /// The place that keys go to, below the overlays.
@@ -92,6 +93,8 @@ pub struct TuiState {
     pub(crate) title: String,
     /// The version of a host that differs from this client.
     pub(crate) other_host_version: Option<String>,
+    /// How long the host waits for an interrupted agent before it ends the turn by force; `None` if it is not known or for ever.
+    pub(crate) cancel_timeout: Option<Duration>,
     /// The laid-out rows. It is a cache: the picture does not depend on what it holds.
     pub(crate) layouts: RefCell<LayoutCache>,
     streams: u64,
@@ -127,6 +130,7 @@ impl TuiState {
             detach_armed_until: None,
             title: String::new(),
             other_host_version: None,
+            cancel_timeout: None,
             layouts: RefCell::new(LayoutCache::default()),
             streams: 0,
             outbox: Vec::new(),

@@ -4,4 +4,4 @@ mod row_set;
 mod row_text;
 
 pub use row_set::{OlderRows, RowEffect, RowPlace, RowSet, text_part};
-pub(crate) use row_text::{diff_text, join_parts, row_text};
+pub(crate) use row_text::{diff_text, join_parts, last_line, row_text};

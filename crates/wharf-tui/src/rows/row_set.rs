@@ -15,6 +15,11 @@ impl RowPlace {
         Self(seq.parse().unwrap_or_default(), number.parse().unwrap_or_default())
     }
 
+    /// Returns the place of the last row that the event with this id can have made.
+    pub fn after_event(id: &str) -> Self {
+        Self(Self::of_id(id).0, u64::MAX)
+    }
+
     const fn just_before(self) -> Self {
         Self(self.0, self.1.saturating_sub(1))
     }

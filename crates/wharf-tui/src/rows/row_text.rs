@@ -2,6 +2,11 @@
 
 use wharf_api::{FileDiff, RowBody, RowPart, RowTool, TranscriptRow};
 
+/// More of a line than any list shows.
+const MAX_LINE_CHARS: usize = 200;
+/// The end of a line that still grows: it fits the list beside a transcript.
+const MAX_GROWING_CHARS: usize = 30;
+
 /// Returns everything that a row says.
 pub(crate) fn row_text(row: &TranscriptRow) -> String {
     match &row.body {
@@ -26,6 +31,28 @@ pub(crate) fn row_text(row: &TranscriptRow) -> String {
         }
         RowBody::Unknown => row.summary.clone(),
     }
+}
+
+/// Returns the newest line of a row: of a text its last line, and of one that still grows the end of it; else the row in one
+/// line. Ends of turns, plans and notices stand beside what the agent does, and have none.
+pub(crate) fn last_line(row: &TranscriptRow) -> Option<String> {
+    let line = match &row.body {
+        RowBody::Message(text) | RowBody::Thought(text) => {
+            let last_part = text.parts.iter().rev().find_map(|part| match part {
+                RowPart::Text(part) => Some(part.text.trim_end()).filter(|text| !text.is_empty()),
+                RowPart::Blob(_) | RowPart::File(_) | RowPart::Unknown => None,
+            });
+            last_part.and_then(|text| text.rsplit('\n').next()).unwrap_or(&row.summary)
+        }
+        RowBody::Plan(_) | RowBody::TurnEnd(_) | RowBody::Notice(_) => return None,
+        RowBody::Prompt(_) | RowBody::Tool(_) | RowBody::Ask(_) | RowBody::Unknown => &row.summary,
+    };
+    let is_growing = row.open && matches!(row.body, RowBody::Message(_) | RowBody::Thought(_));
+    let line: String = match line.char_indices().rev().nth(MAX_GROWING_CHARS).filter(|_| is_growing) {
+        Some((start, _)) => format!("…{}", line.get(start..).unwrap_or_default().trim_start()),
+        None => line.chars().take(MAX_LINE_CHARS).collect(),
+    };
+    Some(line).filter(|line| !line.trim().is_empty())
 }
 
 /// Returns the command or the title, the diffs and the output.

@@ -1,7 +1,9 @@
 //! Answers of the host to calls, each by the purpose of its call.
 
 use serde::de::DeserializeOwned;
-use wharf_api::{AdapterList, FileList, HostInfo, PlaceList, RowPage, SearchPage, SpawnedSession, TranscriptRow};
+use wharf_api::{
+    AdapterList, FileList, HostInfo, PlaceList, QueueEntry, RowPage, SearchPage, SpawnedSession, TranscriptRow,
+};
 
 use crate::input::{ApiFailure, CallId};
 use crate::model::{CallPurpose, InterruptStep, OpenSession, TuiState};
@@ -23,6 +25,11 @@ impl TuiState {
 
     fn take_answer(&mut self, call: CallId, purpose: &CallPurpose, body: &[u8]) -> Result<(), ApiFailure> {
         match purpose {
+            CallPurpose::LastLine { session } => self.take_last_line(session, &read_answer(body)?),
+            CallPurpose::PromptHistory { stream } => self.take_prompt_history(*stream, &read_answer(body)?),
+            CallPurpose::QueuedText { stream, prompt } => {
+                self.edit_whole_prompt(*stream, prompt, read_answer::<QueueEntry>(body)?);
+            }
             CallPurpose::ReadRow { stream } => {
                 let row: TranscriptRow = read_answer(body)?;
                 if let Some(open) = self.open.as_mut().filter(|open| open.stream == *stream) {
@@ -52,7 +59,7 @@ impl TuiState {
             CallPurpose::Upload { .. } => self.finish_upload(call, read_answer(body)?),
             CallPurpose::Search { query } => self.show_hits(query, read_answer::<SearchPage>(body)?),
             CallPurpose::Fork => self.finish_form(read_answer::<SpawnedSession>(body)?),
-            CallPurpose::Host => self.note_host_version(&read_answer::<HostInfo>(body)?.version),
+            CallPurpose::Host => self.note_host(&read_answer::<HostInfo>(body)?),
             CallPurpose::SendPrompt { .. }
             | CallPurpose::Change { .. }
             | CallPurpose::Interrupt { .. }
@@ -99,8 +106,13 @@ impl TuiState {
             CallPurpose::Upload { .. } => self.fail_upload(call, &failure.text),
             CallPurpose::Search { .. } => self.tell_error(format!("not searched: {}", failure.text)),
             CallPurpose::Fork => self.tell_error(format!("not copied: {}", failure.text)),
+            CallPurpose::QueuedText { .. } => {
+                self.tell_error(format!("the waiting prompt cannot be edited: {}", failure.text));
+            }
+            CallPurpose::LastLine { session } => self.list.last_lines.finish_reading(&session, None, self.now.elapsed),
             // The next attempt says it again; nothing is lost.
-            CallPurpose::MarkSeen
+            CallPurpose::PromptHistory { .. }
+            | CallPurpose::MarkSeen
             | CallPurpose::Adapters
             | CallPurpose::Places
             | CallPurpose::Files { .. }

@@ -187,9 +187,11 @@ impl TuiState {
         let Some(open) = &mut self.open else { return };
         let asks = open.open_asks();
         let place = open.dock.current(&asks).map_or(0, |(place, _)| place + 1);
-        let next = asks.get(place).or_else(|| asks.first()).map(|ask| ask.ask_id);
-        if next != open.dock.shown.map(|(ask, _)| ask) {
-            open.dock.show(next, now);
+        let next = asks.get(place).or_else(|| asks.first()).copied();
+        if next.map(|ask| ask.ask_id) != open.dock.shown.map(|(ask, _)| ask) {
+            let mut dock = open.dock.clone();
+            dock.show(next, now);
+            open.dock = dock;
         }
     }
 }

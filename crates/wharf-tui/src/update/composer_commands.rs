@@ -1,13 +1,16 @@
 //! Commands of the composer: sending, earlier prompts, the editor, leaving.
 
-use wharf_api::RowBody;
+use wharf_api::{RowBody, RowPage, TranscriptRow};
 
-use crate::api_call::{PromptWhen, change_queued, prompt_content, send_prompt};
+use crate::api_call::{PromptWhen, change_queued, prompt_content, read_prompts, send_prompt};
 use crate::effect::{DraftKey, TuiEffect};
+use crate::input::StreamId;
 use crate::keymap::{ComposerCommand, EditCommand};
 use crate::model::{
     CallPurpose, HistoryWalk, Overlay, PaneFocus, PickAction, PickItem, PickList, TuiState, UploadState,
 };
+
+const HISTORY_TITLE: &str = "Earlier prompts";
 
 impl TuiState {
     pub(super) fn run_composer_command(&mut self, command: ComposerCommand) {
@@ -104,22 +107,46 @@ impl TuiState {
         }
     }
 
-    /// Returns the prompts of the session that are loaded, the newest first, each once.
+    /// Returns the prompts of the session that are known, the newest first, each once.
     fn earlier_prompts(&self) -> Vec<String> {
         let mut prompts: Vec<String> = Vec::new();
         let Some(open) = &self.open else { return prompts };
-        for (_, row) in open.rows.iter().rev() {
-            let RowBody::Prompt(prompt) = &row.body else { continue };
-            let text = crate::rows::join_parts(&prompt.parts);
-            if !text.trim().is_empty() && !prompts.contains(&text) {
+        let loaded = open.rows.iter().rev().filter_map(|(_, row)| prompt_text(row));
+        let older = open.composing.older_prompts.iter().flatten().cloned();
+        for text in loaded.chain(older) {
+            if !prompts.contains(&text) {
                 prompts.push(text);
             }
         }
         prompts
     }
 
+    /// Asks once for prompts that are older than the rows that are loaded.
+    fn request_prompt_history(&mut self) {
+        let is_connected = self.connection.is_connected();
+        let Some(open) = self.open.as_mut().filter(|open| is_connected && open.composing.older_prompts.is_none())
+        else {
+            return;
+        };
+        open.composing.older_prompts = Some(Vec::new());
+        let (call, stream) = (read_prompts(&open.id), open.stream);
+        self.call(call, CallPurpose::PromptHistory { stream });
+    }
+
+    pub(super) fn take_prompt_history(&mut self, stream: StreamId, page: &RowPage) {
+        let Some(open) = self.open.as_mut().filter(|open| open.stream == stream) else { return };
+        open.composing.older_prompts = Some(page.rows.iter().rev().filter_map(prompt_text).collect());
+        let prompts = self.earlier_prompts();
+        if let Some(Overlay::PickList(list)) = self.overlays.last_mut()
+            && list.title == HISTORY_TITLE
+        {
+            list.items = prompts.into_iter().map(history_item).collect();
+        }
+    }
+
     /// Walks to an older or a newer prompt. Beyond the newest the typed text comes back.
     pub(super) fn walk_history(&mut self, is_older: bool) {
+        self.request_prompt_history();
         let prompts = self.earlier_prompts();
         let Some(open) = &mut self.open else { return };
         let walk = open.composing.history.take();
@@ -141,17 +168,27 @@ impl TuiState {
     }
 
     fn open_history(&mut self) {
-        let item = |text: String| PickItem {
-            label: text.lines().next().unwrap_or_default().to_owned(),
-            detail: match text.lines().count() {
-                0 | 1 => String::new(),
-                count => format!("{count} lines"),
-            },
-            action: PickAction::TakePrompt(text),
-        };
-        let mut list = PickList::new("Earlier prompts", self.earlier_prompts().into_iter().map(item).collect());
+        self.request_prompt_history();
+        let mut list = PickList::new(HISTORY_TITLE, self.earlier_prompts().into_iter().map(history_item).collect());
         list.note = "no earlier prompt of this session has these words".to_owned();
         self.overlays.push(Overlay::PickList(list));
+    }
+}
+
+/// Returns the text of a prompt's row.
+fn prompt_text(row: &TranscriptRow) -> Option<String> {
+    let RowBody::Prompt(prompt) = &row.body else { return None };
+    Some(crate::rows::join_parts(&prompt.parts)).filter(|text| !text.trim().is_empty())
+}
+
+fn history_item(text: String) -> PickItem {
+    PickItem {
+        label: text.lines().next().unwrap_or_default().to_owned(),
+        detail: match text.lines().count() {
+            0 | 1 => String::new(),
+            count => format!("{count} lines"),
+        },
+        action: PickAction::TakePrompt(text),
     }
 }
 

@@ -24,8 +24,11 @@ impl TuiState {
             self.tell("an observer starts no sessions");
             return;
         }
+        if self.form.error.take().is_some() {
+            // A directory that was refused is not tried again.
+            self.form.directory = TextBuffer::with_text(self.options.directory.as_deref().unwrap_or_default());
+        }
         self.form.field = NewSessionField::Prompt;
-        self.form.error = None;
         if !self.overlays.iter().any(|overlay| matches!(overlay, Overlay::NewSession)) {
             self.overlays.push(Overlay::NewSession);
         }
@@ -146,6 +149,9 @@ impl TuiState {
         self.list.put(spawned.session);
         self.list.sort();
         self.open_session(&id);
+        if let Some(open) = &mut self.open {
+            open.is_started_here = true;
+        }
     }
 }
 

@@ -5,7 +5,9 @@ use std::time::Duration;
 use crate::api_call::interrupt_turn;
 use crate::effect::TuiEffect;
 use crate::keymap::{GlobalCommand, KeyScope, all_bindings};
-use crate::model::{CallPurpose, InterruptStep, Overlay, Palette, PaneFocus, ReaderText, TuiState};
+use crate::model::{
+    CallPurpose, HostLoss, HostPresence, InterruptStep, Overlay, Palette, PaneFocus, ReaderText, TuiState,
+};
 
 /// A second Ctrl-C within this time detaches.
 const DETACH_WINDOW: Duration = Duration::from_secs(2);
@@ -24,6 +26,7 @@ impl TuiState {
             GlobalCommand::OpenSettings => self.open_settings(),
             GlobalCommand::ResumeSession => self.resume_selected(),
             GlobalCommand::LogIn => self.log_in(),
+            GlobalCommand::StartHost => self.start_host(),
             GlobalCommand::OpenHelp => self.overlays.push(Overlay::Reader(help_text())),
             GlobalCommand::Redraw => self.emit(TuiEffect::Redraw),
             GlobalCommand::Suspend => self.emit(TuiEffect::Suspend),
@@ -129,7 +132,12 @@ impl TuiState {
     pub(super) fn require_host(&mut self) -> bool {
         let is_connected = self.connection.is_connected();
         if !is_connected {
-            self.tell_error("not done: the host is not reachable");
+            let is_stopped = matches!(self.connection, HostPresence::Lost { loss: HostLoss::Stopped, .. });
+            self.tell_error(if is_stopped && self.options.may_start_host {
+                "not done: the host was stopped · Ctrl-X S starts it again"
+            } else {
+                "not done: the host is not reachable"
+            });
         }
         is_connected
     }

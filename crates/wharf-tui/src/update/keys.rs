@@ -47,6 +47,10 @@ impl TuiState {
                 PaneFocus::Composer if self.has_completion() => {
                     vec![KeyScope::Menu, KeyScope::Composer, KeyScope::TextField, KeyScope::Everywhere]
                 }
+                PaneFocus::Composer if self.open.as_ref().is_some_and(|open| open.composer.is_empty()) => {
+                    // Nothing can be moved in: Ctrl-F searches.
+                    vec![KeyScope::Composer, KeyScope::Everywhere, KeyScope::TextField]
+                }
                 PaneFocus::Composer => vec![KeyScope::Composer, KeyScope::TextField, KeyScope::Everywhere],
                 PaneFocus::Ask => vec![KeyScope::Ask, KeyScope::Everywhere],
             },

@@ -4,8 +4,10 @@ use std::time::Duration;
 
 use wharf_api::{SessionInfo, SessionStreamEvent};
 
+use crate::api_call::describe_host;
+use crate::effect::TuiEffect;
 use crate::input::StreamInput;
-use crate::model::{HostPresence, PaneFocus, TuiState};
+use crate::model::{CallPurpose, HostLoss, HostPresence, PaneFocus, TuiState};
 
 /// While the list has the focus it is sorted anew only so long after the last key.
 const SORT_DELAY: Duration = Duration::from_secs(2);
@@ -15,18 +17,52 @@ impl TuiState {
         match input {
             StreamInput::Connected => self.note_connected(),
             StreamInput::Event(event) => self.handle_list_event(event),
-            StreamInput::Lost { reason, retry_in } => {
-                let retry_at = retry_in.map(|wait| self.now.elapsed + wait);
-                self.connection = HostPresence::Lost { reason, retry_at };
-            }
+            StreamInput::Lost { retry_in, .. } => self.note_lost(retry_in.map(|wait| self.now.elapsed + wait)),
         }
     }
 
     fn note_connected(&mut self) {
         if matches!(self.connection, HostPresence::Lost { .. }) {
             self.tell("connected again");
+            self.call(describe_host(), CallPurpose::Host);
         }
         self.connection = HostPresence::Connected;
+    }
+
+    /// Notes that the host is gone. One that died is started again, once; one that was told to stop is not.
+    fn note_lost(&mut self, retry_at: Option<Duration>) {
+        let loss = match &self.connection {
+            HostPresence::Lost { loss, .. } => loss.clone(),
+            HostPresence::Stopping => HostLoss::Stopped,
+            HostPresence::Connecting { .. } | HostPresence::Connected if self.options.may_start_host => {
+                self.emit(TuiEffect::StartHost { is_urgent: false });
+                HostLoss::Starting
+            }
+            HostPresence::Connecting { .. } | HostPresence::Connected => HostLoss::Unreachable,
+        };
+        self.connection = HostPresence::Lost { loss, retry_at };
+    }
+
+    /// Starts a host that was stopped or could not be started.
+    pub(super) fn start_host(&mut self) {
+        match &mut self.connection {
+            HostPresence::Lost { .. } if !self.options.may_start_host => {
+                self.tell_error("this host is not started from here")
+            }
+            HostPresence::Lost { loss, .. } => {
+                *loss = HostLoss::Starting;
+                self.emit(TuiEffect::StartHost { is_urgent: true });
+            }
+            HostPresence::Stopping => self.tell("the host is still stopping"),
+            HostPresence::Connecting { .. } | HostPresence::Connected => self.tell("the host runs"),
+        }
+    }
+
+    /// Notes the outcome of a start. The stream connects by itself.
+    pub(super) fn note_host_start(&mut self, outcome: Result<(), String>) {
+        if let (HostPresence::Lost { loss, .. }, Err(reason)) = (&mut self.connection, outcome) {
+            *loss = HostLoss::StartFailed(reason);
+        }
     }
 
     fn handle_list_event(&mut self, event: SessionStreamEvent) {
@@ -45,6 +81,7 @@ impl TuiState {
                 self.sort_list_when_quiet();
             }
             SessionStreamEvent::Forgotten(forgotten) => self.list.remove(&forgotten.id),
+            SessionStreamEvent::Stopping(_) => self.connection = HostPresence::Stopping,
             SessionStreamEvent::Other => {}
         }
     }

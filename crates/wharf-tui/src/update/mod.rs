@@ -9,6 +9,7 @@ mod composer_commands;
 mod form_commands;
 mod global_commands;
 mod keys;
+mod last_lines;
 mod list_commands;
 mod list_events;
 mod menu_commands;
@@ -25,6 +26,10 @@ mod transcript_commands;
 mod transcript_copy;
 mod transcript_find;
 mod transcript_jumps;
+
+use std::time::Duration;
+
+use wharf_api::HostInfo;
 
 use crate::api_call::describe_host;
 use crate::effect::TuiEffect;
@@ -45,6 +50,7 @@ pub fn update(state: &mut TuiState, input: TuiInput, now: Moment) -> Vec<TuiEffe
         TuiInput::List(input) => state.handle_list_stream(input),
         TuiInput::Rows { stream, input } => state.handle_rows_stream(stream, input),
         TuiInput::Answer { call, answer } => state.handle_answer(call, answer),
+        TuiInput::HostStarted(outcome) => state.note_host_start(outcome),
         TuiInput::Program(end) => state.handle_program_end(end),
         TuiInput::Copied(Ok(())) => state.tell("copied"),
         TuiInput::Copied(Err(reason)) => state.tell_error(reason),
@@ -55,9 +61,11 @@ pub fn update(state: &mut TuiState, input: TuiInput, now: Moment) -> Vec<TuiEffe
 }
 
 impl TuiState {
-    /// Notes the version of the host, to be told if it differs from this client's.
-    fn note_host_version(&mut self, version: &str) {
-        self.other_host_version = Some(version.to_owned()).filter(|version| version != env!("CARGO_PKG_VERSION"));
+    /// Notes the version of the host, to be told if it differs from this client's, and its patience with agents.
+    fn note_host(&mut self, host: &HostInfo) {
+        let version = Some(host.version.clone());
+        self.other_host_version = version.filter(|version| version != env!("CARGO_PKG_VERSION"));
+        self.cancel_timeout = host.cancel_timeout_ms.map(Duration::from_millis);
     }
 
     fn handle_host_ready(&mut self, ready: HostReady) {

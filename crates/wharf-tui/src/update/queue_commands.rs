@@ -2,7 +2,8 @@
 
 use wharf_api::QueueEntry;
 
-use crate::api_call::{PromptWhen, change_queued, remove_queued, send_queued};
+use crate::api_call::{PromptWhen, change_queued, read_queued, remove_queued, send_queued};
+use crate::input::StreamId;
 use crate::model::{CallPurpose, Overlay, PickAction, PickList, QueueEdit, TuiState};
 
 impl TuiState {
@@ -26,17 +27,41 @@ impl TuiState {
             self.leave_queue_edit();
             return false;
         };
-        if entry.text.ends_with('…') {
-            self.tell("this prompt is too long to be edited here; Ctrl-X D removes it");
+        if entry.shortened {
+            self.request_whole_prompt(&entry.prompt_id);
+            return true;
         }
-        let Some(open) = &mut self.open else { return false };
+        self.edit_entry(entry);
+        true
+    }
+
+    /// Reads the text of a waiting prompt that is too long for the list.
+    fn request_whole_prompt(&mut self, prompt: &str) {
+        let Some(open) = &self.open else { return };
+        let (session, stream) = (open.id.clone(), open.stream);
+        if self.require_host() {
+            let purpose = CallPurpose::QueuedText { stream, prompt: prompt.to_owned() };
+            self.call(read_queued(&session, prompt), purpose);
+        }
+    }
+
+    /// Puts a waiting prompt into the composer whose whole text has come, unless the person has done something else since.
+    pub(super) fn edit_whole_prompt(&mut self, stream: StreamId, prompt: &str, entry: QueueEntry) {
+        let is_waiting = self.queue().iter().any(|waiting| waiting.prompt_id == prompt);
+        let open = self.open.as_ref().filter(|open| open.stream == stream && is_waiting);
+        if open.is_some_and(|open| open.composing.queue_edit.is_some() || open.composer.is_empty()) {
+            self.edit_entry(entry);
+        }
+    }
+
+    fn edit_entry(&mut self, entry: QueueEntry) {
+        let Some(open) = &mut self.open else { return };
         let typed = match open.composing.queue_edit.take() {
             Some(edit) => edit.typed,
             None => open.composer.text().to_owned(),
         };
         open.composer.set_text(&entry.text);
         open.composing.queue_edit = Some(QueueEdit { prompt: entry.prompt_id, original: entry.text, typed });
-        true
     }
 
     /// Leaves the waiting prompt as it was. Returns false if none is edited.

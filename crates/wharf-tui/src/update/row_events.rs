@@ -1,11 +1,11 @@
 //! Events of the stream of the open session's rows.
 
-use wharf_api::RowStreamEvent;
+use wharf_api::{RowBody, RowStreamEvent};
 
 use crate::api_call::read_row;
 use crate::input::{StreamId, StreamInput};
 use crate::model::{CallPurpose, InterruptStep, RowsLink, ScrollAnchor, TuiState};
-use crate::rows::RowEffect;
+use crate::rows::{RowEffect, RowPlace};
 
 impl TuiState {
     pub(super) fn handle_rows_stream(&mut self, stream: StreamId, input: StreamInput<RowStreamEvent>) {
@@ -31,6 +31,7 @@ impl TuiState {
     fn handle_row_event(&mut self, event: RowStreamEvent) {
         let Some(open) = &mut self.open else { return };
         let is_page = matches!(event, RowStreamEvent::Page(_));
+        let is_first_page = is_page && matches!(open.link, RowsLink::Opening { .. });
         if is_page {
             open.link = RowsLink::Live;
         }
@@ -53,9 +54,26 @@ impl TuiState {
                 return;
             }
         }
+        if is_first_page {
+            self.mark_unseen_rows();
+        }
         self.after_rows_changed();
         if is_page {
             self.fill_screen();
+        }
+    }
+
+    /// Marks the rows that the person has not seen in any client. A prompt is often the person's own last act, and notices of
+    /// the host alone are no news.
+    fn mark_unseen_rows(&mut self) {
+        let attention = self.open_info().and_then(|info| info.attention.as_ref());
+        let seen = attention.and_then(|attention| attention.seen.as_deref()).map(RowPlace::after_event);
+        let (Some(open), Some(seen)) = (self.open.as_mut().filter(|open| !open.is_started_here), seen) else { return };
+        let mut unseen = open.rows.iter_from(seen).peekable();
+        let own_prompt = unseen.next_if(|(_, row)| matches!(row.body, RowBody::Prompt(_))).map(|(place, _)| place);
+        if unseen.any(|(_, row)| !matches!(row.body, RowBody::Notice(_))) {
+            open.view.unread_after = Some(own_prompt.unwrap_or(seen));
+            open.view.fold_revision += 1;
         }
     }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use wharf_api::{SessionStatus, TurnPhase};
 
 use crate::effect::TuiEffect;
-use crate::model::{HostPresence, InterruptStep, RowsLink, TuiState};
+use crate::model::{HostLoss, HostPresence, InterruptStep, RowsLink, TuiState};
 
 /// The interval in which clocks and countdowns on the screen change.
 const CLOCK_INTERVAL: Duration = Duration::from_secs(1);
@@ -37,13 +37,15 @@ impl TuiState {
             self.list_sort_at(),
             self.seen_report_at(),
             self.search_at(),
+            self.next_line_at(),
         ];
         all.into_iter().flatten().min()
     }
 
     /// Returns true if a clock or countdown is on the screen and someone looks at it.
     fn has_running_clock(&self) -> bool {
-        let is_retrying = matches!(self.connection, HostPresence::Lost { retry_at: Some(_), .. });
+        let is_retrying =
+            matches!(self.connection, HostPresence::Lost { loss: HostLoss::Unreachable, retry_at: Some(_) });
         let is_working = self.open_info().is_some_and(|info| {
             info.status == SessionStatus::Starting || (info.status.is_alive() && info.turn == TurnPhase::Running)
         });
@@ -70,6 +72,7 @@ impl TuiState {
             self.list.sort();
         }
         self.start_due_search();
+        self.read_due_lines();
         self.save_drafts(Some(now));
         self.report_seen();
     }

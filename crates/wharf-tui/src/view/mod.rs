@@ -21,6 +21,7 @@ pub(crate) use ask_dock::{dock_scroll_limit, whole_subject};
 pub(crate) use canvas::Canvas;
 pub(crate) use overlays::count_reader_lines;
 pub(crate) use rows::{RowLayoutOptions, lay_out_row};
+pub(crate) use session_list::listed_sessions;
 pub use theme::ColourUse;
 pub(crate) use theme::Theme;
 pub(crate) use transcript::{count_row_lines, find_shown_row, row_context, transcript_area, visible_rows};

@@ -3,9 +3,10 @@
 use ratatui_core::layout::Rect;
 use wharf_api::SessionInfo;
 
-use super::Canvas;
+use super::{Canvas, divide_screen};
 use crate::composer::lay_out_editor;
 use crate::model::{ListEntry, PaneFocus, TuiState, attention_mark, last_activity, needs_person};
+use crate::rows::last_line;
 use crate::session_words::display_name;
 use crate::text::{format_age, parse_millis, shorten_path, to_printable, wrap_plain};
 
@@ -20,8 +21,7 @@ pub(super) fn draw_list(state: &TuiState, area: Rect, canvas: &mut Canvas) {
             canvas.write(area.right(), y, 1, "│", canvas.theme.faint);
         }
     }
-    let filter_lines = u16::from(state.list.filter.is_some());
-    let body = Rect { y: area.y + 1, height: area.height.saturating_sub(1 + filter_lines), ..area };
+    let body = list_body(state, area);
     if state.list.entries().is_empty() {
         draw_empty(state, body, canvas);
     } else {
@@ -73,7 +73,26 @@ const fn entry_lines(entry: &ListEntry) -> usize {
     }
 }
 
-fn draw_entries(state: &TuiState, area: Rect, is_focused: bool, canvas: &mut Canvas) {
+/// Returns the sessions of the list that are on the screen.
+pub(crate) fn listed_sessions(state: &TuiState) -> Vec<&SessionInfo> {
+    let Some(area) = divide_screen(state).list else { return Vec::new() };
+    let shown = visible_entries(state, list_body(state, area)).into_iter();
+    shown
+        .filter_map(|(_, entry)| match entry {
+            ListEntry::Session(id) => state.list.get(id),
+            ListEntry::NeedsYou | ListEntry::Workspace { .. } | ListEntry::Archive => None,
+        })
+        .collect()
+}
+
+/// Returns the part of the list below its head and above the filter.
+fn list_body(state: &TuiState, area: Rect) -> Rect {
+    let filter_lines = u16::from(state.list.filter.is_some());
+    Rect { y: area.y + 1, height: area.height.saturating_sub(1 + filter_lines), ..area }
+}
+
+/// Returns the entries that fit the area, each with its first line.
+fn visible_entries(state: &TuiState, area: Rect) -> Vec<(u16, &ListEntry)> {
     let entries = state.list.entries();
     let selected = state.list.selected.as_deref();
     let is_selected = |entry: &ListEntry| matches!(entry, ListEntry::Session(id) if Some(id.as_str()) == selected);
@@ -84,6 +103,7 @@ fn draw_entries(state: &TuiState, area: Rect, is_focused: bool, canvas: &mut Can
     };
     let mut skip = end.saturating_sub(usize::from(area.height));
     let mut y = area.y;
+    let mut visible = Vec::new();
     for entry in entries {
         if skip > 0 {
             skip = skip.saturating_sub(entry_lines(entry));
@@ -92,6 +112,15 @@ fn draw_entries(state: &TuiState, area: Rect, is_focused: bool, canvas: &mut Can
         if y >= area.bottom() {
             break;
         }
+        visible.push((y, entry));
+        y += u16::try_from(entry_lines(entry)).unwrap_or(1);
+    }
+    visible
+}
+
+fn draw_entries(state: &TuiState, area: Rect, is_focused: bool, canvas: &mut Canvas) {
+    let selected = state.list.selected.as_deref();
+    for (y, entry) in visible_entries(state, area) {
         let line = Rect { y, height: 1, ..area };
         match entry {
             ListEntry::NeedsYou => draw_heading("NEEDS YOU", "", line, canvas),
@@ -104,11 +133,11 @@ fn draw_entries(state: &TuiState, area: Rect, is_focused: bool, canvas: &mut Can
             ListEntry::Session(id) => {
                 if let Some(session) = state.list.get(id) {
                     let area = Rect { y, height: (area.bottom() - y).min(2), ..area };
-                    draw_session(state, session, area, is_selected(entry).then_some(is_focused), canvas);
+                    let is_selected = Some(id.as_str()) == selected;
+                    draw_session(state, session, area, is_selected.then_some(is_focused), canvas);
                 }
             }
         }
-        y += u16::try_from(entry_lines(entry)).unwrap_or(1);
     }
 }
 
@@ -153,13 +182,22 @@ fn draw_session(state: &TuiState, session: &SessionInfo, area: Rect, selection: 
     let name = display_name(session).unwrap_or(&session.adapter_slug);
     canvas.write(x, area.y, room, name, if selection.is_some() { theme.strong } else { theme.plain });
     if area.height > 1 {
-        let detail = attention.and_then(|attention| attention.text.clone());
-        let detail = detail.unwrap_or_else(|| session.adapter_slug.clone());
+        let detail = describe_last_line(state, session);
         let is_muted = attention.is_some_and(|attention| attention.muted);
         let detail = if is_muted { format!("muted · {detail}") } else { detail };
         let room = area.width.saturating_sub(MARK_COLUMNS);
         canvas.write(area.x + MARK_COLUMNS, area.y + 1, room, &detail, theme.faint);
     }
+}
+
+/// Returns the line below the title: the reason of the attention, else the newest line, else the agent.
+fn describe_last_line(state: &TuiState, session: &SessionInfo) -> String {
+    let reason = session.attention.as_ref().and_then(|attention| attention.text.clone());
+    let newest = || match state.open.as_ref().filter(|open| open.id == session.id) {
+        Some(open) => open.rows.iter().rev().find_map(|(_, row)| last_line(row)),
+        None => state.list.last_lines.get(&session.id).map(str::to_owned),
+    };
+    reason.or_else(newest).unwrap_or_else(|| session.adapter_slug.clone())
 }
 
 /// Returns the workspace of a session; without one the last part of its directory.

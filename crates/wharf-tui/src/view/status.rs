@@ -5,20 +5,20 @@ use wharf_api::{SessionInfo, SessionStatus, StoragePause, TurnPhase};
 
 use super::Canvas;
 use crate::keymap::{KeyBinding, KeyMeaning, KeyPress, all_bindings};
-use crate::model::{HostPresence, InterruptStep, TuiState};
+use crate::model::{HostLoss, HostPresence, InterruptStep, TuiState};
 use crate::session_words::is_asleep;
 use crate::text::{format_age, parse_millis};
 
 /// A start that takes longer is explained.
 const SLOW_START_SECONDS: u64 = 15;
-/// The host ends a turn by force so long after it was interrupted, unless it is configured otherwise.
-const CANCEL_TIMEOUT_SECONDS: u64 = 30;
 
 pub(super) fn draw_status(state: &TuiState, area: Rect, canvas: &mut Canvas) {
     let theme = canvas.theme;
     let (text, style) = match (&state.connection, &state.message) {
         (HostPresence::Connecting { .. }, _) => ("starting the host…".to_owned(), theme.faint),
-        (HostPresence::Lost { reason, retry_at }, _) => (describe_loss(state, reason, *retry_at), theme.wants),
+        (HostPresence::Stopping, _) => ("the host is stopping · your text is kept".to_owned(), theme.wants),
+        (HostPresence::Lost { .. }, Some(message)) if message.is_error => (message.text.clone(), theme.bad),
+        (HostPresence::Lost { loss, retry_at }, _) => (describe_loss(state, loss, *retry_at), theme.wants),
         (HostPresence::Connected, Some(message)) if message.is_error => (message.text.clone(), theme.bad),
         (HostPresence::Connected, Some(message)) => (message.text.clone(), theme.plain),
         (HostPresence::Connected, None) => (describe_session(state).unwrap_or_default(), theme.plain),
@@ -31,12 +31,19 @@ pub(super) fn draw_status(state: &TuiState, area: Rect, canvas: &mut Canvas) {
     canvas.write(area.x + 1, area.y, left.saturating_sub(1), &text, style);
 }
 
-fn describe_loss(state: &TuiState, reason: &str, retry_at: Option<std::time::Duration>) -> String {
-    let wait = retry_at.map(|at| at.saturating_sub(state.now.elapsed).as_secs());
-    match wait {
-        Some(0) => "host not reachable · trying again · your text is kept".to_owned(),
-        Some(seconds) => format!("host not reachable · trying again in {seconds} s · your text is kept"),
-        None => format!("host not reachable: {reason}"),
+fn describe_loss(state: &TuiState, loss: &HostLoss, retry_at: Option<std::time::Duration>) -> String {
+    let wait = retry_at.map(|at| at.saturating_sub(state.now.elapsed).as_secs()).unwrap_or_default();
+    match loss {
+        HostLoss::Starting => "host not reachable: starting it again · your text is kept".to_owned(),
+        HostLoss::StartFailed(reason) => format!("host not started · Ctrl-X S tries again · {reason}"),
+        HostLoss::Stopped if state.options.may_start_host => {
+            "the host was stopped · Ctrl-X S starts it again · your text is kept".to_owned()
+        }
+        HostLoss::Stopped => "the host was stopped · waiting for it · your text is kept".to_owned(),
+        HostLoss::Unreachable if wait > 0 => {
+            format!("host not reachable · trying again in {wait} s · your text is kept")
+        }
+        HostLoss::Unreachable => "host not reachable · trying again · your text is kept".to_owned(),
     }
 }
 
@@ -47,10 +54,11 @@ fn describe_session(state: &TuiState) -> Option<String> {
     let text = match open.interrupt {
         InterruptStep::Armed { .. } => "Esc again to interrupt the turn".to_owned(),
         InterruptStep::Asked { since } => {
-            let seconds = state.now.elapsed.saturating_sub(since).as_secs();
-            match CANCEL_TIMEOUT_SECONDS.saturating_sub(seconds) {
-                0 => "interrupting · Esc ends it by force".to_owned(),
-                left => format!("interrupting · forced in {left} s · Esc ends it by force now"),
+            let left =
+                state.cancel_timeout.map(|timeout| (since + timeout).saturating_sub(state.now.elapsed).as_secs());
+            match left {
+                None | Some(0) => "interrupting · Esc ends it by force".to_owned(),
+                Some(left) => format!("interrupting · forced in {left} s · Esc ends it by force now"),
             }
         }
         InterruptStep::Idle if open.composing.queue_edit.is_some() => {

@@ -152,7 +152,7 @@ fn lay_out_visible(
         is_toggled: open.view.toggled.contains(&place),
         context: &row_context(state, open, place),
         live: find_live_output(open, row),
-        utc_offset_minutes: state.options.utc_offset_minutes,
+        time_zone: state.options.time_zone,
     };
     state.layouts.borrow_mut().lay_out(place, row, &look)
 }

@@ -213,3 +213,17 @@ fn answer_key_of_the_list_opens_the_session_that_asks() {
     scene.press("a");
     assert_eq!(bodies(&mut scene), [json!({ "optionId": "allow_once" })]);
 }
+
+#[test]
+fn option_that_allows_once_is_selected_first() {
+    let mut scene = Scene::connected(80, 24);
+    let stream = open_session(&mut scene);
+    let mut ask = ask_row(14, "rm -rf build");
+    ask["options"].as_array_mut().unwrap().swap(0, 1);
+    scene.rows(stream, "row", ask);
+    scene.rows(stream, "state", json!({ "asks": ["1-14"] }));
+    scene.press("ctrl-g");
+    scene.wait(Duration::from_secs(1));
+    scene.press("enter");
+    assert_eq!(bodies(&mut scene), [json!({ "optionId": "allow_once" })], "an agent may name another option first");
+}

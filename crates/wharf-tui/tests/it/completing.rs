@@ -95,6 +95,29 @@ fn ctrl_r_finds_an_earlier_prompt() {
 }
 
 #[test]
+fn history_goes_beyond_the_rows_that_are_loaded() {
+    let mut scene = open_session();
+    scene.press("up");
+    let (call, read) = scene.take_calls().pop().unwrap();
+    assert_eq!(read.path, "/sessions/sess_a/rows?kinds=prompt&limit=200");
+    let prompt = |seq: u64, text: &str| {
+        row(
+            seq,
+            "prompt",
+            text,
+            json!({ "by": { "name": "zed" }, "acceptedAt": null, "parts": [{ "type": "text", "text": text }] }),
+        )
+    };
+    let about = session("sess_a", "Fix the parser", json!({}));
+    scene.answer(call, &page(about, &[prompt(1, "the very first"), prompt(2, "first prompt")], &[]));
+    scene.press("up up");
+    assert!(scene.text().contains("❯ the very first"), "{}", scene.text());
+    scene.press("down down down ctrl-r");
+    assert!(scene.text().contains("the very first"), "{}", scene.text());
+    assert_eq!(scene.take_calls(), [], "they are asked for once");
+}
+
+#[test]
 fn long_paste_is_a_chip_and_is_sent_whole() {
     let mut scene = open_session();
     let pasted = (1..=20).map(|number| number.to_string()).collect::<Vec<_>>().join("\r");
@@ -150,4 +173,16 @@ fn shift_tab_sets_the_next_mode_and_the_menu_shows_all() {
     scene.press("enter");
     let (_, call) = scene.take_calls().pop().unwrap();
     assert_eq!(call.body.as_deref(), Some(r#"{"mode":"ask"}"#));
+}
+
+#[test]
+fn ctrl_f_searches_from_an_empty_composer_and_moves_in_a_text() {
+    let mut scene = open_session();
+    scene.press("ctrl-f");
+    assert!(scene.text().contains("Search"), "{}", scene.text());
+    scene.press("esc");
+    scene.type_text("ab");
+    scene.press("ctrl-a ctrl-f");
+    scene.type_text("-");
+    assert!(scene.text().contains("❯ a-b"), "{}", scene.text());
 }

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use wharf_tui::{TuiEffect, TuiInput};
 
 use crate::frames::check_frame;
-use crate::scene::{Scene, text_row};
+use crate::scene::{Scene, attention, page, row, session, text_row};
 use crate::transcript_frames::{edit_row, failed_run_row, open_transcript, prompt_row, tool_row};
 
 /// Returns messages with these numbers.
@@ -72,6 +72,46 @@ fn rows_of_the_time_elsewhere_stand_below_a_line() {
     scene.rows(stream, "row", text_row(6, "message", "and this"));
     scene.feed(TuiInput::TerminalFocus(true));
     check_frame(&scene, "unread_60x20");
+}
+
+#[test]
+fn rows_that_were_not_seen_stand_below_a_line_when_the_session_is_opened() {
+    let open = |rows: &[Value], before: Option<&str>| {
+        let mut scene = Scene::connected(60, 20);
+        let mut attention = attention("finished", "2026-11-17T09:59:00.000Z", None);
+        attention["attention"]["seen"] = json!("1-3");
+        let about = session("sess_a", "Fix the parser", attention);
+        scene.list(std::slice::from_ref(&about));
+        scene.press("enter");
+        let stream = scene.opened_stream();
+        let mut first = page(about, rows, &[]);
+        first["before"] = json!(before);
+        scene.rows(stream, "page", first);
+        scene.text()
+    };
+    let text = open(&messages(2..6), None);
+    let new_line = text.lines().position(|line| line.contains("── new"));
+    let first_new = text.lines().position(|line| line.contains("message 4"));
+    assert_eq!(new_line.map(|line| line + 1), first_new, "{text}");
+    let later = open(&messages(4..6), Some("f4.1-4"));
+    assert!(!later.contains("── new"), "the first row that was not seen may be an older one: {later}");
+    let all_seen = open(&messages(2..4), None);
+    assert!(!all_seen.contains("── new"), "{all_seen}");
+    let mut rows = messages(2..4);
+    rows.extend([prompt_row(4, "my own words"), text_row(5, "message", "the answer")]);
+    let text = open(&rows, None);
+    let place = |words: &str| text.lines().position(|line| line.contains(words)).unwrap_or_else(|| panic!("{text}"));
+    assert!(place("my own words") < place("── new") && place("── new") < place("the answer"), "{text}");
+    let mut rows = messages(2..4);
+    rows.push(row(
+        4,
+        "notice",
+        "The host was restarted",
+        json!({ "what": "host_restarted", "level": "info",
+        "text": "The host was restarted" }),
+    ));
+    let text = open(&rows, None);
+    assert!(!text.contains("── new"), "a notice alone is no news: {text}");
 }
 
 #[test]

@@ -93,3 +93,24 @@ fn send_now_asks_once_per_session_and_interrupts() {
     scene.press("ctrl-x enter");
     assert_eq!(calls(&mut scene), [("Post".to_owned(), "/queue/prm_1/send".to_owned(), "{}".to_owned())]);
 }
+
+#[test]
+fn shortened_prompt_is_read_whole_before_it_is_edited() {
+    let (mut scene, stream) = open_session();
+    let short = json!({ "promptId": "prm_1", "position": 0, "text": "a long…", "shortened": true });
+    scene.rows(stream, "state", json!({ "queue": [short] }));
+    scene.press("up");
+    let (call, read) = scene.take_calls().pop().unwrap();
+    assert_eq!(read.path, "/sessions/sess_a/queue/prm_1");
+    assert!(!scene.text().contains("editing below"), "{}", scene.text());
+    scene.answer(call, &json!({ "promptId": "prm_1", "position": 0, "text": "a long prompt" }));
+    assert!(scene.text().contains("❯ a long prompt") && scene.text().contains("editing below"), "{}", scene.text());
+    scene.press("enter");
+    assert_eq!(calls(&mut scene)[0].2, r#"{"prompt":"a long prompt"}"#);
+
+    scene.press("up");
+    let (call, _) = scene.take_calls().pop().unwrap();
+    scene.type_text("something else");
+    scene.answer(call, &json!({ "promptId": "prm_1", "position": 0, "text": "a long prompt" }));
+    assert!(scene.text().contains("❯ something else"), "typed text is not replaced: {}", scene.text());
+}

@@ -9,13 +9,25 @@ use crate::scene::{Scene, page, session, text_row};
 
 fn open_with(members: Value) -> Scene {
     let mut scene = Scene::connected(80, 24);
+    open_session(&mut scene, members);
+    scene
+}
+
+/// Returns the description of a host with these members.
+fn host_info(members: Value) -> Value {
+    let mut host = json!({ "version": env!("CARGO_PKG_VERSION"), "pid": 1, "url": "http://127.0.0.1:1", "stateDir": "/s",
+        "defaultAgent": "demo", "sessions": { "live": 0, "total": 0 } });
+    host.as_object_mut().unwrap().extend(members.as_object().unwrap().clone());
+    host
+}
+
+fn open_session(scene: &mut Scene, members: Value) {
     let about = session("sess_a", "Fix the parser", members);
     scene.list(std::slice::from_ref(&about));
     scene.press("enter");
     let stream = scene.opened_stream();
     scene.rows(stream, "page", page(about, &[text_row(3, "message", "hello")], &[]));
     scene.take_effects();
-    scene
 }
 
 #[test]
@@ -57,11 +69,23 @@ fn sleeping_paused_and_interrupted_sessions_are_told_apart() {
     assert!(asleep.text().contains("z asleep · the next prompt wakes it"), "{}", asleep.text());
     let paused = open_with(json!({ "paused": "storage_full" }));
     assert!(paused.text().contains("paused: disk full · kill and interrupt work"), "{}", paused.text());
-    let mut running = open_with(json!({ "turn": "running" }));
-    running.press("esc esc");
-    assert!(running.text().contains("interrupting · forced in 30 s"), "{}", running.text());
-    running.wait(Duration::from_secs(12));
-    assert!(running.text().contains("forced in 18 s · Esc ends it by force now"), "{}", running.text());
+}
+
+#[test]
+fn countdown_of_an_interrupt_is_the_timeout_of_the_host() {
+    let mut unknown = open_with(json!({ "turn": "running" }));
+    unknown.press("esc esc");
+    assert!(unknown.text().contains("interrupting · Esc ends it by force"), "{}", unknown.text());
+
+    let mut scene = Scene::connected(80, 24);
+    let asked = scene.take_calls();
+    let (call, _) = asked.iter().find(|(_, call)| call.path == "/host").expect("the host is not asked");
+    scene.answer(*call, &host_info(json!({ "cancelTimeoutMs": 45_000 })));
+    open_session(&mut scene, json!({ "turn": "running" }));
+    scene.press("esc esc");
+    assert!(scene.text().contains("interrupting · forced in 45 s"), "{}", scene.text());
+    scene.wait(Duration::from_secs(12));
+    assert!(scene.text().contains("forced in 33 s · Esc ends it by force now"), "{}", scene.text());
 }
 
 #[test]

@@ -1,11 +1,13 @@
 //! The loop: an input comes, the core updates, its effects are carried out, and a frame is drawn.
 
+use std::future::poll_fn;
 use std::pin::pin;
+use std::task::Poll;
 use std::time::Duration;
 
 use anyhow::Context;
 use base64::Engine;
-use crossterm::event::EventStream;
+use crossterm::event::{Event, EventStream};
 use futures_util::StreamExt;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc::{Receiver, Sender, channel};
@@ -14,7 +16,7 @@ use wharf_tui::{ProgramEnd, ScreenSize, TuiEffect, TuiInput, TuiOptions, TuiStat
 
 use super::drafts::DraftFolder;
 use super::notification::NotifyingTerminal;
-use super::reviver::HostReviver;
+use super::reviver::start_host;
 use super::streams::{FollowedStream, follow_list, follow_rows};
 use super::terminal::TerminalScreen;
 use super::{ClientClock, ConnectedHost, calls, keys, programs};
@@ -98,10 +100,10 @@ impl EventLoop {
             tokio::select! {
                 biased;
                 key = next_key(&mut self.keys) => {
-                    let event = key.context("reading the keys")?;
-                    if let Some(input) = keys::to_input(event) {
-                        self.apply(input).await?;
-                        // A person sees the effect of a key at once.
+                    self.apply_event(key).await?;
+                    self.apply_waiting_keys().await?;
+                    // A person sees the effect of a key at once.
+                    if self.is_stale {
                         self.draw()?;
                     }
                 }
@@ -115,8 +117,7 @@ impl EventLoop {
                 connected = &mut connecting, if self.client.is_none() => {
                     let connected = connected.map_err(add_doctor_advice)?;
                     let ready = connected.to_ready();
-                    let reviver = (!connected.client.is_remote()).then(|| HostReviver::new(self.global.clone()));
-                    self.list = Some(follow_list(&connected.client, reviver, self.sender.clone()));
+                    self.list = Some(follow_list(&connected.client, self.sender.clone()));
                     self.client = Some(connected.client);
                     self.apply(TuiInput::HostReady(ready)).await?;
                 }
@@ -136,6 +137,27 @@ impl EventLoop {
                 return Ok(Exit::Ok);
             }
         }
+    }
+
+    async fn apply_event(&mut self, event: std::io::Result<Event>) -> anyhow::Result<()> {
+        let input = keys::to_input(event.context("reading the keys")?);
+        #[cfg(debug_assertions)]
+        panic_if_tested(input.as_ref());
+        match input {
+            Some(input) => self.apply(input).await,
+            None => Ok(()),
+        }
+    }
+
+    /// Applies the keys that have come already, for the time of a frame at most: keys that come faster than frames are drawn
+    /// together.
+    async fn apply_waiting_keys(&mut self) -> anyhow::Result<()> {
+        let draw_at = Instant::now() + FRAME_INTERVAL;
+        while self.left.is_none() && Instant::now() < draw_at {
+            let Some(event) = next_waiting_key(&mut self.keys).await else { break };
+            self.apply_event(event).await?;
+        }
+        Ok(())
     }
 
     /// Applies an input of the host and those that wait behind it.
@@ -183,6 +205,7 @@ impl EventLoop {
                 self.rows = client.map(|client| follow_rows(client, &session, stream, self.sender.clone()));
             }
             TuiEffect::CloseRows => self.rows = None,
+            TuiEffect::StartHost { is_urgent } => start_host(&self.global, is_urgent, &self.sender),
             TuiEffect::UploadFile { id, session, path, name } => {
                 if let Some(client) = &self.client {
                     calls::start_upload(client, id, &session, (path, name), &self.sender);
@@ -261,13 +284,33 @@ fn add_doctor_advice(error: anyhow::Error) -> anyhow::Error {
 }
 
 /// Returns the next event of the terminal. Waits for ever while another program has it.
-async fn next_key(keys: &mut Option<EventStream>) -> std::io::Result<crossterm::event::Event> {
+async fn next_key(keys: &mut Option<EventStream>) -> std::io::Result<Event> {
     match keys {
         Some(keys) => match keys.next().await {
             Some(event) => event,
             None => Err(std::io::ErrorKind::UnexpectedEof.into()),
         },
         None => std::future::pending().await,
+    }
+}
+
+/// Returns an event of the terminal that has come already.
+async fn next_waiting_key(keys: &mut Option<EventStream>) -> Option<std::io::Result<Event>> {
+    let keys = keys.as_mut()?;
+    poll_fn(|context| match keys.poll_next_unpin(context) {
+        Poll::Ready(event) => Poll::Ready(event),
+        Poll::Pending => Poll::Ready(None),
+    })
+    .await
+}
+
+/// Panics at Ctrl-L if a test wants it, to see that the terminal is restored.
+#[cfg(debug_assertions)]
+#[expect(clippy::panic, reason = "a panic is what the test is about")]
+fn panic_if_tested(input: Option<&TuiInput>) {
+    let is_redraw = matches!(input, Some(TuiInput::Key(key)) if key.to_string() == "Ctrl-L");
+    if is_redraw && std::env::var_os("WHARF_TEST_TUI_PANIC").is_some() {
+        panic!("WHARF_TEST_TUI_PANIC is set");
     }
 }
 

@@ -16,8 +16,9 @@ mod terminal;
 use std::io::IsTerminal;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
+use chrono::{DateTime, Local};
 use wharf_api::SessionInfo;
-use wharf_tui::{ColourUse, HostReady, Moment, ScreenSize, TuiOptions};
+use wharf_tui::{ColourUse, HostReady, Moment, ScreenSize, TimeZone, TuiOptions};
 
 use crate::client::HostClient;
 use crate::exit::Exit;
@@ -53,13 +54,13 @@ pub(crate) async fn run(global: &GlobalOptions, start: TuiStart) -> anyhow::Resu
     let options = TuiOptions {
         size: ScreenSize { width, height },
         is_readonly: start.is_readonly,
+        may_start_host: !is_remote && !global.no_start,
         colours: if has_colour { ColourUse::Ansi } else { ColourUse::None },
         home: std::env::var("HOME").ok(),
         directory: directory.map(|directory| directory.display().to_string()),
         drafts: drafts.load(),
         key_seed: wharf_host::random_text(20),
-        // The zone of the terminal is not known here: times of day are those of UTC, as in the other verbs.
-        utc_offset_minutes: 0,
+        time_zone: TimeZone(local_offset_minutes),
     };
     let connecting = async move {
         let client = HostClient::open(locator, false).await?;
@@ -71,6 +72,12 @@ pub(crate) async fn run(global: &GlobalOptions, start: TuiStart) -> anyhow::Resu
     };
     let screen = TerminalScreen::enter()?;
     EventLoop::new(global.clone(), options, clock, screen, drafts).run(connecting).await
+}
+
+/// Returns by how many minutes the clocks of this machine's zone (`TZ`, else the system's) are ahead of UTC at an instant.
+fn local_offset_minutes(unix_millis: u64) -> i32 {
+    let instant = i64::try_from(unix_millis).ok().and_then(DateTime::from_timestamp_millis);
+    instant.map_or(0, |instant| instant.with_timezone(&Local).offset().local_minus_utc() / 60)
 }
 
 /// The outcome of the first connection.

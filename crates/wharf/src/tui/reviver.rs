@@ -1,68 +1,43 @@
-//! Brings the host of this machine back after it has ended: its service manager goes first, then one is started as other
-//! verbs do.
+//! Starts the host of this machine again, after its service manager had the chance to do so.
+
+use tokio::sync::mpsc::Sender;
+use wharf_tui::TuiInput;
 
 use crate::client::{HostClient, version};
 use crate::exit::{Exit, Failure};
 use crate::global::GlobalOptions;
 
-/// Starts the host again, once for each time that it is lost: a host that does not come up is not started over and over.
-#[derive(Debug)]
-pub(super) struct HostReviver {
-    global: GlobalOptions,
-    /// The reason why a start has failed since the last connection.
-    failure: Option<String>,
-}
-
-impl HostReviver {
-    pub(super) const fn new(global: GlobalOptions) -> Self {
-        Self { global, failure: None }
-    }
-
-    /// Describes what happens now, for the person who waits.
-    pub(super) fn describe_plan(&self) -> String {
-        match &self.failure {
-            Some(reason) => reason.clone(),
-            None if self.global.no_start => "waiting for it · your text is kept".to_owned(),
-            None => "starting it again · your text is kept".to_owned(),
-        }
-    }
-
-    /// Waits until the host answers, and starts one if none comes by itself. Fails with the reason for a person.
-    pub(super) async fn revive_host(&mut self) -> Result<(), String> {
-        let mut global = self.global.clone();
-        global.no_start |= self.failure.is_some();
-        let (sender, outcome) = tokio::sync::oneshot::channel();
-        // The start of a process blocks its thread, which must not be the one that reads the keys. The thread has a runtime of
-        // its own, so that a client that leaves does not wait for it.
-        let spawned = std::thread::Builder::new().name("revive".to_owned()).spawn(move || {
-            // Without a receiver the client has left.
-            let _ = sender.send(open_again(&global));
-        });
-        let revived = match spawned {
-            Ok(_) => outcome.await.unwrap_or_else(|error| Err(error.into())),
-            Err(error) => Err(error.into()),
-        };
-        let is_absent = revived.as_ref().is_err_and(|error| Failure::exit_of(error) == Exit::NoHost);
-        let outcome = revived.map_err(|error| describe_failure(&error));
-        // A later attempt waits without starting one; its own reason says less.
-        self.failure = outcome
-            .as_ref()
-            .err()
-            .filter(|_| is_absent)
-            .map(|reason| self.failure.clone().unwrap_or_else(|| reason.clone()));
-        outcome
+/// Starts a host unless one comes by itself; its outcome comes as an input. An urgent start waits for nobody.
+pub(super) fn start_host(global: &GlobalOptions, is_urgent: bool, inputs: &Sender<TuiInput>) {
+    let (global, sender) = (global.clone(), inputs.clone());
+    // The start of a process blocks its thread, which must not be the one that reads the keys. The thread has a runtime of its
+    // own, so that a client that leaves does not wait for it.
+    let spawned = std::thread::Builder::new().name("revive".to_owned()).spawn(move || {
+        let outcome = open_host(&global, is_urgent).map_err(|error| describe_failure(&error));
+        // Without a receiver the client has left.
+        let _ = sender.blocking_send(TuiInput::HostStarted(outcome));
+    });
+    if let Err(error) = spawned {
+        // The loop may be the only reader of a full queue; it then shows the loss without the reason.
+        let _ = inputs.try_send(TuiInput::HostStarted(Err(error.to_string())));
     }
 }
 
-fn open_again(global: &GlobalOptions) -> anyhow::Result<()> {
+fn open_host(global: &GlobalOptions, is_urgent: bool) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let locator = global.locate_host("wharf")?.without_notes();
-    let client = runtime.block_on(HostClient::open_again(locator, false))?;
+    let client = runtime.block_on(async {
+        if is_urgent {
+            HostClient::open_any(locator, false).await
+        } else {
+            HostClient::open_again(locator, false).await
+        }
+    })?;
     Ok(version::check_version(client.version.as_deref())?)
 }
 
 /// Returns the reason why there is no connection in one line, with the next step.
-pub(super) fn describe_failure(error: &anyhow::Error) -> String {
+fn describe_failure(error: &anyhow::Error) -> String {
     let text = error.to_string();
     let reason = text.lines().next().unwrap_or_default().trim_end_matches(':');
     let is_known = Failure::exit_of(error) == Exit::Version;

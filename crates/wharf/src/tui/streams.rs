@@ -8,7 +8,6 @@ use tokio::task::JoinHandle;
 use wharf_api::{ErrorCode, RowStreamEvent, SessionInfo, SessionStreamEvent};
 use wharf_tui::{StreamId, StreamInput, TuiInput};
 
-use super::reviver::HostReviver;
 use crate::client::{HostClient, SseEvent, StreamConnection, url_path};
 use crate::connect::ConnectError;
 use crate::exit::Failure;
@@ -35,19 +34,14 @@ impl Drop for FollowedStream {
     }
 }
 
-/// Follows the stream of all sessions. A host that is gone is brought back by `reviver`.
-pub(super) fn follow_list(
-    client: &HostClient,
-    reviver: Option<HostReviver>,
-    inputs: Sender<TuiInput>,
-) -> FollowedStream {
+/// Follows the stream of all sessions.
+pub(super) fn follow_list(client: &HostClient, inputs: Sender<TuiInput>) -> FollowedStream {
     let follower = Follower {
         client: client.clone(),
         path: "/sessions/stream".to_owned(),
         silence_limit: LIST_SILENCE_LIMIT,
         inputs,
         keeps_place: false,
-        reviver,
     };
     let read = |event: &SseEvent| -> anyhow::Result<SessionStreamEvent<SessionInfo>> {
         Ok(SessionStreamEvent::read(&event.kind, wharf_host::frame::to_value(event.data.as_bytes()))?)
@@ -68,7 +62,6 @@ pub(super) fn follow_rows(
         silence_limit: ROWS_SILENCE_LIMIT,
         inputs,
         keeps_place: true,
-        reviver: None,
     };
     let gone = |code: ErrorCode| (code == ErrorCode::UNKNOWN_SESSION).then_some(RowStreamEvent::Gone);
     let to_input = move |input| TuiInput::Rows { stream, input };
@@ -83,8 +76,6 @@ struct Follower {
     inputs: Sender<TuiInput>,
     /// A new connection goes on after the last event; otherwise it begins anew.
     keeps_place: bool,
-    /// Brings a host back that is gone; `None` if another stream does.
-    reviver: Option<HostReviver>,
 }
 
 /// The end of a connection.
@@ -98,7 +89,7 @@ enum StreamLoss {
 impl Follower {
     /// Reads the stream over any number of connections. Ends when the client has left or the stream is over.
     async fn run<E: Send + 'static>(
-        mut self,
+        self,
         read: fn(&SseEvent) -> anyhow::Result<E>,
         to_input: impl Fn(StreamInput<E>) -> TuiInput,
         last_event: impl Fn(ErrorCode) -> Option<E>,
@@ -127,17 +118,8 @@ impl Follower {
                     error.to_string()
                 }
             };
-            let lost = |reason, retry_in| to_input(StreamInput::Lost { reason, retry_in });
-            if let Some(reviver) = &mut self.reviver {
-                if self.inputs.send(lost(reviver.describe_plan(), None)).await.is_err() {
-                    return;
-                }
-                if let Err(reason) = reviver.revive_host().await
-                    && self.inputs.send(lost(reason, None)).await.is_err()
-                {
-                    return;
-                }
-            } else if self.inputs.send(lost(reason, Some(delay))).await.is_err() {
+            let lost = StreamInput::Lost { reason, retry_in: Some(delay) };
+            if self.inputs.send(to_input(lost)).await.is_err() {
                 return;
             }
             tokio::time::sleep(delay).await;

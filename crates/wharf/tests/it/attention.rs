@@ -53,14 +53,18 @@ async fn finished_turn_is_unread_for_each_person_until_that_person_has_seen_it()
     send_prompt(&owner, &id, "echo hello").await?;
     let finished = wait_for_attention(&owner, &id, "finished").await?;
     assert_eq!((&finished["why"], &finished["unread"], &finished["count"]), (&json!("done"), &json!(true), &json!(0)));
+    assert!(finished["seen"].is_string(), "the owner's prompt is an act: {finished}");
     for person in [&ann, &bob, &phone] {
-        assert_eq!(attention(person, &id).await?, finished);
+        let mut unseen = finished.clone();
+        unseen["seen"] = Value::Null;
+        assert_eq!(attention(person, &id).await?, unseen);
     }
     // Reading, listing and streaming are not seeing.
     owner.get(&format!("/sessions/{id}/output")).await?.expect(200)?;
     assert_eq!(attention(&owner, &id).await?["state"], "finished");
     let mark = mark_seen(&ann, &id, &finished["row"]).await?.expect(200)?;
     assert_eq!(mark, json!({ "ok": true, "id": id, "seen": finished["row"] }));
+    assert_eq!(attention(&ann, &id).await?["seen"], finished["row"]);
     for (person, state) in [(&ann, "quiet"), (&phone, "quiet"), (&owner, "finished"), (&bob, "finished")] {
         assert_eq!(attention(person, &id).await?["state"], state);
     }

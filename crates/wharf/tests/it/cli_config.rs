@@ -251,6 +251,7 @@ async fn settings_are_for_admins_and_show_no_secret() -> Result<()> {
     }
     let described: Value = controller.get("/host").await?.expect(200)?;
     assert!(described["settings"].is_null() && described["process"].is_null(), "{described}");
+    assert_eq!(described["cancelTimeoutMs"], 30_000);
     Ok(())
 }
 

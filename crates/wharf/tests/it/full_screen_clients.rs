@@ -1,21 +1,41 @@
 //! The full-screen client at work on three sizes: streams, asks that another client sees resolved, interrupts, and resizing.
 
 use anyhow::Result;
+use wharf_testkit::host::TestHost;
 
-use crate::cli::start_kept_session;
+use crate::cli::{run_wharf, start_kept_session};
 use crate::screen_terminal::ScreenTerminal;
 use crate::scripted_host;
 
 /// Rows and columns: a wide screen with two panes, the usual one, and a narrow one.
-const SIZES: [(u16, u16); 3] = [(40, 120), (24, 80), (20, 60)];
+pub(crate) const SIZES: [(u16, u16); 3] = [(40, 120), (24, 80), (20, 60)];
+
+/// Starts a session and opens it in a client of this size.
+fn open_new_session(host: &TestHost, size: (u16, u16)) -> Result<(String, ScreenTerminal)> {
+    let session = start_kept_session(host, &[])?;
+    let mut client = ScreenTerminal::run_wharf(host, size, &["attach", &session])?;
+    client.wait_for_text("idle")?;
+    Ok((session, client))
+}
+
+/// Sends a prompt whose turn goes on until it is interrupted.
+fn start_long_turn(client: &mut ScreenTerminal) -> Result<()> {
+    client.press("hang\r")?;
+    client.wait_for_text("» working")?;
+    Ok(())
+}
+
+fn interrupt_turn(client: &mut ScreenTerminal) -> Result<()> {
+    client.press("\x1b")?;
+    client.wait_for_text("Esc again to interrupt")?;
+    client.press("\x1b")
+}
 
 #[test]
 fn stream_and_wide_characters_are_shown_at_every_size() -> Result<()> {
     let host = scripted_host(&[])?.start_host()?;
     for (rows, columns) in SIZES {
-        let session = start_kept_session(&host, &[])?;
-        let mut client = ScreenTerminal::run_wharf(&host, (rows, columns), &["attach", &session])?;
-        client.wait_for_text("idle")?;
+        let (_, mut client) = open_new_session(&host, (rows, columns))?;
         client.press("echo 日本語 👍🏽 e\u{301}t\u{e9}; stream 300 20; echo the end\r")?;
         client.wait_for("the end of the stream", |screen| screen.contains("the end") && screen.contains("── done"))?;
         client.press("\u{4f60}\u{597d} typed")?;
@@ -36,32 +56,80 @@ fn stream_and_wide_characters_are_shown_at_every_size() -> Result<()> {
 #[test]
 fn answer_of_one_client_resolves_the_ask_at_the_other() -> Result<()> {
     let host = scripted_host(&[])?.start_host()?;
-    let session = start_kept_session(&host, &[])?;
-    let mut answering = ScreenTerminal::run_wharf(&host, SIZES[0], &["attach", &session])?;
-    let mut watching = ScreenTerminal::run_wharf(&host, SIZES[2], &["attach", &session])?;
-    watching.wait_for_text("idle")?;
-    answering.wait_for_text("idle")?;
-    answering.press("ask\r")?;
-    watching.wait_for_text("Ctrl-G")?;
-    answering.wait_for_text("May I?")?;
-    answering.press("\x07")?;
-    answering.press_until("a", "the answer", |screen| screen.contains("chosen: allow_once"))?;
-    let screen = watching.wait_for("the resolved ask", |screen| screen.contains("chosen: allow_once"))?;
-    assert!(!screen.contains("waits for an answer"), "{screen}");
+    for (place, size) in SIZES.into_iter().enumerate() {
+        let (session, mut answering) = open_new_session(&host, size)?;
+        let other_size = SIZES[(place + 1) % SIZES.len()];
+        let mut watching = ScreenTerminal::run_wharf(&host, other_size, &["attach", &session])?;
+        watching.wait_for_text("idle")?;
+        answering.press("ask\r")?;
+        watching.wait_for_text("Ctrl-G")?;
+        answering.wait_for_text("May I?")?;
+        answering.press("\x07")?;
+        answering.press_until("a", "the answer", |screen| screen.contains("chosen: allow_once"))?;
+        watching.wait_for("the resolved ask", |screen| {
+            screen.contains("chosen: allow_once") && !screen.contains("waits for an answer")
+        })?;
+    }
     Ok(())
 }
 
 #[test]
 fn second_escape_interrupts_the_turn() -> Result<()> {
     let host = scripted_host(&[])?.start_host()?;
-    let session = start_kept_session(&host, &[])?;
-    let mut client = ScreenTerminal::run_wharf(&host, SIZES[1], &["attach", &session])?;
-    client.wait_for_text("idle")?;
-    client.press("hang\r")?;
-    client.wait_for_text("» working")?;
-    client.press("\x1b")?;
-    client.wait_for_text("Esc again to interrupt")?;
-    client.press("\x1b")?;
-    client.wait_for_text("── cancelled")?;
+    for size in SIZES {
+        let (_, mut client) = open_new_session(&host, size)?;
+        start_long_turn(&mut client)?;
+        interrupt_turn(&mut client)?;
+        client.wait_for_text("── cancelled")?;
+    }
+    Ok(())
+}
+
+#[test]
+fn waiting_prompt_is_edited_in_place_and_runs_as_edited() -> Result<()> {
+    let host = scripted_host(&[])?.start_host()?;
+    for size in SIZES {
+        let (_, mut client) = open_new_session(&host, size)?;
+        start_long_turn(&mut client)?;
+        client.press("echo first draft\r")?;
+        client.wait_for_text("Queue 1")?;
+        client.press("echo the other\r")?;
+        client.wait_for_text("Queue 2")?;
+        client.press("unsent")?;
+        client.wait_for_text("❯ unsent")?;
+        client.press("\x03")?;
+        client.wait_for_text("cleared")?;
+        // Up twice: the last prompt that waits, then the one before it.
+        client.press("\x1b[A")?;
+        client.wait_for_text("❯ echo the other")?;
+        client.press("\x1b[A")?;
+        client.wait_for_text("❯ echo first draft")?;
+        client.press("\x17version\r")?;
+        client.wait_for("the changed queue", |screen| {
+            screen.contains("echo first version") && !screen.contains("editing below") && screen.contains("Queue 2")
+        })?;
+        interrupt_turn(&mut client)?;
+        client.wait_for("both answers", |screen| screen.contains("first version") && screen.contains("the other"))?;
+        client.wait_for("an empty queue", |screen| !screen.contains("Queue ") && screen.contains("idle"))?;
+        assert!(!client.text().contains("first draft"), "{}", client.text());
+    }
+    Ok(())
+}
+
+#[test]
+fn long_waiting_prompt_is_edited_whole() -> Result<()> {
+    let host = scripted_host(&[])?.start_host()?;
+    let (session, mut client) = open_new_session(&host, SIZES[1])?;
+    start_long_turn(&mut client)?;
+    // The list of waiting prompts shows 4 KiB of it.
+    let prompt = format!("echo {}the end", "word ".repeat(2_000));
+    run_wharf(&host, &["prompt", &session, "--queue", &prompt])?;
+    client.wait_for_text("Queue 1")?;
+    client.press("\x1b[A")?;
+    client.wait_for("the end of the whole text", |screen| screen.contains("the end"))?;
+    client.press(" of it\r")?;
+    client.wait_for("the saved prompt", |screen| !screen.contains("editing below"))?;
+    interrupt_turn(&mut client)?;
+    client.wait_for_text("the end of it")?;
     Ok(())
 }

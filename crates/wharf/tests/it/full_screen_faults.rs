@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use anyhow::{Result, ensure};
 use wharf_testkit::WAIT_LIMIT;
-use wharf_testkit::processes::{send_sigterm, wait_gone};
+use wharf_testkit::processes::{send_sighup, send_sigterm, wait_gone};
 use wharf_testkit::random::TestRandom;
 
 use crate::cli::{run_wharf, start_kept_session};
@@ -73,6 +73,59 @@ fn sigterm_restores_the_terminal() -> Result<()> {
 }
 
 #[test]
+fn stopped_host_stays_stopped_until_the_person_starts_it() -> Result<()> {
+    let host = scripted_host(&[])?.start_host()?;
+    let session = start_kept_session(&host, &[])?;
+    let mut client = ScreenTerminal::run_starting_wharf(&host, SIZE, &["attach", &session])?;
+    client.wait_for_text("idle")?;
+    client.press("unsent words")?;
+    client.wait_for_text("❯ unsent words")?;
+    run_wharf(&host, &["stop"])?;
+    client.wait_for_text("the host was stopped · Ctrl-X S starts it again")?;
+    client.press("\r")?;
+    client.wait_for_text("not done: the host was stopped")?;
+    client.press("\x18s")?;
+    let back = client.wait_for_text("connected again");
+    let kept = client.wait_for_text("❯ unsent words");
+    let stopped = run_wharf(&host, &["stop"]);
+    back?;
+    kept?;
+    stopped?;
+    Ok(())
+}
+
+#[test]
+fn hangup_restores_the_terminal_and_ends_the_client() -> Result<()> {
+    let host = scripted_host(&[])?.start_host()?;
+    let mut client = ScreenTerminal::run_wharf(&host, SIZE, &[])?;
+    client.wait_for_text("New session")?;
+    ensure!(send_sighup(client.client_pid()?), "there is no client");
+    assert_eq!(client.finish()?.0, Some(0));
+    assert!(!client.is_alternate_screen());
+
+    let mut closed = ScreenTerminal::run_wharf(&host, SIZE, &[])?;
+    closed.wait_for_text("New session")?;
+    let pid = closed.client_pid()?;
+    drop(closed);
+    wait_gone(&[pid], WAIT_LIMIT).map_err(|left| anyhow::anyhow!("{left:?} outlives its terminal"))
+}
+
+#[test]
+fn panic_restores_the_terminal_and_is_reported() -> Result<()> {
+    let host = scripted_host(&[])?.start_host()?;
+    let line = |wharf: &str| format!("export WHARF_TEST_TUI_PANIC=1 RUST_BACKTRACE=0; {wharf}; echo code $?; stty -a");
+    let mut client = ScreenTerminal::run_line(&host, SIZE, &[], line)?;
+    client.wait_for_text("New session")?;
+    assert!(client.is_alternate_screen());
+    client.press("\x0c")?;
+    let screen = client.wait_for("the settings of the terminal", |screen| screen.contains(" echoe "))?;
+    assert!(!client.is_alternate_screen(), "the terminal is restored");
+    assert!(screen.contains("panicked at") && screen.contains("code 101"), "{screen}");
+    assert!(screen.contains(" icanon ") && screen.contains(" echo "), "raw mode goes on: {screen}");
+    Ok(())
+}
+
+#[test]
 fn suspended_client_gives_the_terminal_back_and_goes_on() -> Result<()> {
     let host = scripted_host(&[])?.start_host()?;
     let line = |wharf: &str| format!("set -m; {wharf}; echo suspended; read go; fg > /dev/null; echo ended");
@@ -106,7 +159,7 @@ fn hostile_prompt(text: &str) -> String {
 
 #[test]
 fn hostile_agent_and_random_keys_do_not_break_the_client() -> Result<()> {
-    const KEYS: u64 = 400;
+    const KEY_COUNT: u64 = 10_000;
     /// Keys that neither leave the client nor end the agent.
     const CHOICES: &[&str] = &[
         "\x1b[A",
@@ -151,12 +204,12 @@ fn hostile_agent_and_random_keys_do_not_break_the_client() -> Result<()> {
     for text in HOSTILE_TEXTS {
         run_wharf(&host, &["prompt", &session, "--wait", &hostile_prompt(text)])?;
     }
-    run_wharf(&host, &["prompt", &session, "stream 20000 150; echo the flood is over"])?;
+    run_wharf(&host, &["prompt", &session, "stream 200000 150 flush; echo the flood is over"])?;
     let mut client = ScreenTerminal::run_wharf(&host, SIZE, &["attach", &session])?;
     client.wait_for_text("❯")?;
     let mut random = TestRandom::from_environment()?;
     let mut typed = String::new();
-    for _ in 0..KEYS {
+    for _ in 0..KEY_COUNT {
         let key = random.pick_one(CHOICES);
         let _ = write!(typed, "{key:?} ");
         client.press(key)?;

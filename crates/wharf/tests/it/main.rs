@@ -53,6 +53,7 @@ mod full_disk;
 mod full_screen;
 mod full_screen_clients;
 mod full_screen_faults;
+mod full_screen_history;
 mod host_process;
 mod host_state;
 mod hostile_agents;

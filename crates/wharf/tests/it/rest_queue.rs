@@ -88,6 +88,18 @@ async fn the_queue_is_listed_changed_and_emptied() -> Result<()> {
     let texts = http.get(&queue).await?.expect(200)?;
     let texts: Vec<&Value> = texts["queue"].as_array().context("no list")?.iter().map(|one| &one["text"]).collect();
     assert_eq!(texts, [&json!("echo first"), &json!("echo two")]);
+    let long = format!("echo {}", "é".repeat(5_000));
+    patch(&waiting[1], json!({ "prompt": long })).await?.expect(200)?;
+    let listed = http.get(&queue).await?.expect(200)?;
+    let shown = listed["queue"][1]["text"].as_str().context("no text")?;
+    assert!(shown.len() < 4_200 && shown.ends_with("é…") && listed["queue"][1]["shortened"] == true, "{shown}");
+    let whole = http.get(&format!("{queue}/{}", waiting[1])).await?.expect(200)?;
+    assert_eq!((&whole["text"], &whole["position"], &whole["shortened"]), (&json!(long), &json!(1), &Value::Null));
+    assert_eq!(
+        http.get(&format!("{queue}/{}", waiting[0])).await?.status_and_code(),
+        (404, "unknown_prompt".to_owned())
+    );
+    patch(&waiting[1], json!({ "prompt": "echo two" })).await?.expect(200)?;
     let running = running.as_str().context("no id")?;
     assert_eq!(patch(running, json!({ "position": 0 })).await?.status_and_code(), (409, "already_started".to_owned()));
     assert_eq!(

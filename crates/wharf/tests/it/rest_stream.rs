@@ -237,6 +237,27 @@ async fn an_id_that_the_log_does_not_hold_is_409() -> Result<()> {
 }
 
 #[tokio::test]
+async fn stream_of_all_sessions_tells_a_stop_but_not_a_death() -> Result<()> {
+    let mut host = scripted_host(&[])?.start_host()?;
+    let http = RestClient::new(&host);
+    let pid = http.get("/host").await?.expect(200)?["pid"].clone();
+    let mut events = http.open_stream("/sessions/stream", None).await?;
+    events.expect("the snapshot", |event| event.name == "snapshot").await?;
+    http.post_empty("/stop").await?.expect(202)?;
+    let stopping = events.expect("the stop", |event| event.name == "stopping").await?;
+    assert_eq!(stopping.data, json!({ "pid": pid }));
+
+    host.restart()?;
+    let http = RestClient::new(&host);
+    let mut events = http.open_stream("/sessions/stream", None).await?;
+    events.expect("the snapshot", |event| event.name == "snapshot").await?;
+    host.kill()?;
+    let after = events.read_rest().await.unwrap_or_default();
+    assert!(after.iter().all(|event| event.name != "stopping"), "{after:?}");
+    Ok(())
+}
+
+#[tokio::test]
 async fn several_readers_see_the_same() -> Result<()> {
     let host = scripted_host(&[])?.start_host()?;
     let http = RestClient::new(&host);

@@ -491,6 +491,33 @@ async fn list_and_rows_come_in_one_stream() -> Result<()> {
 }
 
 #[tokio::test]
+async fn poll_ends_with_the_first_news_and_the_next_goes_on_there() -> Result<()> {
+    let (_host, http, id) = start_session().await?;
+    let mut reader = RowReader::default();
+    let poll = async |reader: &mut RowReader, wait: &str| -> Result<Vec<String>> {
+        let path = format!("/sessions/stream?rows={id}&wait={wait}");
+        let events = http.open_stream(&path, reader.position.as_deref()).await?.read_rest().await?;
+        events.iter().try_for_each(|event| reader.apply(event))?;
+        Ok(events.into_iter().map(|event| event.name).collect())
+    };
+    assert_eq!(
+        poll(&mut reader, "20s").await?,
+        ["snapshot", "page"],
+        "a reader without a position is not kept waiting"
+    );
+    assert_eq!(poll(&mut reader, "0s").await?, ["snapshot", "state"], "there is nothing new");
+    let (news, sent) = tokio::join!(poll(&mut reader, "20s"), send_prompt(&http, &id, "echo one; tool"));
+    assert_ne!(news?, ["snapshot", "state"], "the poll waits for the turn");
+    sent?;
+    wait_until_idle(&http, &id).await?;
+    poll(&mut reader, "0s").await?;
+    assert_eq!(reader.rows(), read_all_rows(&http, &id, 200).await?);
+    let refused = http.get(&format!("/sessions/stream?rows={id}&wait=soon")).await?;
+    assert_eq!(refused.status_and_code(), (422, "invalid_params".to_owned()));
+    Ok(())
+}
+
+#[tokio::test]
 async fn queue_and_asks_are_in_the_state_of_a_stream() -> Result<()> {
     let (_host, http, id) = start_session().await?;
     let mut events = http.open_stream(&format!("/sessions/{id}/rows/stream"), None).await?;

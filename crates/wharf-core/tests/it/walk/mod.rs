@@ -14,7 +14,7 @@ use std::hash::{BuildHasher, RandomState};
 use bytes::Bytes;
 use wharf_core::{
     AgentTraits, EndReason, Event, FormAnswerers, Input, LifecycleInput, Millis, NewSession, OnRestart, Role, Seq,
-    Session, Settings, State, Step, decode, encode,
+    Session, Settings, State, Status, Step, decode, encode,
 };
 
 use self::cancels::Cancel;
@@ -228,12 +228,21 @@ impl Walk {
         }
     }
 
+    /// Restarts the host. If the agent runs, every second host takes it over: then nothing of the session changes.
     fn restart_host(&mut self) {
+        let before = self.session.state().clone();
+        let is_adopted = before.status == Status::Running && self.dice.one_in(2);
         let from = self.session.state().snapshot.map_or(0, |snapshot| snapshot.0 as usize - 1);
         self.session = Session::restore(self.settings.clone(), self.stored(from)).unwrap();
-        self.ledger.lose_host();
         self.readers.lose_host();
         self.host_since = self.session.head();
+        if is_adopted {
+            self.give(Input::Lifecycle(LifecycleInput::AgentAdopted));
+            let state = self.session.state();
+            assert_eq!((&state.turns, &state.asks, state.status), (&before.turns, &before.asks, before.status));
+            return;
+        }
+        self.ledger.lose_host();
         self.give(Input::Lifecycle(LifecycleInput::HostRestarted));
         assert!(!self.session.state().status.is_alive());
     }

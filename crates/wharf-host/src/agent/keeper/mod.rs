@@ -101,7 +101,9 @@ fn release_own_stdio() {
 enum Tree {
     Running,
     /// SIGTERM was sent; SIGKILL is due then.
-    Ending { kill_at: Instant },
+    Ending {
+        kill_at: Instant,
+    },
     Gone,
 }
 
@@ -172,7 +174,8 @@ impl Keeper {
             self.host.as_ref().map(AsFd::as_fd),
             kept.map(|kept| kept.listener.as_fd()),
             kept.filter(spools).map(|kept| kept.files.stdout.as_fd()),
-            kept.filter(|_| self.absence.as_ref().is_some_and(|absence| absence.reads_stderr)).map(|kept| kept.files.stderr.as_fd()),
+            kept.filter(|_| self.absence.as_ref().is_some_and(|absence| absence.reads_stderr))
+                .map(|kept| kept.files.stderr.as_fd()),
         ];
         let mut polled: Vec<PollFd<'_>> =
             sources.iter().flatten().map(|fd| PollFd::from_borrowed_fd(*fd, PollFlags::IN)).collect();

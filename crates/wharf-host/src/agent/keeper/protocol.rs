@@ -107,7 +107,8 @@ pub(crate) struct LineReceiver {
 impl LineReceiver {
     /// Reads what has come. Returns false at the end.
     pub(crate) fn receive(&mut self, socket: impl AsFd) -> io::Result<bool> {
-        let (mut bytes, mut space) = ([0; READ_BYTES], [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_FILES))]);
+        let (mut bytes, mut space) =
+            ([0; READ_BYTES], [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_FILES))]);
         let mut ancillary = RecvAncillaryBuffer::new(&mut space);
         let mut parts = [IoSliceMut::new(&mut bytes)];
         let received = rustix::net::recvmsg(socket, &mut parts, &mut ancillary, RecvFlags::CMSG_CLOEXEC)?;

@@ -16,6 +16,7 @@ fn tools(dir: &Path, program: std::path::PathBuf) -> FilesAndTerminals {
     let cwd = dir.join("cwd");
     std::fs::create_dir_all(&cwd).unwrap();
     let launch = Launch {
+        is_kept: false,
         token_issuer: None,
         log: None,
         program,
@@ -25,7 +26,6 @@ fn tools(dir: &Path, program: std::path::PathBuf) -> FilesAndTerminals {
         sandbox: None,
         tag: format!("test.{}", crate::random_text(12)),
         records: ProcessRecords::new(dir.join("running"), DirectoryIdentity::load_or_create(dir).unwrap()),
-        is_kept: false,
         scope: crate::config::KeeperScope::None,
         frame_limit: 1 << 20,
         timeout: None,

@@ -23,6 +23,7 @@ fn bench() -> Bench {
     let cwd = temp.path().join("cwd");
     std::fs::create_dir_all(cwd.join("sub")).unwrap();
     let launch = Launch {
+        is_kept: false,
         token_issuer: None,
         log: None,
         program: wharf_testkit::program::find_wharf().unwrap(),
@@ -35,7 +36,6 @@ fn bench() -> Bench {
             temp.path().join("running"),
             DirectoryIdentity::load_or_create(temp.path()).unwrap(),
         ),
-        is_kept: false,
         scope: crate::config::KeeperScope::None,
         frame_limit: 1 << 20,
         timeout: None,

@@ -250,11 +250,16 @@ impl AgentLink {
         let (outbox, session) = (writer.outbox(), writer.session().to_owned());
         let unanswered = writer.into_unanswered();
         let ending = async move {
-            if traits.close && outbox.send_frame(about_session("session/close", close, &session), LineNote::Plain).is_ok() {
+            if traits.close
+                && outbox.send_frame(about_session("session/close", close, &session), LineNote::Plain).is_ok()
+            {
                 answer_within(&mut reader, close, CLOSE_TIMEOUT).await;
             }
             let outcome = match traits.delete {
-                true if outbox.send_frame(about_session("session/delete", delete, &session), LineNote::Plain).is_ok() => {
+                true if outbox
+                    .send_frame(about_session("session/delete", delete, &session), LineNote::Plain)
+                    .is_ok() =>
+                {
                     AgentDelete::from_answer(answer_within(&mut reader, delete, DELETE_TIMEOUT).await == Some(true))
                 }
                 true => AgentDelete::Failed,

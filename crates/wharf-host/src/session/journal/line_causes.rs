@@ -73,7 +73,9 @@ fn owed_line(log: &Arc<dyn Log>, event: &Event, state: &State) -> Result<Option<
         Event::Prompt(PromptEvent::CancelRequested { prompt, .. }) => state.running(prompt).map(|_| OwedLine::Cancel),
         Event::Ask(AskEvent::Resolved { ask, outcome, .. }) => {
             let reply = match outcome {
-                AskOutcome::Answered { answer, .. } | AskOutcome::Declined { answer } => AskReply::Frame(answer.clone()),
+                AskOutcome::Answered { answer, .. } | AskOutcome::Declined { answer } => {
+                    AskReply::Frame(answer.clone())
+                }
                 AskOutcome::Cancelled => AskReply::Cancelled,
                 AskOutcome::Withdrawn => AskReply::Withdrawn,
                 AskOutcome::AgentGone => return Ok(None),

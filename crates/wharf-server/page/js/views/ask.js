@@ -1,12 +1,12 @@
 // @ts-check
 /** Questions of agents: what is asked in full, and the answers in the agent's own words. */
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useEffect, useState } from "preact/hooks";
 import * as api from "../api.js";
 import { sayPolitely } from "../announce.js";
 import { placeOf, plural, titleOf } from "../format.js";
 import { html } from "../html.js";
 import { safeLink } from "../markdown.js";
-import { app, attempt, changed, mayControl, showMessage } from "../store.js";
+import { app, attempt, changed, mayControl, showAnswer, showMessage } from "../store.js";
 import { plainText } from "../text.js";
 import { Dialog } from "./dialog.js";
 import { Diff } from "./diff.js";
@@ -15,6 +15,13 @@ import { PlainText } from "./parts.js";
 
 /** A tap within this time after a question appeared was meant for the one before. */
 const SETTLE_MS = 400;
+
+/** @type {Set<string>} the questions that this page has answered, by session and id */
+const answeredHere = new Set();
+/** A question that was answered elsewhere says so for so long. */
+const GONE_SHOWN_MS = 1200;
+/** The width below which the dock shows one line of a question. */
+const NARROW = "(max-width: 759px)";
 
 /** @param {any} subject */
 export function askTitle(subject) {
@@ -38,69 +45,71 @@ export function AskSubject({ subject }) {
 }
 
 /**
- * The answers of one question.
- * @param {{ session: string, ask: any, onAnswered?: () => void }} props
+ * The answers of one question. Its key is the question, so that every question settles anew.
+ * @param {{ session: string, listed?: string, ask: any, onAnswered?: () => void }} props listed: the session of the list that shows the question
  */
-export function AskAnswers({ session, ask, onAnswered }) {
-  const shownAt = useRef(Date.now());
+export function AskAnswers({ session, listed, ask, onAnswered }) {
+  const [isSettled, setSettled] = useState(false);
   const [busy, setBusy] = useState(false);
   useEffect(() => {
-    shownAt.current = Date.now();
-    setBusy(false);
-  }, [ask.askId]);
+    const timer = setTimeout(() => setSettled(true), SETTLE_MS);
+    return () => clearTimeout(timer);
+  }, []);
   if (!mayControl()) return html`<p class="faint">You can see this question, but not answer it.</p>`;
-  const answer = async (/** @type {any} */ body) => {
-    if (busy || Date.now() - shownAt.current < SETTLE_MS) return;
+  const answer = async (/** @type {any} */ body, name = "Answered") => {
+    if (busy || !isSettled) return;
     setBusy(true);
+    answeredHere.add(`${session}/${ask.askId}`);
     try {
       await api.post(`sessions/${session}/asks/${ask.askId}`, body);
       sayPolitely("Answered");
+      if ((app.sessions.get(listed ?? session)?.attention?.count ?? 0) <= 1) showAnswer(listed ?? session, name);
       onAnswered?.();
     } catch (error) {
       const taken = error instanceof api.CallError && ["already_answered", "unknown_ask"].includes(error.code);
       showMessage(taken ? "The question has been answered elsewhere." : /** @type {Error} */ (error).message);
-      if (taken) onAnswered?.();
-      else setBusy(false);
+      if (taken) return onAnswered?.();
+      answeredHere.delete(`${session}/${ask.askId}`);
+      setBusy(false);
     }
   };
-  if (ask.form) return html`<${AskForm} form=${ask.form} busy=${busy} onAnswer=${answer} />`;
-  return html`<div class="ask-options">${ask.options.map((/** @type {any} */ option) => html`<button key=${option.optionId} disabled=${busy}
-      class=${option.kind === "allow_once" ? "allow allow-once" : option.kind?.startsWith("allow") ? "allow" : "reject"} onClick=${() => answer({ optionId: option.optionId })}>${plainText(option.name)}</button>`)}
+  if (ask.form) return html`<div data-settled=${isSettled || undefined}><${AskForm} form=${ask.form} busy=${busy} onAnswer=${answer} /></div>`;
+  return html`<div class="ask-options" data-settled=${isSettled || undefined}>${ask.options.map((/** @type {any} */ option) => html`<button key=${option.optionId} disabled=${busy}
+      class=${option.kind === "allow_once" ? "allow allow-once" : option.kind?.startsWith("allow") ? "allow" : "reject"} onClick=${() => answer({ optionId: option.optionId }, plainText(option.name))}>${plainText(option.name)}</button>`)}
     ${ask.moreOptions ? html`<p class="faint">${plural(ask.moreOptions, "more option")} in the terminal: wharf answer</p>` : ""}</div>`;
 }
 
-/** The open questions of the session that is shown, above the composer. @param {{ transcript: import("../transcript.js").Transcript }} props */
-export function AskDock({ transcript }) {
+/** The open questions of the session that is shown, above the composer. @param {{ transcript: import("../transcript.js").Transcript, row?: string }} props */
+export function AskDock({ transcript, row }) {
   const asks = (transcript.state?.asks ?? []).map((/** @type {string} */ id) => transcript.find(id)).filter(Boolean);
-  const [sheet, setSheet] = useState(false);
   const missing = (transcript.state?.asks ?? []).length - asks.length;
   const ask = asks[0];
+  // A notification leads to its question: where the dock has no room for all of it, the sheet is opened.
   useEffect(() => {
-    if (!ask) setSheet(false);
-  }, [ask?.askId]);
+    if (ask && row === ask.id && matchMedia(NARROW).matches) openAskSheet(transcript.session);
+  }, [ask?.askId, row]);
   if (!ask) return missing > 0 ? html`<div class="dock"><button onClick=${() => openAskSheet(transcript.session)}>${plural(missing, "question")} to review</button></div>` : "";
   const count = asks.length + missing > 1 ? html`<span class="faint">1 of ${asks.length + missing}</span>` : "";
   return html`<section class="dock" aria-label="Question of the agent">
     <header class="dock-head"><h2><span class="needs-sign" aria-hidden="true">?</span> ${askTitle(ask.subject)}</h2>${count}
-      <button class="review" onClick=${() => setSheet(true)}>Review</button></header>
+      <button class="review" onClick=${() => openAskSheet(transcript.session)}>Review</button></header>
     <div class="dock-subject"><${AskSubject} subject=${ask.subject} /></div>
     <div class="dock-line">${plainText(ask.subject.command ?? ask.subject.title)}</div>
     <div class="dock-answers"><${AskAnswers} key=${ask.askId} session=${transcript.session} ask=${ask} /></div>
-    ${sheet ? html`<${AskSheet} session=${transcript.session} onClose=${() => setSheet(false)} />` : ""}
   </section>`;
 }
 
 /** @type {string | null} */
 let sheetSession = null;
 
-/** Opens the questions of a session over the page, from the list. @param {string} session */
+/** Opens the questions of a session over the page. @param {string} session */
 export function openAskSheet(session) {
   sheetSession = session;
   changed();
 }
 
-/** The sheet that the list opens. */
-export function ListAskSheet() {
+/** The sheet that is open, if one is. */
+export function OpenAskSheet() {
   if (!sheetSession) return "";
   return html`<${AskSheet} key=${sheetSession} session=${sheetSession} onClose=${() => { sheetSession = null; changed(); }} />`;
 }
@@ -116,9 +125,10 @@ function AskSheet({ session, onClose }) {
     let closed = false;
     attempt(api.get(`sessions/${asker}/asks`)).then((answer) => {
       if (closed || !answer) return;
-      if (asks?.length && !answer.asks.some((/** @type {any} */ ask) => ask.askId === asks[0].askId)) {
-        setGone("This question has its answer.");
-        setTimeout(() => { if (!closed) next(answer.asks); }, 1200);
+      const isGone = asks?.length && !answer.asks.some((/** @type {any} */ ask) => ask.askId === asks[0].askId);
+      if (isGone && !answeredHere.has(`${asker}/${asks[0].askId}`)) {
+        setGone("This question has been answered elsewhere.");
+        setTimeout(() => { if (!closed) next(answer.asks); }, GONE_SHOWN_MS);
       } else next(answer.asks);
     });
     const next = (/** @type {any[]} */ list) => {
@@ -133,7 +143,7 @@ function AskSheet({ session, onClose }) {
   return html`<${Dialog} title=${title} onClose=${onClose} class="sheet">
     ${info ? html`<p class="faint sheet-place">${placeOf(info)} · ${plainText(titleOf(info))}${asks && asks.length > 1 ? ` · 1 of ${asks.length}` : ""}</p>` : ""}
     ${ask ? html`<div class="sheet-subject"><${AskSubject} subject=${ask.subject ?? { title: ask.toolCall?.title ?? ask.params?.message ?? "" }} /></div>
-      ${gone ? html`<p class="warning">${gone}</p>` : html`<${AskAnswers} key=${ask.askId} session=${asker} ask=${{ ...ask, form: toForm(ask) }} onAnswered=${() => setAsks((asks ?? []).slice(1))} />`}` : html`<p class="faint">Loading…</p>`}
+      ${gone ? html`<p class="warning" role="alert">${gone}</p>` : html`<${AskAnswers} key=${ask.askId} session=${asker} listed=${session} ask=${{ ...ask, form: toForm(ask) }} onAnswered=${() => setAsks((asks ?? []).slice(1))} />`}` : html`<p class="faint">Loading…</p>`}
     ${asks && !ask && !gone ? html`<p class="faint">There is no open question.</p>` : ""}
   <//>`;
 }

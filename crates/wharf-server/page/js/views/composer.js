@@ -7,6 +7,7 @@ import { html } from "../html.js";
 import { scaleImage } from "../images.js";
 import { app, attempt, mayControl, showMessage } from "../store.js";
 import { CompletionList, useCompletion } from "./completion.js";
+import { Icon } from "./icon.js";
 
 /** After so long a running stop can be forced. */
 const FORCE_AFTER_MS = 3000;
@@ -142,10 +143,10 @@ export function Composer({ transcript }) {
       onDragOver=${(/** @type {Event} */ event) => event.preventDefault()} onDrop=${(/** @type {DragEvent} */ event) => { event.preventDefault(); addImages(event.dataTransfer?.files ?? []); }}>
     ${completion ? html`<${CompletionList} completion=${completion} selected=${Math.min(selected, completion.items.length - 1)} onChoose=${choose} />` : ""}
     ${images.length ? html`<div class="attachments">${images.map((image) => html`<span class="attachment"><img src=${image.url} alt=${image.name} />
-      <button type="button" class="icon-button" aria-label=${`Remove ${image.name}`} onClick=${() => setImages(images.filter((other) => other !== image))}>✕</button></span>`)}</div>` : ""}
+      <button type="button" class="icon-button" aria-label=${`Remove ${image.name}`} onClick=${() => setImages(images.filter((other) => other !== image))}><${Icon} name="close" /></button></span>`)}</div>` : ""}
     ${offline ? html`<p class="warning">The host cannot be reached. Your text is kept, and not sent by itself.</p>` : ""}
     <div class="composer-line">
-      ${takesImages ? html`<label class="icon-button attach" title="Add an image">+<span class="hidden-text">Add an image</span><input type="file" accept="image/*" multiple class="hidden-text"
+      ${takesImages ? html`<label class="icon-button attach" title="Add an image"><${Icon} name="image" /><span class="hidden-text">Add an image</span><input type="file" accept="image/*" multiple class="hidden-text"
         onChange=${(/** @type {any} */ event) => { addImages(event.target.files); event.target.value = ""; }} /></label>` : ""}
       <textarea ref=${field} id="composer" rows="1" placeholder="Message" aria-label="Message to the agent" aria-controls=${completion ? "completion" : undefined}
         aria-activedescendant=${completion ? `completion-${selected}` : undefined} value=${text}
@@ -153,7 +154,7 @@ export function Composer({ transcript }) {
         onSelect=${(/** @type {any} */ event) => setCaret(event.target.selectionStart)}
         onPaste=${(/** @type {ClipboardEvent} */ event) => { const pasted = event.clipboardData?.files; if (pasted?.length) { event.preventDefault(); addImages(pasted); } }}
         onKeyDown=${onKeyDown}></textarea>
-      ${running ? html`<${StopButton} session=${session} turn=${info.attention?.since} />` : ""}
+      ${running ? html`<${StopButton} session=${session} />` : ""}
       <button type="submit" class="send" disabled=${busy || offline || (!text.trim() && !images.length)} title=${running ? "Put into the queue" : "Send"}>${running ? "Queue" : "Send"}</button>
     </div>
   </form>`;

@@ -2,6 +2,7 @@
 /** A dialog of the browser: it keeps the focus inside and gives it back. */
 import { useEffect, useRef } from "preact/hooks";
 import { html } from "../html.js";
+import { Icon } from "./icon.js";
 
 /** @param {{ title: string, onClose: () => void, children: any, class?: string, heading?: any }} props */
 export function Dialog({ title, onClose, children, class: name, heading }) {
@@ -19,7 +20,7 @@ export function Dialog({ title, onClose, children, class: name, heading }) {
       onClick=${(/** @type {MouseEvent} */ event) => { if (event.target === ref.current) onClose(); }}>
     <div class="dialog-body">
       <header class="dialog-head"><h2 tabindex="-1" data-first=${heading === false ? undefined : true}>${title}</h2>
-        <button class="icon-button" aria-label="Close" onClick=${onClose}>✕</button></header>
+        <button class="icon-button" aria-label="Close" onClick=${onClose}><${Icon} name="close" /></button></header>
       ${children}
     </div>
   </dialog>`;

@@ -5,7 +5,7 @@ import { plainText } from "../text.js";
 
 /** @param {{ added: number, removed: number }} counts */
 export function Counts({ added, removed }) {
-  return html`<span class="counts"><span class="added">+${added}</span> <span class="removed">−${removed}</span></span>`;
+  return html`<span class="counts"><span aria-hidden="true"><span class="added">+${added}</span> <span class="removed">−${removed}</span></span><span class="hidden-text">${added} added, ${removed} removed</span></span>`;
 }
 
 /** @type {Record<string, string>} */

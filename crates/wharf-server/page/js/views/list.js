@@ -1,13 +1,14 @@
 // @ts-check
 /** The list of sessions: those that need a person first, then by workspace. */
 import { useEffect, useRef, useState } from "preact/hooks";
-import { groupSessions, signOf } from "../attention.js";
-import { age, placeOf, titleOf } from "../format.js";
+import { groupSessions, nestChildren, signOf } from "../attention.js";
+import { age, fullDate, placeOf, titleOf } from "../format.js";
 import { html } from "../html.js";
 import { go, sessionLink } from "../router.js";
 import { app, mayControl, useApp } from "../store.js";
 import { plainText } from "../text.js";
 import { openAskSheet } from "./ask.js";
+import { Icon } from "./icon.js";
 
 /** The order stays for so long after a touch, so that a tap meets what it was meant for. */
 const HOLD_ORDER_MS = 1000;
@@ -23,7 +24,7 @@ export function SessionList() {
     const timer = setInterval(() => redraw((count) => count + 1), 20_000);
     return () => clearInterval(timer);
   }, []);
-  let groups = groupSessions(app.sessions.values());
+  let groups = groupSessions(app.sessions.values(), app.answers);
   if (Date.now() - touchedAt.current < HOLD_ORDER_MS && held.current) {
     groups = held.current.map((group) => ({ ...group, sessions: group.sessions.map((session) => app.sessions.get(session.id)).filter(Boolean) }));
     setTimeout(() => redraw((count) => count + 1), HOLD_ORDER_MS);
@@ -39,25 +40,27 @@ export function SessionList() {
 function Group({ group }) {
   const [open, setOpen] = useState(group.key !== "archived");
   const [all, setAll] = useState(false);
-  const shown = all ? group.sessions : group.sessions.slice(0, SHOWN_PER_GROUP);
-  return html`<section class="group"><h2><button class="group-head" aria-expanded=${open} title=${group.hint} onClick=${() => setOpen(!open)}>${plainText(group.title)} <span class="faint">${group.sessions.length}</span></button></h2>
-    ${open ? html`<ul>${shown.map((session) => html`<${Item} key=${session.id} session=${session} withPlace=${group.key === "needs" || group.key === "archived"} />`)}</ul>
-      ${group.sessions.length > shown.length ? html`<button class="quiet" onClick=${() => setAll(true)}>${group.sessions.length - shown.length} more</button>` : ""}` : ""}</section>`;
+  const nested = nestChildren(group.sessions);
+  const shown = all ? nested : nested.slice(0, SHOWN_PER_GROUP);
+  return html`<section class=${`group group-${group.key === "needs" ? "needs" : "place"}`}><h2><button class="group-head" aria-expanded=${open} title=${group.hint} onClick=${() => setOpen(!open)}>${plainText(group.title)} <span class="group-count">${group.sessions.length}</span></button></h2>
+    ${open ? html`<ul>${shown.map(({ session, depth }) => html`<${Item} key=${session.id} session=${session} depth=${depth} withPlace=${group.key === "needs" || group.key === "archived"} />`)}</ul>
+      ${nested.length > shown.length ? html`<button class="quiet" onClick=${() => setAll(true)}>${nested.length - shown.length} more</button>` : ""}` : ""}</section>`;
 }
 
-/** @param {{ session: any, withPlace: boolean }} props */
-function Item({ session, withPlace }) {
+/** @param {{ session: any, depth: number, withPlace: boolean }} props */
+function Item({ session, depth, withPlace }) {
   const sign = signOf(session);
   const attention = session.attention ?? {};
-  const line = attention.text ?? (attention.state === "working" && attention.why === "starting" ? "starting" : session.message ?? "");
+  const answer = app.answers.get(session.id);
+  const line = answer ?? attention.text ?? (attention.state === "working" && attention.why === "starting" ? "starting" : session.message ?? "");
   const isCurrent = app.route.id === session.id;
-  const asks = attention.state === "needs_answer";
-  return html`<li class=${`item state-${sign.state}${isCurrent ? " current" : ""}`}>
+  const asks = attention.state === "needs_answer" && !answer;
+  return html`<li class=${`item state-${answer ? "answered" : sign.state}${isCurrent ? " current" : ""}${depth ? " child" : ""}`} data-depth=${depth || undefined}>
     <a href=${sessionLink(attention.via ?? session.id)} aria-current=${isCurrent ? "page" : undefined} data-session=${session.id}>
-      <span class="sign" aria-hidden="true">${sign.sign}</span><span class="hidden-text">${sign.word}: </span>
-      <span class="item-title">${session.parentSessionId ? "↳ " : ""}${plainText(titleOf(session))}</span>
-      <span class="item-age faint">${attention.muted ? html`<span title="muted">🔕 </span>` : ""}<time datetime=${attention.since}>${attention.since ? age(attention.since) : ""}</time></span>
-      ${withPlace || line ? html`<span class="item-line faint">${withPlace ? `${placeOf(session)}${line ? " · " : ""}` : ""}${plainText(line)}</span>` : ""}
+      <span class="sign" aria-hidden="true">${answer ? "✓" : sign.sign}</span><span class="hidden-text">${depth ? "started by the session above, " : ""}${answer ? "answered" : sign.word}: </span>
+      <span class="item-title">${plainText(titleOf(session))}</span>
+      <span class="item-age">${attention.muted ? html`<span class="muted-mark" title="muted"><${Icon} name="muted" /><span class="hidden-text">muted</span></span>` : ""}${attention.since ? html`<time datetime=${attention.since} title=${fullDate(attention.since)}>${age(attention.since)}</time>` : ""}</span>
+      ${withPlace || line ? html`<span class="item-line">${withPlace ? `${placeOf(session)}${line ? " · " : ""}` : ""}${plainText(line)}</span>` : ""}
     </a>
     ${asks && mayControl() ? html`<button class="review" onClick=${() => openAskSheet(session.id)}>Review${attention.count > 1 ? ` ${attention.count}` : ""}<span class="hidden-text"> the question of ${plainText(titleOf(session))}</span></button>` : ""}
   </li>`;
@@ -65,7 +68,8 @@ function Item({ session, withPlace }) {
 
 /** Moves to the next or the previous session of the list. @param {number} step */
 export function moveInList(step) {
-  const ids = groupSessions(app.sessions.values()).filter((group) => group.key !== "archived").flatMap((group) => group.sessions.map((session) => session.id));
+  const shown = groupSessions(app.sessions.values(), app.answers).filter((group) => group.key !== "archived");
+  const ids = shown.flatMap((group) => nestChildren(group.sessions)).map(({ session }) => session.id);
   const place = ids.indexOf(app.route.id ?? "");
   const next = ids[place < 0 ? (step > 0 ? 0 : ids.length - 1) : Math.min(ids.length - 1, Math.max(0, place + step))];
   if (next) go(sessionLink(next));

@@ -3,6 +3,7 @@
 import { useState } from "preact/hooks";
 import { html } from "../html.js";
 import { signIn } from "../sign_in.js";
+import { BRAND_MARK } from "./icon.js";
 
 /** @param {{ fault: string, ended: boolean }} props */
 export function Login({ fault, ended }) {
@@ -16,7 +17,7 @@ export function Login({ fault, ended }) {
     setProblem((await signIn(code)) ?? "");
     setBusy(false);
   };
-  return html`<main class="login"><div class="login-card"><h1>Wharf</h1>
+  return html`<main class="login"><div class="login-card"><h1><img class="brand-mark" src=${BRAND_MARK} alt="" />Wharf</h1>
     <p>${ended ? "This device was signed out." : "Your coding agents, from a browser and a phone."}</p>
     <form onSubmit=${submit}><label for="code">Code</label>
       <input id="code" class="code-field" autocomplete="one-time-code" autocapitalize="characters" spellcheck=${false} autofocus placeholder="K7Q2-9FXM" value=${code} onInput=${(/** @type {any} */ event) => setCode(event.target.value)} />

@@ -6,6 +6,7 @@ import { plural } from "../format.js";
 import { html } from "../html.js";
 import { attempt, mayControl } from "../store.js";
 import { plainText } from "../text.js";
+import { Icon } from "./icon.js";
 
 /** @param {{ transcript: import("../transcript.js").Transcript }} props */
 export function Queue({ transcript }) {
@@ -35,9 +36,9 @@ function Entry({ entry, index, count, session }) {
   const name = plainText(entry.text).slice(0, 60);
   return html`<li><span class="queue-text">${plainText(entry.text)}</span>${entry.sender && entry.sender !== "Wharf page" ? html`<span class="faint"> · ${plainText(entry.sender)}</span>` : ""}
     ${mayControl() ? html`<span class="queue-buttons">
-      <button class="icon-button" title="Edit" aria-label=${`Edit: ${name}`} onClick=${() => setDraft(entry.text)}>✎</button>
-      <button class="icon-button" title="Up" aria-label=${`Move up: ${name}`} disabled=${index === 0} onClick=${() => change({ position: index - 1 })}>↑</button>
-      <button class="icon-button" title="Down" aria-label=${`Move down: ${name}`} disabled=${index === count - 1} onClick=${() => change({ position: index + 1 })}>↓</button>
-      <button class="icon-button" title="Send now: interrupts the running turn" aria-label=${`Send now: ${name}`} onClick=${() => attempt(api.post(`${path}/send`))}>⏎</button>
-      <button class="icon-button" title="Remove" aria-label=${`Remove: ${name}`} onClick=${() => attempt(api.call("DELETE", path))}>✕</button></span>` : ""}</li>`;
+      <button class="icon-button" title="Edit" aria-label=${`Edit: ${name}`} onClick=${() => setDraft(entry.text)}><${Icon} name="edit" /></button>
+      <button class="icon-button" title="Up" aria-label=${`Move up: ${name}`} disabled=${index === 0} onClick=${() => change({ position: index - 1 })}><${Icon} name="up" /></button>
+      <button class="icon-button" title="Down" aria-label=${`Move down: ${name}`} disabled=${index === count - 1} onClick=${() => change({ position: index + 1 })}><${Icon} name="down" /></button>
+      <button class="icon-button" title="Send now: interrupts the running turn" aria-label=${`Send now: ${name}`} onClick=${() => attempt(api.post(`${path}/send`))}><${Icon} name="now" /></button>
+      <button class="icon-button" title="Remove" aria-label=${`Remove: ${name}`} onClick=${() => attempt(api.call("DELETE", path))}><${Icon} name="close" /></button></span>` : ""}</li>`;
 }

@@ -4,11 +4,11 @@ import { Component } from "preact";
 import { useState } from "preact/hooks";
 import { clock, duration, fullDate, money, plural, shortNumber } from "../format.js";
 import { html } from "../html.js";
-import { sessionLink } from "../router.js";
+import { changesLink, sessionLink } from "../router.js";
 import { plainText } from "../text.js";
 import { Counts } from "./diff.js";
 import { PlainText, RowParts } from "./parts.js";
-import { describeAnswer, isQuietTool, Tool, ToolGroup } from "./tool.js";
+import { describeAnswer, describeTool, isQuietTool, Tool, ToolGroup } from "./tool.js";
 
 /** Calls in a row that are folded together. */
 const MIN_GROUP = 3;
@@ -72,11 +72,11 @@ function RowBody({ row, transcript, opened }) {
     case "prompt": return html`<${Prompt} row=${row} transcript=${transcript} />`;
     case "message": return html`<h3 class="hidden-text">Agent</h3><${RowParts} row=${row} transcript=${transcript} markdown=${true} />`;
     case "thought": return html`<${Thought} row=${row} transcript=${transcript} />`;
-    case "tool": return html`<h3 class="hidden-text">Tool</h3><${Tool} row=${row} transcript=${transcript} opened=${opened} />`;
+    case "tool": return html`<h3 class="hidden-text">${describeTool(row)}</h3><${Tool} row=${row} transcript=${transcript} opened=${opened} />`;
     case "plan": return html`<${Plan} row=${row} />`;
     case "ask": return html`<p class="ask-line"><h3 class="hidden-text">Question</h3>? ${plainText(row.subject.title)} ${row.state === "open" ? "waits for an answer" : `— ${plainText(describeAnswer(row))}`}</p>`;
     case "notice": return html`<${Notice} row=${row} />`;
-    case "turn_end": return html`<${TurnEnd} row=${row} />`;
+    case "turn_end": return html`<${TurnEnd} row=${row} session=${transcript.session} />`;
     default: return html`<p class="notice">${plainText(row.summary)}</p>`;
   }
 }
@@ -122,8 +122,8 @@ function Notice({ row }) {
 /** @type {Record<string, string>} */
 const OUTCOMES = { done: "Done", stopped: "Stopped", refused: "Refused", cancelled: "Cancelled", failed: "Failed", cut_off: "Cut off" };
 
-/** @param {{ row: any }} props */
-function TurnEnd({ row }) {
+/** @param {{ row: any, session: string }} props */
+function TurnEnd({ row, session }) {
   const bad = ["failed", "cut_off", "refused"].includes(row.outcome);
   const counts = row.files.reduce((/** @type {any} */ sum, /** @type {any} */ file) => ({ added: sum.added + file.added, removed: sum.removed + file.removed }), { added: 0, removed: 0 });
   const facts = [
@@ -132,9 +132,9 @@ function TurnEnd({ row }) {
     row.usage?.input != null || row.usage?.output != null ? `${shortNumber(row.usage.input ?? 0)} in, ${shortNumber(row.usage.output ?? 0)} out` : "",
     money(row.usage?.cost),
   ].filter(Boolean);
-  return html`<div class=${`turn-end${bad ? " bad" : ""}`}>
+  return html`<div class=${`turn-end${bad ? " bad" : ""}`}><h3 class="hidden-text">End of the turn</h3>
     <p>${OUTCOMES[row.outcome] ?? row.outcome}${row.reason !== "end_turn" && row.outcome !== "cancelled" ? ` (${plainText(row.reason)})` : ""}${facts.map((fact) => ` · ${fact}`)}
-      ${row.files.length ? html` · ${plural(row.files.length, "file")} <${Counts} ...${counts} />` : ""}</p>
+      ${row.files.length ? html` · <a href=${changesLink(session, row.files.length === 1 ? row.files[0].path : undefined)}>${plural(row.files.length, "file")}</a> <${Counts} ...${counts} />` : ""}</p>
     ${row.message ? html`<p class="failed-word">${plainText(row.message)}</p>` : ""}
     ${row.stderr ? html`<pre class="output" tabindex="0"><${PlainText} text=${row.stderr} /></pre>` : ""}
     ${row.next?.requeued ? html`<p class="faint">The prompt is in the queue again.</p>` : ""}

@@ -4,8 +4,9 @@ import { useEffect, useState } from "preact/hooks";
 import * as api from "../api.js";
 import { age, plural } from "../format.js";
 import { html } from "../html.js";
-import { go, sessionLink } from "../router.js";
+import { sessionLink } from "../router.js";
 import { plainText } from "../text.js";
+import { Icon } from "./icon.js";
 
 const TYPING_PAUSE_MS = 200;
 
@@ -54,7 +55,7 @@ export function FindInSession({ session, onClose }) {
   useEffect(() => document.getElementById("find-field")?.focus(), []);
   return html`<section class="find" aria-label="Find in session" onKeyDown=${(/** @type {KeyboardEvent} */ event) => { if (event.key === "Escape") { event.stopPropagation(); onClose(); } }}>
     <div class="find-line"><input id="find-field" type="search" aria-label="Find in session" placeholder="Find in session" value=${text} onInput=${(/** @type {any} */ event) => setText(event.target.value)} />
-      <button class="icon-button" aria-label="Close" onClick=${onClose}>✕</button></div>
+      <button class="icon-button" aria-label="Close" onClick=${onClose}><${Icon} name="close" /></button></div>
     <${Hits} found=${found} fault=${fault} more=${more} withSession=${false} /></section>`;
 }
 
@@ -68,6 +69,3 @@ function Hits({ found, fault, more, withSession }) {
       <span class="snippet">${hit.snippet.map((/** @type {any} */ part) => (part.match ? html`<mark>${plainText(part.text)}</mark>` : plainText(part.text)))}</span></a></li>`)}</ul>
     ${found.nextCursor ? html`<button class="quiet" onClick=${more}>Older hits</button>` : ""}`;
 }
-
-/** @param {string} text */
-export const searchFor = (text) => go(`#/search${api.toQuery({ q: text })}`);

@@ -5,12 +5,13 @@ import * as api from "../api.js";
 import { sayNow, sayPolitely } from "../announce.js";
 import { money, placeOf, plural, shortNumber, titleOf } from "../format.js";
 import { html } from "../html.js";
-import { go, sessionLink } from "../router.js";
+import { changesLink, go, sessionLink } from "../router.js";
 import { app, attempt, mayControl, showMessage, useApp } from "../store.js";
 import { plainText } from "../text.js";
 import { AskDock, askTitle } from "./ask.js";
 import { Composer } from "./composer.js";
 import { Dialog } from "./dialog.js";
+import { Icon } from "./icon.js";
 import { saveBlob } from "./parts.js";
 import { Queue } from "./queue.js";
 import { Plan } from "./rows.js";
@@ -38,7 +39,7 @@ export function Session({ id, row }) {
     <${TranscriptView} key=${id} transcript=${transcript} row=${row} />
     <div class="below">
       <${PinnedPlan} transcript=${transcript} />
-      <${AskDock} key=${`ask-${id}`} transcript=${transcript} />
+      <${AskDock} key=${`ask-${id}`} transcript=${transcript} row=${row} />
       <${Queue} transcript=${transcript} />
       ${info?.paused ? html`<p class="warning">The agent is held: the log cannot be written (${info.paused}).</p>` : ""}
       <${Composer} key=${`composer-${id}`} transcript=${transcript} />
@@ -52,13 +53,13 @@ function Head({ info, transcript, onFind }) {
   const clients = transcript.state?.clients ?? [];
   const context = info?.context?.size ? `${Math.round((100 * info.context.used) / info.context.size)} %` : "";
   return html`<header class="session-head">
-    <a class="back icon-button" href="#/" aria-label="All sessions">‹</a>
+    <a class="back icon-button" href="#/" aria-label="All sessions"><${Icon} name="back" /></a>
     <div class="session-title"><h1>${info ? plainText(titleOf(info)) : "…"}</h1>
       <p class="faint">${info ? `${placeOf(info)} · ${info.adapterSlug}` : ""}${info?.status && info.status !== "running" ? ` · ${info.status}` : ""}${info?.usage?.cost ? ` · ${money(info.usage.cost)}` : ""}</p></div>
     <div class="session-tools">
       <${SettingSelects} settings=${settings} session=${transcript.session} />
-      ${context ? html`<span class="faint" title=${`${shortNumber(info.context.used)} of ${shortNumber(info.context.size)} tokens of context`}>${context}</span>` : ""}
-      ${clients.length ? html`<span class="faint" title=${clients.map((/** @type {any} */ client) => `${client.name ?? "a client"} (${client.role}${client.person ? `, ${client.person}` : ""})`).join("\n")}><span aria-hidden="true">👤</span> ${clients.length}<span class="hidden-text"> attached</span></span>` : ""}
+      ${context ? html`<span class="context faint" title=${`${shortNumber(info.context.used)} of ${shortNumber(info.context.size)} tokens of context`}>${context}</span>` : ""}
+      ${clients.length ? html`<span class="attached faint" title=${clients.map((/** @type {any} */ client) => `${client.name ?? "a client"} (${client.role}${client.person ? `, ${client.person}` : ""})`).join("\n")}><${Icon} name="people" />${clients.length}<span class="hidden-text"> attached</span></span>` : ""}
       <${Menu} info=${info} session=${transcript.session} onFind=${onFind} />
     </div>
   </header>`;
@@ -111,9 +112,9 @@ function Menu({ info, session, onFind }) {
   const alive = ["starting", "running"].includes(info?.status);
   const muted = info?.attention?.muted;
   return html`<div class="menu" ref=${frame}>
-    <button class="icon-button" aria-haspopup="true" aria-expanded=${open} aria-label="More" onClick=${() => setOpen(!open)}>⋯</button>
+    <button class="icon-button" aria-haspopup="true" aria-expanded=${open} aria-label="More" onClick=${() => setOpen(!open)}><${Icon} name="menu" /></button>
     ${open ? html`<div class="menu-list">
-      <button onClick=${act(() => go(`#/s/${session}/changes`))}>Changed files</button>
+      <button onClick=${act(() => go(changesLink(session)))}>Changed files</button>
       <button onClick=${act(onFind)}>Find in session</button>
       <button onClick=${act(() => attempt(api.call("PUT", `sessions/${session}/mute`, { body: { muted: !muted } })))}>${muted ? "Unmute" : "Mute"}</button>
       <button onClick=${act(copyLink)}>Copy link</button>

@@ -10,6 +10,7 @@ import { go, sessionLink } from "../router.js";
 import { app, mayControl, showMessage } from "../store.js";
 import { plainText } from "../text.js";
 import { enterSends } from "./composer.js";
+import { Icon } from "./icon.js";
 
 const DRAFT = "new";
 /** Commands of the demo agent that show something at once. */
@@ -82,7 +83,7 @@ export function Start({ directory }) {
         ${known?.modes?.length ? html`<label>Mode<select value=${mode} onChange=${(/** @type {any} */ event) => setMode(event.target.value)}><option value="">the agent's own</option>${known.modes.map((/** @type {any} */ one) => html`<option value=${one.id}>${one.id}</option>`)}</select></label>` : ""}
       </div>
       ${known?.login === "no" ? html`<p class="warning">${known.name} is not signed in. In a terminal: <code>wharf login ${known.slug}</code></p>` : ""}
-      <div class="start-row"><label class="chip attach">+ Image<input type="file" accept="image/*" multiple class="hidden-text" onChange=${async (/** @type {any} */ event) => {
+      <div class="start-row"><label class="chip attach"><${Icon} name="image" /> Image<input type="file" accept="image/*" multiple class="hidden-text" onChange=${async (/** @type {any} */ event) => {
         const added = await Promise.all([...event.target.files].map(async (file) => ({ blob: await scaleImage(file), name: file.name })));
         setImages([...images, ...added]);
       }} /></label>${images.map((image) => html`<button type="button" class="chip" onClick=${() => setImages(images.filter((one) => one !== image))}>${image.name} ✕</button>`)}

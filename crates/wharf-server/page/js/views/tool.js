@@ -33,7 +33,6 @@ export function Tool({ row, transcript, opened }) {
   return html`<div class=${`tool tool-${row.state}`}>
     <button class="tool-head" aria-expanded=${isOpen} onClick=${() => setChosen(!isOpen)}>
       <span class="tool-sign" aria-hidden="true">${state.sign}</span>
-      <span class="hidden-text">Tool, ${row.toolKind ?? "other"}, ${state.word}: </span>
       <span class="tool-title">${plainText(row.title)}</span>
       ${row.diffs?.length ? html`<${Counts} ...${counts} />` : ""}
       ${exit !== undefined && exit !== null && exit !== 0 ? html`<span class="failed-word">exit ${exit}</span>` : ""}
@@ -43,6 +42,13 @@ export function Tool({ row, transcript, opened }) {
     ${isOpen ? html`<${ToolBody} row=${row} live=${live} transcript=${transcript} />` : ""}
     ${(row.asks ?? []).map((/** @type {string} */ id) => html`<${AnsweredAsk} ask=${transcript.find(id)} />`)}
   </div>`;
+}
+
+/** Returns a call in a line of words, for a screen reader. @param {any} row */
+export function describeTool(row) {
+  const counts = sumCounts(row.diffs);
+  const changes = row.diffs?.length ? `, ${counts.added} added, ${counts.removed} removed` : "";
+  return `Tool, ${row.toolKind ?? "other"}, ${plainText(row.title)}, ${TOOL_STATES[row.state]?.word ?? row.state}${changes}`;
 }
 
 /** @param {any} row */
@@ -93,13 +99,13 @@ export function ToolGroup({ rows, transcript, marked }) {
   const diffs = rows.flatMap((row) => row.diffs ?? []);
   const counts = sumCounts(diffs);
   const files = new Set(diffs.map((diff) => diff.path)).size;
-  return html`<div class="tool-group">
+  return html`<div class="tool-group"><h3 class="hidden-text">${plural(rows.length, "tool call")}, completed</h3>
     <button class="tool-head" aria-expanded=${isOpen} onClick=${() => setChosen(!isOpen)}>
       <span class="tool-sign" aria-hidden="true">✓</span>
       <span class="tool-title">${plural(rows.length, "step")}${files ? ` · ${plural(files, "file")}` : ""}</span>
       ${files ? html`<${Counts} ...${counts} />` : ""}
       <span class="faint tool-latest">${isOpen ? "" : plainText(rows.at(-1)?.title ?? "")}</span>
     </button>
-    ${isOpen ? html`<div class="tool-group-body">${rows.map((row) => html`<div id=${`row-${row.id}`}><${Tool} key=${row.id} row=${row} transcript=${transcript} opened=${row.id === marked} /></div>`)}</div>` : ""}
+    ${isOpen ? html`<div class="tool-group-body">${rows.map((row) => html`<div id=${`row-${row.id}`}><h4 class="hidden-text">${describeTool(row)}</h4><${Tool} key=${row.id} row=${row} transcript=${transcript} opened=${row.id === marked} /></div>`)}</div>` : ""}
   </div>`;
 }

@@ -2,17 +2,21 @@
 /** The scrolling part of a session: opens at the end, follows it, loads older rows above without moving what is read. */
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import * as api from "../api.js";
+import { useChangedFileLinks } from "../changed_file_links.js";
+import { clock, fullDate } from "../format.js";
 import { html } from "../html.js";
+import { useSeen } from "../seen.js";
 import { app, attempt, changed } from "../store.js";
 import { plainText } from "../text.js";
+import { compareRows } from "../transcript.js";
 import { groupRows, RowGroup } from "./rows.js";
 
 /** The end counts as in view within so many pixels. */
 const NEAR_END_PX = 60;
 /** Older rows are asked for when the beginning is so near. */
 const LOAD_AHEAD_PX = 900;
-const SEEN_AFTER_MS = 1000;
-const SEEN_INTERVAL_MS = 2000;
+/** What grows so soon after a click has been opened by it. */
+const OPENED_BY_CLICK_MS = 400;
 
 /** @param {{ transcript: import("../transcript.js").Transcript, row?: string }} props */
 export function TranscriptView({ transcript, row }) {
@@ -22,9 +26,11 @@ export function TranscriptView({ transcript, row }) {
   const loading = useRef(false);
   const firstDrawn = useRef("");
   const lastTop = useRef(0);
+  const clickedAt = useRef(0);
   const anchor = useRef(/** @type {{ id: string, top: number } | null} */ (null));
   const [atEnd, setAtEnd] = useState(true);
-  const [seenVersion, setSeenVersion] = useState(0);
+  /** The last row when the end was left. */
+  const lastSeenRow = useRef("");
   const groups = groupRows(transcript.rows, transcript);
 
   const toEnd = () => {
@@ -36,10 +42,24 @@ export function TranscriptView({ transcript, row }) {
     lastTop.current = element.scrollTop;
   };
 
-  // Whatever grows while the end is followed, the end stays in view.
+  const isNearEnd = () => {
+    const element = scroller.current;
+    return !element || element.scrollHeight - element.scrollTop - element.clientHeight < NEAR_END_PX;
+  };
+
+  const setFollowing = (/** @type {boolean} */ follows) => {
+    if (following.current && !follows) lastSeenRow.current = transcript.rows.at(-1)?.id ?? "";
+    following.current = follows;
+    if (scroller.current) scroller.current.style.overflowAnchor = follows ? "none" : "auto";
+    setAtEnd(follows);
+  };
+
+  // Whatever grows while the end is followed, the end stays in view. A card that a person opens is read from its beginning.
   useEffect(() => {
     const observer = new ResizeObserver(() => {
-      if (following.current) toEnd();
+      if (!following.current) return;
+      if (performance.now() - clickedAt.current < OPENED_BY_CLICK_MS && !isNearEnd()) setFollowing(false);
+      else toEnd();
     });
     if (content.current) observer.observe(content.current);
     if (scroller.current) observer.observe(scroller.current);
@@ -72,41 +92,28 @@ export function TranscriptView({ transcript, row }) {
   if (first !== firstDrawn.current && !following.current) keepAnchor();
   firstDrawn.current = first;
 
-  const loadOlder = async () => {
-    if (loading.current || !transcript.before || !transcript.loaded) return;
+  /** Reads a page and hands it on, unless one is on its way. @param {any} query @param {(page: any) => void} take */
+  const loadPage = async (query, take) => {
+    if (loading.current || !transcript.loaded) return;
     loading.current = true;
-    const page = await attempt(api.get(`sessions/${transcript.session}/rows`, { before: transcript.before, limit: 100 }));
+    const page = await attempt(api.get(`sessions/${transcript.session}/rows`, { ...query, limit: 100 }));
     if (page && app.transcript === transcript) {
-      transcript.prepend(page);
+      take(page);
       changed();
     }
     loading.current = false;
   };
-
-  const loadNewer = async () => {
-    if (loading.current || !transcript.after) return;
-    loading.current = true;
-    const page = await attempt(api.get(`sessions/${transcript.session}/rows`, { after: transcript.after, limit: 100 }));
-    if (page && app.transcript === transcript) {
-      transcript.appendPage(page);
-      changed();
-    }
-    loading.current = false;
-  };
+  const loadOlder = () => void (transcript.before && loadPage({ before: transcript.before }, (page) => transcript.prepend(page)));
+  const loadNewer = () => void (transcript.after && loadPage({ after: transcript.after }, (page) => transcript.appendPage(page)));
 
   const onScroll = () => {
     const element = scroller.current;
     if (!element) return;
-    const isAtEnd = element.scrollHeight - element.scrollTop - element.clientHeight < NEAR_END_PX;
+    const isAtEnd = isNearEnd();
     // Text that came since the last frame has moved the end away: only a person who scrolls back stops following.
     const movedBack = element.scrollTop < lastTop.current - 1;
     lastTop.current = element.scrollTop;
-    following.current = transcript.after === null && (isAtEnd || (following.current && !movedBack));
-    element.style.overflowAnchor = following.current ? "none" : "auto";
-    if (following.current !== atEnd) {
-      setAtEnd(following.current);
-      setSeenVersion(transcript.version);
-    }
+    setFollowing(transcript.after === null && (isAtEnd || (following.current && !movedBack)));
     if (element.scrollTop < LOAD_AHEAD_PX) loadOlder();
     if (isAtEnd && transcript.after) loadNewer();
     if (following.current && transcript.trim()) changed();
@@ -117,12 +124,13 @@ export function TranscriptView({ transcript, row }) {
     else if (scroller.current && scroller.current.scrollHeight <= scroller.current.clientHeight + LOAD_AHEAD_PX) loadOlder();
   });
 
-  useRowLink(transcript, row, scroller, following, setAtEnd);
+  useRowLink(transcript, row, scroller, setFollowing);
   useSeen(transcript, following);
+  useChangedFileLinks(transcript, content);
+  const unreadRow = useUnreadRow(transcript);
 
   const jump = async () => {
-    following.current = true;
-    setAtEnd(true);
+    setFollowing(true);
     if (transcript.after !== null) {
       const page = await attempt(api.get(`sessions/${transcript.session}/rows`, { limit: 60 }));
       if (page) transcript.showPage(page);
@@ -133,17 +141,49 @@ export function TranscriptView({ transcript, row }) {
 
   const live = transcript.state?.live;
   return html`<div class="transcript-frame">
-    <div class="transcript" ref=${scroller} onScroll=${onScroll} tabindex="0" role="log" aria-live="off" aria-label="Transcript" id="transcript">
+    <div class="transcript" ref=${scroller} onScroll=${onScroll} onClick=${() => { clickedAt.current = performance.now(); }} tabindex="0" role="log" aria-live="off" aria-label="Transcript" id="transcript">
       <div class="transcript-rows" ref=${content}>
         ${transcript.before ? html`<div class="older"><button class="quiet" onClick=${loadOlder}>Older</button>${transcript.turnHead ? html`<span class="faint"> in: ${plainText(transcript.turnHead.summary)}</span>` : ""}</div>` : ""}
         ${transcript.loaded ? "" : html`<p class="faint" aria-busy="true">Loading…</p>`}
-        ${groups.map((group) => html`<${RowGroup} key=${group.key} group=${group} transcript=${transcript} marked=${row} beside=${besideOf(group.rows, transcript, live)} />`)}
+        ${groups.flatMap((group) => [
+          ...(group.rows.some((one) => one.id === unreadRow?.id) ? [html`<${UnreadLine} key="unread" at=${unreadRow?.at} />`] : []),
+          html`<${RowGroup} key=${group.key} group=${group} transcript=${transcript} marked=${row} beside=${besideOf(group.rows, transcript, live)} />`,
+        ])}
         ${transcript.loaded && !groups.length ? html`<p class="faint empty">Nothing has been said yet.</p>` : ""}
         ${transcript.after ? html`<div class="older"><button class="quiet" onClick=${loadNewer}>Newer</button></div>` : ""}
       </div>
     </div>
-    ${atEnd ? "" : html`<button class="jump" onClick=${jump}>↓ ${transcript.version > seenVersion ? "New" : "Newest"}</button>`}
+    ${atEnd ? "" : html`<button class="jump" onClick=${jump}>↓ ${countNewer(groups, lastSeenRow.current, transcript)}</button>`}
   </div>`;
+}
+
+/** Returns the label of the jump to the newest row: how many came since the end was left. */
+/** @param {{ rows: any[] }[]} groups @param {string} last @param {import("../transcript.js").Transcript} transcript */
+function countNewer(groups, last, transcript) {
+  if (!last || transcript.after !== null) return "Newest";
+  const count = groups.flatMap((group) => group.rows).filter((row) => compareRows(row.id, last) > 0).length;
+  return count ? `${count} new` : "Newest";
+}
+
+/** @param {{ at: string | undefined }} props */
+function UnreadLine({ at }) {
+  return html`<div class="unread-line" role="separator"><span>new since you looked${at ? html`, <time datetime=${at} title=${fullDate(at)}>${clock(at)}</time>` : ""}</span></div>`;
+}
+
+/**
+ * Returns the first row that the person had not seen when the session was opened. It stays the same until the session is left.
+ * @param {import("../transcript.js").Transcript} transcript
+ */
+function useUnreadRow(transcript) {
+  const opened = useRef(/** @type {{ seen: string | null, last: string } | null} */ (null));
+  if (transcript.loaded) opened.current ??= { seen: transcript.state?.session?.attention?.seen ?? null, last: transcript.rows.at(-1)?.id ?? "" };
+  const { seen, last } = opened.current ?? { seen: null, last: "" };
+  if (!seen) return null;
+  const place = transcript.rows.findIndex((row) => compareRows(row.id, seen) > 0);
+  // Above the first row there may be others that were not seen, and a person who has seen none needs no line.
+  if (place <= 0) return null;
+  const row = transcript.rows[place];
+  return compareRows(row.id, last) > 0 || (row.kind === "turn_end" && row.id === last) ? null : row;
 }
 
 /** Returns a value that changes when something that is drawn with these rows has changed: live output, answers. */
@@ -156,8 +196,8 @@ function besideOf(rows, transcript, live) {
 }
 
 /** Opens the row of the address, loading the page around it. */
-/** @param {import("../transcript.js").Transcript} transcript @param {string | undefined} row @param {any} scroller @param {any} following @param {(value: boolean) => void} setAtEnd */
-function useRowLink(transcript, row, scroller, following, setAtEnd) {
+/** @param {import("../transcript.js").Transcript} transcript @param {string | undefined} row @param {any} scroller @param {(follows: boolean) => void} setFollowing */
+function useRowLink(transcript, row, scroller, setFollowing) {
   const done = useRef("");
   useEffect(() => {
     if (!row || !transcript.loaded || done.current === row) return;
@@ -165,36 +205,16 @@ function useRowLink(transcript, row, scroller, following, setAtEnd) {
     const show = () => requestAnimationFrame(() => {
       const target = scroller.current?.querySelector(`[data-row="${CSS.escape(row)}"], #${CSS.escape(`row-${row}`)}`);
       if (!target) return;
-      following.current = false;
-      setAtEnd(false);
+      setFollowing(false);
       target.scrollIntoView({ block: "center" });
     });
     if (transcript.find(row)) return void show();
     attempt(api.get(`sessions/${transcript.session}/rows`, { around: row, limit: 100 })).then((page) => {
       if (!page) return;
-      following.current = false;
+      setFollowing(false);
       transcript.showPage(page);
       changed();
       setTimeout(show, 50);
     });
   }, [row, transcript.loaded]);
-}
-
-/** Tells the host that a person has seen the session: the window has the focus and the end is in view, for a second. */
-/** @param {import("../transcript.js").Transcript} transcript @param {{ current: boolean }} following */
-function useSeen(transcript, following) {
-  useEffect(() => {
-    let since = 0, lastSent = "", lastAt = 0;
-    const timer = setInterval(() => {
-      const looks = document.visibilityState === "visible" && document.hasFocus() && following.current && transcript.loaded;
-      if (!looks) since = 0;
-      else if (!since) since = Date.now();
-      const upTo = transcript.position?.replace(/^f\d+\./, "") ?? transcript.asOf;
-      const unread = (transcript.state?.session ?? app.sessions.get(transcript.session))?.attention?.unread;
-      if (!since || Date.now() - since < SEEN_AFTER_MS || !unread || !upTo || upTo === lastSent || Date.now() - lastAt < SEEN_INTERVAL_MS) return;
-      [lastSent, lastAt] = [upTo, Date.now()];
-      api.call("PUT", `sessions/${transcript.session}/seen`, { body: { upTo } }).catch(() => {});
-    }, 500);
-    return () => clearInterval(timer);
-  }, [transcript]);
 }

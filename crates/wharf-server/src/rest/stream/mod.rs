@@ -3,6 +3,7 @@
 //! A stream reads the log only when its client reads the stream, so that a client that never reads costs bounded memory. The
 //! lines of a large update count against the byte budget of all connections.
 
+mod poll_stream;
 mod ready_events;
 mod row_stream;
 mod session_list_stream;
@@ -27,6 +28,7 @@ use crate::App;
 use crate::fault::Fault;
 use crate::limits::TokenPermit;
 use crate::use_cases::{self, Caller};
+use poll_stream::PollStream;
 use row_stream::RowStream;
 use session_list_stream::SessionListStream;
 use session_stream::SessionStream;
@@ -128,10 +130,12 @@ pub(super) struct WatchQuery {
     rows: Option<String>,
     /// The id of the last event of the rows that the reader had.
     after: Option<String>,
+    /// Makes the stream end after the first events that are new to the reader, or after this time, at most 20 seconds: `20s`, `0s`.
+    wait: Option<String>,
 }
 
-/// The state of every session: `snapshot` once, then `session` for each that changes and `forgotten`. With `rows` also the rows
-/// of one session.
+/// The state of every session: `snapshot` once, then `session` for each that changes and `forgotten`; `stopping` when the host
+/// was told to stop. With `rows` also the rows of one session.
 #[utoipa::path(
     get, path = "/sessions/stream", tag = "sessions", operation_id = "watch",
     params(WatchQuery, ("Last-Event-ID" = Option<String>, Header, description = "Go on with the rows after this event")),
@@ -148,11 +152,18 @@ pub(super) async fn watch_sessions(
     headers: HeaderMap,
 ) -> Result<Response, Fault> {
     let permit = app.limits.open_stream(&caller.identity)?;
+    let wait = use_cases::parse_wait(query.wait.as_deref())?;
     let list = SessionListStream::new(&app, &caller.identity);
-    let Some(id) = query.rows.filter(|id| !id.is_empty()) else { return Ok(stream_response(list, permit)) };
     let after = read_position(&headers, query.after);
-    let rows = RowStream::open(&app, &caller, &id, after.as_deref()).await?;
-    Ok(streamed(stream::select(to_chunks(list), to_chunks(rows)), permit))
+    let rows = match query.rows.filter(|id| !id.is_empty()) {
+        Some(id) => Some(RowStream::open(&app, &caller, &id, after.as_deref()).await?),
+        None => None,
+    };
+    Ok(match (wait, rows) {
+        (Some(wait), rows) => stream_response(PollStream::new(list, rows, wait), permit),
+        (None, Some(rows)) => streamed(stream::select(to_chunks(list), to_chunks(rows)), permit),
+        (None, None) => stream_response(list, permit),
+    })
 }
 
 /// Returns the position that a reader gives. A browser that reconnects repeats the first URL and sends its current position in
@@ -189,8 +200,8 @@ fn streamed(chunks: impl Stream<Item = Bytes> + Send + 'static, permit: TokenPer
     let mut response = Response::new(body);
     let set = response.headers_mut();
     set.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
-    set.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
-    // Asks proxies not to buffer events.
+    set.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store, no-transform"));
+    // Asks proxies not to buffer events; `no-transform` above keeps them from compressing, for which they would buffer.
     set.insert(HeaderName::from_static("x-accel-buffering"), HeaderValue::from_static("no"));
     response
 }

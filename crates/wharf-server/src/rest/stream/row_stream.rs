@@ -117,6 +117,16 @@ impl RowStream {
         })
     }
 
+    /// Returns the last event that the reader has received all changes of, once it has taken what is ready.
+    pub(super) fn position(&self) -> Option<EventId> {
+        self.position
+    }
+
+    /// Returns true if the reader has taken all events that are ready.
+    pub(super) fn is_drained(&self) -> bool {
+        self.ready.is_empty()
+    }
+
     /// Makes the next batch and counts its bytes. Without room for a large one it is dropped and made again later: a reader
     /// that waits for room must hold no bytes.
     async fn send_batch(&mut self) -> Result<(), Fault> {

@@ -1,4 +1,4 @@
-//! The event stream of all sessions, for one reader: a snapshot, then the changes.
+//! The event stream of all sessions, for one reader: a snapshot, then the changes, and that the host stops.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -7,15 +7,17 @@ use std::time::Duration;
 use bytes::Bytes;
 use tokio::sync::watch;
 use tokio::time::{Instant, Interval};
-use wharf_api::{AttentionInfo, ForgottenSession, SessionSnapshot, SessionStreamEvent};
+use wharf_api::{AttentionInfo, ForgottenSession, HostStopping, SessionSnapshot, SessionStreamEvent};
 use wharf_host::Descriptor;
 
-use super::{COMMENT_INTERVAL, ChunkSource, format_event};
+use super::{ChunkSource, format_event};
 use crate::App;
 use crate::auth::Identity;
 use crate::use_cases::AttentionView;
 use crate::visible_sessions::VisibleSessions;
 
+/// How often a silent stream sends a comment. Readers take a stream that is silent for 25 seconds for dead.
+const COMMENT_INTERVAL: Duration = Duration::from_secs(10);
 /// Changes that come faster are sent together: no person sees more than ten a second.
 const MIN_UPDATE_INTERVAL: Duration = Duration::from_millis(100);
 
@@ -23,6 +25,8 @@ pub(super) struct SessionListStream {
     visible: VisibleSessions,
     view: AttentionView,
     changes: watch::Receiver<u64>,
+    /// Whether the host is stopping; `None` once the reader was told.
+    stopping: Option<watch::Receiver<bool>>,
     /// The sessions as the reader knows them; `None` before its snapshot.
     known: Option<HashMap<String, (Arc<Descriptor>, AttentionInfo)>>,
     told_at: Instant,
@@ -34,7 +38,8 @@ impl SessionListStream {
         let (visible, view) = (app.visible_to(identity), AttentionView::new(app, identity));
         let mut comment = tokio::time::interval(COMMENT_INTERVAL);
         comment.reset();
-        Self { changes: visible.changes(), visible, view, known: None, told_at: Instant::now(), comment }
+        let (changes, stopping) = (visible.changes(), Some(app.stopping.clone()));
+        Self { changes, stopping, visible, view, known: None, told_at: Instant::now(), comment }
     }
 
     /// Returns the changes since the last call as events, or the snapshot at the first call.
@@ -79,6 +84,11 @@ impl ChunkSource for SessionListStream {
         loop {
             if self.known.is_some() {
                 tokio::select! {
+                    () = await_stop(&mut self.stopping) => {
+                        self.stopping = None;
+                        let stopping = HostStopping { pid: std::process::id() };
+                        return Some(format_list_event(&SessionStreamEvent::Stopping(stopping)).into());
+                    }
                     changed = self.changes.changed() => changed.ok()?,
                     _ = self.comment.tick() => return Some(Bytes::from_static(b":\n\n")),
                 }
@@ -92,6 +102,16 @@ impl ChunkSource for SessionListStream {
             }
         }
     }
+}
+
+/// Waits until the host stops; for ever if the reader knows it already.
+async fn await_stop(stopping: &mut Option<watch::Receiver<bool>>) {
+    if let Some(stopping) = stopping
+        && stopping.wait_for(|stopping| *stopping).await.is_ok()
+    {
+        return;
+    }
+    std::future::pending().await
 }
 
 fn format_list_event(told: &SessionStreamEvent) -> String {

@@ -79,9 +79,10 @@ fn describe_other_values(state: &TuiState, field: NewSessionField, is_focused: b
     match field {
         NewSessionField::Directory if is_focused => "← → recent · or type a path".to_owned(),
         NewSessionField::Agent => {
-            let others =
-                state.choices.adapters.iter().filter(|adapter| Some(&adapter.slug) != chosen.map(|own| &own.slug));
-            let names = others.map(|adapter| match (adapter.installed, adapter.missing.is_empty()) {
+            let is_other = |adapter: &&AdapterDescription| Some(&adapter.slug) != chosen.map(|own| &own.slug);
+            let mut others: Vec<&AdapterDescription> = state.choices.adapters.iter().filter(is_other).collect();
+            others.sort_by_key(|adapter| !adapter.installed);
+            let names = others.into_iter().map(|adapter| match (adapter.installed, adapter.missing.is_empty()) {
                 (false, _) => format!("{} (not installed)", adapter.slug),
                 (true, false) => format!("{} (see: wharf agents)", adapter.slug),
                 (true, true) => adapter.slug.clone(),

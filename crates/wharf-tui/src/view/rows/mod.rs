@@ -15,6 +15,7 @@ use wharf_api::{LiveOutput, NoticeLevel, RowBody, RowNotice, RowPart, RowPlan, T
 
 use super::Theme;
 use crate::layout::{RowContext, RowFold, RowLayout};
+use crate::moment::TimeZone;
 use crate::text::{format_size, to_printable, to_printable_lines, truncate_to_columns, wrap_plain};
 
 /// How a row is shown.
@@ -28,7 +29,7 @@ pub(crate) struct RowLayoutOptions<'a> {
     pub(crate) context: &'a RowContext,
     /// The output of the row's command, which is not in the row yet.
     pub(crate) live: Option<&'a LiveOutput>,
-    pub(crate) utc_offset_minutes: i32,
+    pub(crate) time_zone: TimeZone,
 }
 
 impl RowLayoutOptions<'_> {

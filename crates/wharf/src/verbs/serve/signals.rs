@@ -8,11 +8,8 @@ use wharf_server::StopKind;
 
 /// Each of these stops the host gracefully. A person at the terminal stops the agents too; a service manager or a script that
 /// ends the host leaves them to the next one.
-const STOP_SIGNALS: [(Signal, StopKind); 3] = [
-    (Signal::TERM, StopKind::LeaveAgents),
-    (Signal::INT, StopKind::EndAgents),
-    (Signal::QUIT, StopKind::EndAgents),
-];
+const STOP_SIGNALS: [(Signal, StopKind); 3] =
+    [(Signal::TERM, StopKind::LeaveAgents), (Signal::INT, StopKind::EndAgents), (Signal::QUIT, StopKind::EndAgents)];
 
 /// By default each of these would end the host at once, with agents running and logs unsynced. SIGXFSZ comes when a file has
 /// reached its limit, which the write then reports too.

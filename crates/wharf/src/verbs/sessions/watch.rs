@@ -62,8 +62,8 @@ fn update_known(known: &mut KnownSessions, event: &SseEvent) -> anyhow::Result<V
             known.remove(&id);
             Vec::new()
         }
-        // An unknown event of a newer host.
-        SessionStreamEvent::Other => Vec::new(),
+        // `Other` is an event of a newer host.
+        SessionStreamEvent::Stopping(_) | SessionStreamEvent::Other => Vec::new(),
     };
     let mut sessions = Vec::new();
     for json in told {

@@ -10,7 +10,14 @@ fn look(width: u16) -> RowLayoutOptions<'static> {
     const PLAIN: &RowContext =
         &RowContext { fold: RowFold::Shown, indent: 0, has_gap_after: false, is_first_unread: false };
     let theme = Theme::new(ColourUse::Ansi);
-    RowLayoutOptions { width, theme, is_toggled: false, context: PLAIN, live: None, utc_offset_minutes: 0 }
+    RowLayoutOptions {
+        width,
+        theme,
+        is_toggled: false,
+        context: PLAIN,
+        live: None,
+        time_zone: crate::TimeZone::default(),
+    }
 }
 
 fn lay_out(text: &str, width: u16) -> Vec<String> {
