@@ -136,27 +136,31 @@ impl Launch {
         if self.is_kept && self.scope != KeeperScope::None {
             let started = match scope_command(self.scope) {
                 Ok(scope) => self.start_keeper(&scope, next_stdio()?).await,
-                Err(error) => Err(StartFault::NoKeeper(error.to_string())),
+                Err(error) => Err(KeeperStartFault::NoKeeper(error.to_string())),
             };
             match started {
-                Err(StartFault::NoKeeper(error)) => {
+                Err(KeeperStartFault::NoKeeper(error)) => {
                     let message =
                         "a keeper cannot be started in a scope of systemd, and runs in the host's control group";
                     tracing::warn!(error, "{message}");
                 }
-                started => return started.map_err(StartFault::into_message),
+                started => return started.map_err(KeeperStartFault::into_message),
             }
         }
-        self.start_keeper(&[], next_stdio()?).await.map_err(StartFault::into_message)
+        self.start_keeper(&[], next_stdio()?).await.map_err(KeeperStartFault::into_message)
     }
 
-    async fn start_keeper(&self, scope: &[OsString], stdio: [Stdio; 3]) -> Result<(Pipes, AgentProcess), StartFault> {
+    async fn start_keeper(
+        &self,
+        scope: &[OsString],
+        stdio: [Stdio; 3],
+    ) -> Result<(Pipes, AgentProcess), KeeperStartFault> {
         let name = self.program_name();
-        let no_socket = |e| StartFault::Other(format!("cannot make a socket for the keeper of `{name}`: {e}"));
+        let no_socket = |e| KeeperStartFault::Other(format!("cannot make a socket for the keeper of `{name}`: {e}"));
         let (ours, theirs) = StdUnixStream::pair().map_err(no_socket)?;
         let (guard, token) = self.token_issuer.as_ref().map(TokenIssuer::issue_token).unzip();
         let child = self.spawn_keeper(scope, &theirs, stdio, token.as_deref());
-        let no_child = |e| StartFault::NoKeeper(format!("cannot start the keeper of `{name}`: {e}"));
+        let no_child = |e| KeeperStartFault::NoKeeper(format!("cannot start the keeper of `{name}`: {e}"));
         let mut child = child.map_err(no_child)?;
         drop(theirs);
         let pipes = (child.stdin.take(), child.stdout.take(), child.stderr.take());
@@ -172,12 +176,14 @@ impl Launch {
         match tokio::time::timeout(KEEPER_START_TIMEOUT, started).await {
             Ok(Ok(Ok(pid))) => Ok((pipes, process.with_pid(pid))),
             Ok(Ok(Err(why))) => {
-                Err(StartFault::Other(format!("cannot run `{name}`: {why}; is it installed and on the PATH?")))
+                Err(KeeperStartFault::Other(format!("cannot run `{name}`: {why}; is it installed and on the PATH?")))
             }
-            Ok(Err(_)) => Err(StartFault::NoKeeper(format!("the keeper of `{name}` ended before it started anything"))),
+            Ok(Err(_)) => {
+                Err(KeeperStartFault::NoKeeper(format!("the keeper of `{name}` ended before it started anything")))
+            }
             Err(_) => {
                 let message = format!("the keeper of `{name}` did not start it within {KEEPER_START_TIMEOUT:?}");
-                Err(StartFault::Other(message))
+                Err(KeeperStartFault::Other(message))
             }
         }
     }
@@ -227,13 +233,13 @@ impl Launch {
 
 /// Why an agent was not started.
 #[derive(Debug)]
-enum StartFault {
+enum KeeperStartFault {
     /// The keeper could not be started, or ended before it started the agent: nothing has run.
     NoKeeper(String),
     Other(String),
 }
 
-impl StartFault {
+impl KeeperStartFault {
     fn into_message(self) -> String {
         match self {
             Self::NoKeeper(message) | Self::Other(message) => message,

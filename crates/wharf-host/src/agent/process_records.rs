@@ -65,7 +65,7 @@ struct TreeRecord {
     kept: Option<KeptRecord>,
 }
 
-/// What the next host needs to take an agent over.
+/// The part of a record that the next host needs to take an agent over.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct KeptRecord {
     pub(crate) session: String,
