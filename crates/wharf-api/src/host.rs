@@ -30,6 +30,10 @@ pub struct HostInfo {
     #[schema(nullable = false)]
     pub log_file: Option<String>,
     pub sessions: SessionCount,
+    /// Turns under way. Older hosts do not tell.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub turns: Option<TurnCount>,
     /// The configuration file. For admins.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
@@ -82,6 +86,21 @@ pub struct SessionCount {
     pub total: usize,
 }
 
+/// How many turns are under way.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct TurnCount {
+    pub running: usize,
+    /// Running turns whose agents can outlive the host.
+    pub kept: usize,
+}
+
+/// The keeper of an agent that outlives the host.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct KeeperInfo {
+    /// The version of the program that the keeper runs: that of the host which started it.
+    pub version: String,
+}
+
 /// The fate of the agents when the host stops.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
@@ -124,6 +143,10 @@ pub struct SessionProcesses {
     pub session: SessionInfo,
     /// The roots of its process trees: the agent's, and its terminals'.
     pub pids: Vec<u32>,
+    /// Present if the agent outlives the host.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub keeper: Option<KeeperInfo>,
     /// Asks that are open.
     pub asks: u64,
     /// Readers that follow it, and by how many events the slowest of them is behind.

@@ -6,6 +6,9 @@
 //! Invariant: nothing is shown or done before it is appended (one path, `session::journal`).
 #![cfg_attr(test, expect(clippy::disallowed_methods, reason = "tests read what they wrote themselves"))]
 
+#[cfg(not(target_os = "linux"))]
+compile_error!("Wharf runs on Linux: agents outlive the host by splice, memfd and pidfd");
+
 mod adapters;
 pub mod agent;
 mod agent_services;
@@ -39,17 +42,17 @@ pub use adapters::{
 pub use agent::agent_log::{AgentLog, AgentStream, LogPosition, LoggedLine, LoggedLines, NoLogPosition};
 pub use agent::agent_token::{AgentToken, SESSION_VARIABLE, TOKEN_VARIABLE};
 pub use agent::initialize::{InitializeResponse, StartFailure};
-#[cfg(not(target_os = "linux"))]
-compile_error!("Wharf runs on Linux: agents outlive the host by splice, memfd and pidfd");
-
-pub use agent::{SplitError, adopt_orphans, keeper, raise_open_files, split_command};
+pub use agent::{
+    KeeperReport, SplitError, adopt_orphans, check_keeper_support, inspect_keepers, keeper, raise_open_files,
+    split_command,
+};
 pub use agent_services::outside as outside_files;
 pub use agent_usage::{AgentUsage, ReportedContext, ReportedCost};
 pub use attention::{Attention, AttentionAsk, AttentionRaised, AttentionWork};
 pub use config::{
     AgentCommand, AllowedAdapters, AmuxSettings, Auth, CONFIG_KEYS, Cap, ChangeEffect, Children, Config, ConfigError,
-    ConfigKey, ConfigSources, Delegation, Duration, FileStamp, KeeperSettings, LayeredSettings, Limits, LogFormat,
-    NO_DEFAULT, NotifyContent, NotifyKind, NotifySettings, PublicUrl, QueueBy, ReloadReport, ReplayTurns,
+    ConfigKey, ConfigSources, Delegation, Duration, FileStamp, KeeperScope, KeeperSettings, LayeredSettings, Limits,
+    LogFormat, NO_DEFAULT, NotifyContent, NotifyKind, NotifySettings, PublicUrl, QueueBy, ReloadReport, ReplayTurns,
     ResumeOnStart, RetentionSettings, SandboxMode, SandboxSettings, ServeTools, Setting, SettingOrigin,
     SettingValueKind, Size, TlsSettings, WEBHOOK_SECRET_VARIABLE, WebhookUrl, WorkspaceRetention, own_variables,
     parse_value, unknown_key,

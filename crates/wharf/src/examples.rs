@@ -149,7 +149,7 @@ const EXAMPLES: &[(&str, &[&str])] = &[
     ("login", &["wharf login claude", "wharf login codex --method chatgpt"]),
     ("status", &["wharf status", "wharf status --json"]),
     ("doctor", &["wharf doctor"]),
-    ("stop", &["wharf stop"]),
+    ("stop", &["wharf stop", "wharf stop --keep-agents"]),
     ("restart", &["wharf restart"]),
     ("reload", &["wharf reload"]),
     (

@@ -111,9 +111,9 @@ enum Verb {
     Status(verbs::status::StatusVerb),
     /// Check what this machine can do, and what stands in the way.
     Doctor(verbs::doctor::DoctorVerb),
-    /// Stop the host: agents are ended, sessions stay on disk.
+    /// Stop the host: agents are ended unless they are to be kept, sessions stay on disk.
     Stop(verbs::stop::StopVerb),
-    /// Stop the host and start it again.
+    /// Stop the host and start it again; agents go on meanwhile.
     Restart(verbs::restart::RestartVerb),
     /// Have the host read its settings again.
     Reload(verbs::reload::ReloadVerb),

@@ -18,6 +18,7 @@ use super::agent_log::{AgentLog, AgentLogWriter};
 use super::agent_output::AgentOutput;
 use super::agent_process::{AgentProcess, KeeperProcess, follow_keeper};
 use super::agent_token::{self, TokenGuard, TokenIssuer};
+use super::keeper_scope::scope_command;
 use super::kept_files::{KeptFiles, create_file};
 use super::ledger::Ledger;
 use super::orphans::{self, RegisteredKeeper};
@@ -25,7 +26,7 @@ use super::process_records::ProcessRecords;
 use super::process_table::{KEEPER_VERB, TAG_VARIABLE};
 use super::stderr::StderrTail;
 use super::{open_files_limit, outbox::Outbox};
-use crate::config::{CONFIG_KEYS, WEBHOOK_SECRET_VARIABLE};
+use crate::config::{CONFIG_KEYS, KeeperScope, WEBHOOK_SECRET_VARIABLE};
 use crate::frame::FrameReader;
 use crate::sandbox::{CARRIED_PREFIX, SandboxProfile};
 
@@ -46,6 +47,8 @@ pub(crate) struct Launch {
     pub(crate) records: ProcessRecords,
     /// The agent may outlive the host once its session is open.
     pub(crate) is_kept: bool,
+    /// Where the keeper of an agent that may outlive the host runs.
+    pub(crate) scope: KeeperScope,
     pub(crate) frame_limit: usize,
     /// For `initialize`, and again for `session/new`.
     pub(crate) timeout: Option<Duration>,
@@ -72,7 +75,8 @@ impl Launch {
     pub(crate) async fn run(&self) -> Result<LaunchedAgent, String> {
         let failed = |error: io::Error| format!("cannot start `{}`: {error}", self.program_name());
         let (files, ends) = create_files().map_err(failed)?;
-        let (_, process) = self.start_under_keeper(ends.map(Stdio::from)).await?;
+        let (_, process) = self.start_under_keeper(|| copy_ends(&ends)).await?;
+        drop(ends);
         self.connect(process, files).map_err(failed)
     }
 
@@ -91,7 +95,7 @@ impl Launch {
 
     /// Starts a command and returns its pipes as they are.
     pub(crate) async fn run_piped(&self) -> Result<(AgentProcess, ChildStdin, ChildStdout, StderrTail), String> {
-        let (pipes, process) = self.start_under_keeper([Stdio::piped(), Stdio::piped(), Stdio::piped()]).await?;
+        let (pipes, process) = self.start_under_keeper(|| Ok([Stdio::piped(), Stdio::piped(), Stdio::piped()])).await?;
         let (Some(stdin), Some(stdout), Some(stderr)) = pipes else {
             return Err(format!("cannot start `{}`: a pipe is missing", self.program_name()));
         };
@@ -105,8 +109,8 @@ impl Launch {
 
     /// Starts a command that reads nothing; whatever it writes goes to `output`, in the order written.
     pub(crate) async fn run_into(&self, output: OwnedFd) -> Result<AgentProcess, String> {
-        let errors = output.try_clone().map_err(|e| format!("cannot start `{}`: {e}", self.program_name()))?;
-        let (_, process) = self.start_under_keeper([Stdio::null(), output.into(), errors.into()]).await?;
+        let stdio = || Ok([Stdio::null(), output.try_clone()?.into(), output.try_clone()?.into()]);
+        let (_, process) = self.start_under_keeper(stdio).await?;
         Ok(process)
     }
 
@@ -122,13 +126,42 @@ impl Launch {
         self.command.first().map_or("", String::as_str)
     }
 
-    async fn start_under_keeper(&self, stdio: [Stdio; 3]) -> Result<(Pipes, AgentProcess), String> {
+    /// Starts the command, in a scope of systemd if that is set and possible. `stdio` is called for each attempt.
+    async fn start_under_keeper(
+        &self,
+        stdio: impl Fn() -> io::Result<[Stdio; 3]>,
+    ) -> Result<(Pipes, AgentProcess), String> {
         self.check_cwd()?;
+        let next_stdio = || stdio().map_err(|e| format!("cannot start `{}`: {e}", self.program_name()));
+        if self.is_kept && self.scope != KeeperScope::None {
+            let started = match scope_command(self.scope) {
+                Ok(scope) => self.start_keeper(&scope, next_stdio()?).await,
+                Err(error) => Err(KeeperStartFault::NoKeeper(error.to_string())),
+            };
+            match started {
+                Err(KeeperStartFault::NoKeeper(error)) => {
+                    let message =
+                        "a keeper cannot be started in a scope of systemd, and runs in the host's control group";
+                    tracing::warn!(error, "{message}");
+                }
+                started => return started.map_err(KeeperStartFault::into_message),
+            }
+        }
+        self.start_keeper(&[], next_stdio()?).await.map_err(KeeperStartFault::into_message)
+    }
+
+    async fn start_keeper(
+        &self,
+        scope: &[OsString],
+        stdio: [Stdio; 3],
+    ) -> Result<(Pipes, AgentProcess), KeeperStartFault> {
         let name = self.program_name();
-        let (ours, theirs) = StdUnixStream::pair().map_err(|e| format!("cannot make a socket for the keeper: {e}"))?;
+        let no_socket = |e| KeeperStartFault::Other(format!("cannot make a socket for the keeper of `{name}`: {e}"));
+        let (ours, theirs) = StdUnixStream::pair().map_err(no_socket)?;
         let (guard, token) = self.token_issuer.as_ref().map(TokenIssuer::issue_token).unzip();
-        let child = self.spawn_keeper(&theirs, stdio, token.as_deref());
-        let mut child = child.map_err(|e| format!("cannot start the keeper of `{name}`: {e}"))?;
+        let child = self.spawn_keeper(scope, &theirs, stdio, token.as_deref());
+        let no_child = |e| KeeperStartFault::NoKeeper(format!("cannot start the keeper of `{name}`: {e}"));
+        let mut child = child.map_err(no_child)?;
         drop(theirs);
         let pipes = (child.stdin.take(), child.stdout.take(), child.stderr.take());
         let pid = child.id().unwrap_or_default();
@@ -136,32 +169,43 @@ impl Launch {
         if let Some(guard) = &guard {
             guard.set_root(pid);
         }
-        let control = to_async_stream(ours).map_err(|e| format!("cannot watch the keeper of `{name}`: {e}"))?;
+        let control = to_async_stream(ours).map_err(no_socket)?;
         self.records.add(pid, &self.tag, guard.as_ref().map(TokenGuard::digest));
         // From here on the tree is followed: if this future is dropped, the tree is ended.
         let (process, started) = follow_keeper(pid, process, (control, Vec::new()), self.records.clone(), guard);
         match tokio::time::timeout(KEEPER_START_TIMEOUT, started).await {
             Ok(Ok(Ok(pid))) => Ok((pipes, process.with_pid(pid))),
-            Ok(Ok(Err(why))) => Err(format!("cannot run `{name}`: {why}; is it installed and on the PATH?")),
-            Ok(Err(_)) => Err(format!("the keeper of `{name}` ended before it started anything")),
-            Err(_) => Err(format!("the keeper of `{name}` did not start it within {KEEPER_START_TIMEOUT:?}")),
+            Ok(Ok(Err(why))) => {
+                Err(KeeperStartFault::Other(format!("cannot run `{name}`: {why}; is it installed and on the PATH?")))
+            }
+            Ok(Err(_)) => {
+                Err(KeeperStartFault::NoKeeper(format!("the keeper of `{name}` ended before it started anything")))
+            }
+            Err(_) => {
+                let message = format!("the keeper of `{name}` did not start it within {KEEPER_START_TIMEOUT:?}");
+                Err(KeeperStartFault::Other(message))
+            }
         }
     }
 
     #[expect(clippy::disallowed_methods, reason = "one of the two places that start processes")]
     fn spawn_keeper(
         &self,
+        scope: &[OsString],
         control: &StdUnixStream,
         stdio: [Stdio; 3],
         token: Option<&str>,
     ) -> io::Result<tokio::process::Child> {
-        let mut args: Vec<OsString> = vec![KEEPER_VERB.into(), control.as_raw_fd().to_string().into(), "--".into()];
+        // `systemd-run --scope` becomes the keeper by `exec`: its pid and its open files are the keeper's.
+        let program = scope.iter().cloned().chain([self.program.clone().into()]);
+        let verb = [KEEPER_VERB.into(), control.as_raw_fd().to_string().into(), "--".into()];
+        let mut args: Vec<OsString> = program.chain(verb).collect();
         match &self.sandbox {
             Some(profile) => args.extend(profile.wrap(&self.program, &self.command)),
             None => args.extend(self.command.iter().map(OsString::from)),
         }
         let [stdin, stdout, stderr] = stdio;
-        let mut command = Command::new(&self.program);
+        let mut command = Command::new(args.remove(0));
         command.args(args);
         match &self.sandbox {
             Some(_) => command.envs(self.env.iter().map(|(name, value)| (format!("{CARRIED_PREFIX}{name}"), value))),
@@ -185,6 +229,27 @@ impl Launch {
         rustix::io::fcntl_setfd(control, FdFlags::CLOEXEC)?;
         child
     }
+}
+
+/// Why an agent was not started.
+#[derive(Debug)]
+enum KeeperStartFault {
+    /// The keeper could not be started, or ended before it started the agent: nothing has run.
+    NoKeeper(String),
+    Other(String),
+}
+
+impl KeeperStartFault {
+    fn into_message(self) -> String {
+        match self {
+            Self::NoKeeper(message) | Self::Other(message) => message,
+        }
+    }
+}
+
+fn copy_ends(ends: &[OwnedFd; 3]) -> io::Result<[Stdio; 3]> {
+    let [stdin, stdout, stderr] = ends;
+    Ok([stdin.try_clone()?.into(), stdout.try_clone()?.into(), stderr.try_clone()?.into()])
 }
 
 /// Creates the files of an agent. The others are its own ends of the pipes: stdin, stdout and stderr.

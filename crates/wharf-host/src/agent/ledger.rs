@@ -63,7 +63,7 @@ impl TurnStatus {
     }
 }
 
-/// What a line to the agent is, as far as a later host has to know.
+/// The meaning of a line to the agent, as far as a later host has to know it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum LineNote<'a> {
     /// A later host needs to know nothing of it.

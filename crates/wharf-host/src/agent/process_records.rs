@@ -69,7 +69,7 @@ struct TreeRecord {
     kept: Option<KeptRecord>,
 }
 
-/// What the next host needs to take an agent over.
+/// The part of a record that the next host needs to take an agent over.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct KeptRecord {
     pub(crate) session: String,
@@ -160,6 +160,16 @@ impl ProcessRecords {
 
     pub(crate) fn is_kept(&self, keeper: u32) -> bool {
         self.lock_running().get(&keeper).is_some_and(|record| record.kept.is_some())
+    }
+
+    /// Returns the version of the program that a keeper runs, if its agent outlives this host.
+    pub(crate) fn kept_version(&self, keeper: u32) -> Option<String> {
+        Some(self.lock_running().get(&keeper)?.kept.as_ref()?.version.clone())
+    }
+
+    /// Returns how many agents outlive this host.
+    pub(crate) fn count_kept(&self) -> usize {
+        self.lock_running().values().filter(|record| record.kept.is_some()).count()
     }
 
     /// Makes a tree that this host has taken over its own.
@@ -316,6 +326,15 @@ impl ProcessRecords {
     fn record_path(&self, keeper: u32) -> PathBuf {
         self.shared.dir.join(keeper.to_string())
     }
+}
+
+/// Reads the records of the kept agents whose keepers run, each with the keeper's pid. Changes nothing.
+pub(super) fn read_kept_records(dir: &Path) -> Vec<(u32, KeptRecord)> {
+    let system = identify_system();
+    let files = fs::read_dir(dir).into_iter().flatten().flatten().filter_map(|entry| fs::read(entry.path()).ok());
+    let records = files.filter_map(|text| wharf_json::read_own::<TreeRecord>(&text).ok());
+    let living = records.filter(|record| record.system == system && record.keeper.is_alive());
+    living.filter_map(|record| Some((record.keeper.pid, record.kept?))).collect()
 }
 
 /// Kills everything that is left of these trees. Returns how many processes there were at first.

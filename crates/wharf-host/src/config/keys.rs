@@ -96,6 +96,7 @@ pub const CONFIG_KEYS: &[ConfigKey] = &[
     key("keeper.absence", Text, r#""12h""#, Now),
     key("keeper.idle_absence", Text, r#""30m""#, Now),
     key("keeper.output", Text, r#""64MiB""#, Now),
+    key("keeper.scope", Text, r#""none""#, Now),
     key("retention.keep_for", Text, r#""never""#, Now),
     key("retention.keep_sessions", Count, "0", Now),
     key("retention.workspaces.*.keep_for", Text, NO_DEFAULT, Now),

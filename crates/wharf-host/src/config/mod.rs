@@ -32,7 +32,7 @@ pub use amux::{AmuxSettings, ReplayTurns};
 pub use delegation::{AllowedAdapters, Children, Delegation};
 pub use environment::own_variables;
 pub use file_stamp::FileStamp;
-pub use keeper::KeeperSettings;
+pub use keeper::{KeeperScope, KeeperSettings};
 pub(crate) use keys::find_nearest;
 pub use keys::{CONFIG_KEYS, ChangeEffect, ConfigKey, NO_DEFAULT, SettingValueKind, unknown_key};
 pub use layers::{ConfigSources, LayeredSettings, Setting, SettingOrigin};

@@ -26,7 +26,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use tokio::sync::watch;
-use wharf_api::{HostSettingList, SettingsState};
+use wharf_api::{HostSettingList, SettingsState, TurnCount};
 use wharf_core::{AgentInput, EndReason, Input, Sender, SessionId};
 use wharf_store::LogId;
 
@@ -302,10 +302,19 @@ impl Host {
         self.finish_files().await;
     }
 
-    /// Returns how many turns run.
-    pub fn running_turns(&self) -> usize {
-        let live = self.inner.registry.live_sessions();
-        live.iter().filter(|handle| handle.shared.descriptor().turn != TurnWord::Idle).count()
+    /// Returns how many turns run, and how many of their agents can outlive this host.
+    pub fn running_turns(&self) -> TurnCount {
+        let mut live = self.inner.registry.live_sessions();
+        live.retain(|handle| handle.shared.descriptor().turn != TurnWord::Idle);
+        let records = self.inner.agents.records();
+        let is_kept = |handle: &&SessionHandle| handle.shared.keepers().iter().any(|keeper| records.is_kept(*keeper));
+        TurnCount { running: live.len(), kept: live.iter().filter(is_kept).count() }
+    }
+
+    /// Returns the version of the program that the keeper of a session's agent runs; `None` if the agent ends with the host.
+    pub fn keeper_version(&self, id: &SessionId) -> Option<String> {
+        let records = self.inner.agents.records();
+        self.processes_of(id).into_iter().find_map(|keeper| records.kept_version(keeper))
     }
 
     async fn stop_sessions<F: Future<Output = ()> + Send + 'static>(&self, stop: impl Fn(SessionHandle) -> F) {
@@ -378,6 +387,7 @@ impl Inner {
             tag: self.agents.new_tag(),
             records: self.agents.records().clone(),
             is_kept: false,
+            scope: self.config.keeper.scope,
             frame_limit: self.config.limits.frame.0,
             timeout: self.config.start_timeout.to_std(),
         }

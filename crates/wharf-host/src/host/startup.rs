@@ -326,6 +326,7 @@ impl Inner {
         let (absence, keeper_version) = (keeper.absence, keeper.version.clone());
         match keeper.adopt(session.head(), &context) {
             Ok(adopted) => {
+                self.metrics.note_takeover(absence);
                 tracing::info!(session = %shared.id, ?absence, keeper_version, "took over the agent of an earlier host");
                 Some(adopted)
             }

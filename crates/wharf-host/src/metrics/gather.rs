@@ -1,5 +1,6 @@
 //! All that the host knows of itself in numbers, gathered when somebody asks.
 
+use std::sync::atomic::Ordering;
 use std::time::UNIX_EPOCH;
 
 use wharf_core::{SessionId, Status};
@@ -83,6 +84,7 @@ impl Host {
         families.extend(metrics.of_turns());
         families.extend(metrics.of_logs(&inner.budget, &sums));
         families.extend(metrics.of_agents());
+        families.extend(metrics.of_keepers(inner.agents.records().count_kept()));
         let caps = &inner.config.limits;
         for (name, help, cap) in [
             ("wharf_memory_limit_bytes", "The bound for the memory of all agents (limits.memory)", caps.memory),
@@ -229,6 +231,17 @@ impl Metrics {
         let help = "How long looking at the process table took";
         families.push(Family::histogram("wharf_accounting_seconds", help, self.look.classes()));
         families
+    }
+
+    fn of_keepers(&self, kept: usize) -> [Family; 3] {
+        let longest = self.longest_absence_millis.load(Ordering::Relaxed);
+        [
+            Family::gauge("wharf_agents_kept", "Agents that go on if the host ends").of(kept as u64),
+            Family::gauge("wharf_agents_taken_over", "Agents of an earlier host that this one took over at its start")
+                .of(self.agents_taken_over.get()),
+            Family::gauge("wharf_longest_absence_seconds", "The longest time that one of them had no host")
+                .seconds(longest),
+        ]
     }
 
     fn of_host(&self) -> Vec<Family> {

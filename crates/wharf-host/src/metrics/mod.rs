@@ -6,8 +6,9 @@ mod numbers;
 mod reported_usage;
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use wharf_core::{PromptEnd, StartKind};
 
@@ -51,6 +52,8 @@ pub struct Metrics {
     agent_starts: [Counter; START_WORDS.len()],
     pub(crate) start_failures: Counter,
     pub(crate) agent_exits: Counter,
+    agents_taken_over: Counter,
+    longest_absence_millis: AtomicU64,
     pub(crate) slept_for_memory: Counter,
     pub(crate) slept_when_idle: Counter,
     /// The duration of one sample of the process table.
@@ -109,6 +112,8 @@ impl Default for Metrics {
             agent_starts: Default::default(),
             start_failures: Counter::default(),
             agent_exits: Counter::default(),
+            agents_taken_over: Counter::default(),
+            longest_absence_millis: AtomicU64::new(0),
             slept_for_memory: Counter::default(),
             slept_when_idle: Counter::default(),
             look: Histogram::new(DISK_BUCKET_SECONDS),
@@ -139,6 +144,13 @@ impl Metrics {
             StartKind::Fork => 3,
         };
         self.agent_starts[place].add(1);
+    }
+
+    /// Counts an agent of an earlier host that was taken over, and that had no host for so long.
+    pub(crate) fn note_takeover(&self, absence: Duration) {
+        self.agents_taken_over.add(1);
+        let millis = u64::try_from(absence.as_millis()).unwrap_or(u64::MAX);
+        self.longest_absence_millis.fetch_max(millis, Ordering::Relaxed);
     }
 
     /// Sets the current usage by adapter; the CPU time is that since the last call. An adapter that is not named uses

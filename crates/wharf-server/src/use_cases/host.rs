@@ -2,8 +2,8 @@
 
 use axum::http::StatusCode;
 use wharf_api::{
-    AttentionInfo, ErrorCode, HostInfo, HostSettingList, ProcessList, ReloadReceipt, SessionCount, SessionInfo,
-    SessionProcesses, StopAgents, StopReceipt,
+    AttentionInfo, ErrorCode, HostInfo, HostSettingList, KeeperInfo, ProcessList, ReloadReceipt, SessionCount,
+    SessionInfo, SessionProcesses, StopAgents, StopReceipt,
 };
 use wharf_host::StorageFault;
 use wharf_host::core::SessionId;
@@ -31,6 +31,7 @@ pub(crate) fn describe_host(app: &App, caller: &Caller) -> Result<HostInfo, Faul
         cancel_timeout_ms: app.host.config().core_settings().cancel_timeout.map(|timeout| timeout.0),
         log_file: app.host.config().log_file.as_ref().map(|file| file.display().to_string()),
         sessions: SessionCount { live, total: sessions.len() },
+        turns: Some(app.host.running_turns()),
         settings: caller.identity.is_admin().then(|| app.host.settings_state()),
         process: caller.identity.is_admin().then(|| app.host.config().process.clone()),
     })
@@ -101,7 +102,8 @@ pub(crate) fn list_processes(app: &App, caller: &Caller) -> Result<ProcessList, 
         let shown = view.session_info(known);
         let silent = SessionInfo { title: None, label: None, name: None, message: None, attention, ..shown };
         let pids = app.host.processes_of(&id);
-        SessionProcesses { session: silent, pids, asks, readers, lag_events, log_bytes, idle_millis }
+        let keeper = app.host.keeper_version(&id).map(|version| KeeperInfo { version });
+        SessionProcesses { session: silent, pids, keeper, asks, readers, lag_events, log_bytes, idle_millis }
     });
     Ok(ProcessList { sessions: sessions.collect() })
 }

@@ -1,6 +1,7 @@
 //! Checks of this machine. Each finding states a fact, and what to do if it is a problem.
 
 mod agents;
+mod keepers;
 mod state;
 mod system;
 #[cfg(test)]
@@ -54,6 +55,7 @@ impl Finding {
 pub(crate) fn examine_machine(config: &Config) -> Vec<Finding> {
     let mut findings = system::check_system(config);
     findings.extend(state::check_state_dir(&config.state_dir));
+    findings.extend(keepers::check_keepers(config));
     findings.extend(agents::check_agents(config));
     findings
 }

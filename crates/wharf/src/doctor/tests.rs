@@ -4,9 +4,9 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use wharf_host::sandbox::SandboxSupport;
-use wharf_host::{Config, SandboxMode};
+use wharf_host::{Config, KeeperReport, SandboxMode};
 
-use super::{Level, agents, state, system};
+use super::{Level, agents, keepers, state, system};
 
 fn levels(findings: &[super::Finding], check: &str) -> Vec<Level> {
     findings.iter().filter(|finding| finding.check == check).map(|finding| finding.level).collect()
@@ -74,4 +74,20 @@ fn a_default_agent_that_is_not_there_is_told() {
     };
     assert_eq!(level("demo"), [Level::Ok]);
     assert_eq!(level("nobody"), [Level::Broken]);
+}
+
+#[test]
+fn old_keepers_and_stale_sockets_are_named() {
+    assert_eq!(keepers::judge_keepers(&KeeperReport::default(), "2"), []);
+    let versions = ["1", "1", "2"].map(str::to_owned).to_vec();
+    let report = KeeperReport { versions, stale_sockets: vec![Path::new("/s/run/keepers-1/7").to_owned()] };
+    let findings = keepers::judge_keepers(&report, "2");
+    assert_eq!(levels(&findings, "keepers"), [Level::Ok, Level::Note, Level::Note]);
+    let says: Vec<&str> = findings.iter().map(|finding| finding.says.as_str()).collect();
+    let expected = [
+        "3 agents outlive their host",
+        "2 keepers are of another version (1): old keepers run the old program until their agents end",
+        "1 socket of keepers that are gone, such as /s/run/keepers-1/7",
+    ];
+    assert_eq!(says, expected);
 }

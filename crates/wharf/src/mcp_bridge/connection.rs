@@ -23,7 +23,7 @@ pub(crate) struct McpEndpoint {
 
 /// Reads the host's lines.
 #[derive(Debug)]
-pub(crate) struct LineReceiver {
+pub(crate) struct HostLineReceiver {
     source: BufReader<ReadHalf<HostStream>>,
     /// The part of the next line that has arrived.
     line: Vec<u8>,
@@ -37,17 +37,17 @@ impl McpEndpoint {
 
 impl HostEndpoint for McpEndpoint {
     type HostFacts = ();
-    type Receiver = LineReceiver;
+    type Receiver = HostLineReceiver;
     type Sender = BufWriter<WriteHalf<HostStream>>;
 
     async fn connect(&self) -> Result<HostConnection<Self>, ConnectError> {
         let (read, write) = tokio::io::split(open_connection(&self.address).await?);
-        let receiver = LineReceiver { source: BufReader::with_capacity(BUFFER_BYTES, read), line: Vec::new() };
+        let receiver = HostLineReceiver { source: BufReader::with_capacity(BUFFER_BYTES, read), line: Vec::new() };
         Ok(HostConnection { facts: (), receiver, sender: BufWriter::with_capacity(BUFFER_BYTES, write) })
     }
 }
 
-impl FrameReceiver for LineReceiver {
+impl FrameReceiver for HostLineReceiver {
     async fn receive_frame(&mut self) -> Result<Bytes, DisconnectCause> {
         loop {
             let read = self.source.read_until(b'\n', &mut self.line).await;

@@ -1,4 +1,4 @@
-//! `wharf restart`: stops the host in order and starts it again, in the way in which it was started.
+//! `wharf restart`: stops the host in order and starts it again, in the way in which it was started. Agents go on meanwhile.
 
 use clap::Args;
 use wharf_api::{HostInfo, HostProcess, StartKind, StopAgents};
@@ -61,8 +61,9 @@ fn check_settings(arguments: &[String], variables: &[(String, String)], client: 
 
 fn not_restartable(why: &str, client: &HostClient) -> anyhow::Error {
     let pid = client.pid.map(|pid| format!(" (pid {pid})")).unwrap_or_default();
-    let words =
-        format!("the host{pid} is not restarted from here: {why}; stop it (wharf stop), and start it again as before");
+    let words = format!(
+        "the host{pid} is not restarted from here: {why}; stop it (wharf stop --keep-agents), and start it again as before"
+    );
     Failure::new(Exit::Refused, words).into()
 }
 

@@ -39,7 +39,7 @@ enum ServiceAction {
         /// Only print the file.
         #[arg(long)]
         print: bool,
-        /// Stop a host that runs already; its agents are ended.
+        /// Stop a host that runs already; its agents go on, and the service takes them over.
         #[arg(long)]
         replace: bool,
         /// Keep it running after you log out, and start it at boot (systemd: loginctl enable-linger).
@@ -89,7 +89,7 @@ pub(crate) async fn run(global: &GlobalOptions, verb: ServiceVerb) -> anyhow::Re
             let spec = ServiceSpec::of_this_program(global, &verb.name)?;
             install(global, manager, &spec, replace, linger).await
         }
-        ServiceAction::Uninstall => manager::uninstall(manager, &verb.name),
+        ServiceAction::Uninstall => manager::uninstall(global, manager, &verb.name),
         ServiceAction::Status { json } => manager::print_status(global, manager, &verb.name, json),
     }
 }
@@ -156,7 +156,7 @@ async fn stop_other_host(global: &GlobalOptions, replace: bool) -> anyhow::Resul
     if !replace {
         let pid = client.pid.map(|pid| format!(" (pid {pid})")).unwrap_or_default();
         let words = format!(
-            "a host runs already{pid}, and its agents would be ended; stop it first (wharf stop), or say --replace"
+            "a host runs already{pid}; say --replace to have the service take its place and its agents, or stop it first (wharf stop)"
         );
         return Err(Failure::new(Exit::Refused, words).into());
     }

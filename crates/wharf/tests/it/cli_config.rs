@@ -45,7 +45,7 @@ impl Home {
 
 impl Drop for Home {
     fn drop(&mut self) {
-        let _ = self.command(&["stop"]).output();
+        let _ = self.command(&["stop", "--force"]).output();
     }
 }
 

@@ -32,7 +32,7 @@ pub(crate) struct StopHostOnDrop<'a>(pub(crate) &'a Path);
 
 impl Drop for StopHostOnDrop<'_> {
     fn drop(&mut self) {
-        let _ = command_for_state(self.0, &["stop"]).output();
+        let _ = command_for_state(self.0, &["stop", "--force"]).output();
     }
 }
 

@@ -17,7 +17,7 @@ struct FakeSystem {
 
 impl Drop for FakeSystem {
     fn drop(&mut self) {
-        let _ = self.command(&["stop", "--no-start"]).output();
+        let _ = self.command(&["stop", "--force", "--no-start"]).output();
     }
 }
 
@@ -101,7 +101,10 @@ fn service_is_installed_shown_and_removed() -> Result<()> {
         system.config_file().display()
     );
     assert!(
-        unit.contains(&command) && unit.contains("KillMode=process\n") && unit.contains("Environment=\"PATH="),
+        unit.contains(&command)
+            && unit.contains("KillMode=process\n")
+            && unit.contains("Environment=WHARF_KEEPER_SCOPE=user\n")
+            && unit.contains("Environment=\"PATH="),
         "{unit}"
     );
     let called = ["show-environment", "daemon-reload", "enable wharf.service", "restart wharf.service"];
@@ -185,6 +188,30 @@ fn machine_without_systemd_is_told_what_to_run() -> Result<()> {
     assert!(printed.status.success() && said(&printed).contains("KillMode=process"), "{}", said(&printed));
     let printed = system.run(&["service", "install", "--print", "--manager", "launchd"])?;
     assert!(said(&printed).contains("<key>AbandonProcessGroup</key><true/>"), "{}", said(&printed));
+    Ok(())
+}
+
+#[test]
+fn service_takes_over_the_agents_of_a_host_that_it_replaces() -> Result<()> {
+    let system = FakeSystem::with_running_service("")?;
+    let keeping = |arguments: &[&str]| system.command(arguments).env("WHARF_KEEPER_ENABLED", "true").output();
+    let ran = keeping(&["run", "demo", "--keep", "echo hello"])?;
+    assert!(ran.status.success(), "{}", said(&ran));
+    let refused = keeping(&["service", "install"])?;
+    assert_eq!(refused.status.code(), Some(5), "{}", said(&refused));
+    assert!(
+        said(&refused).contains("--replace to have the service take its place and its agents"),
+        "{}",
+        said(&refused)
+    );
+    let replaced = keeping(&["service", "install", "--replace"])?;
+    assert!(replaced.status.success(), "{}", said(&replaced));
+    let status: serde_json::Value = serde_json::from_slice(&keeping(&["status", "--json"])?.stdout)?;
+    assert_eq!(
+        (&status["process"]["startedAs"], &status["sessions"]["live"]),
+        (&"service".into(), &1.into()),
+        "{status}"
+    );
     Ok(())
 }
 

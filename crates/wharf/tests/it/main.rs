@@ -28,6 +28,7 @@ mod cli_read;
 mod cli_remote;
 mod cli_run;
 mod cli_service;
+mod cli_stop;
 mod cli_terminal;
 mod cli_turn;
 mod cli_words;

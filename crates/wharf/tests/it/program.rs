@@ -23,6 +23,10 @@ pub(crate) fn wharf_command(arguments: &[&str]) -> Command {
     ] {
         command.env_remove(name);
     }
+    if arguments.first() == Some(&"serve") {
+        // A test that ends its host means the agents too, unless it says otherwise.
+        command.env("WHARF_KEEPER_ENABLED", "false");
+    }
     command.env("HOME", "/nonexistent").args(arguments).stdin(Stdio::null());
     command
 }

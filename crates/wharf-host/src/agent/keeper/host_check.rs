@@ -13,7 +13,7 @@ const MAX_HELLO_BYTES: usize = 256;
 
 /// Why a caller is refused.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Refused {
+pub(super) enum CallerRefusal {
     OtherUser,
     /// It is below a keeper: an agent, or something that an agent has started.
     Agent,
@@ -21,18 +21,18 @@ pub(super) enum Refused {
 }
 
 /// Checks that a caller is a host: of this user, below no keeper, and with the secret.
-pub(super) fn check_caller(caller: &UnixStream, pid: u32, secret: &str) -> Result<(), Refused> {
-    let uid = rustix::net::sockopt::socket_peercred(caller).map_err(|_| Refused::OtherUser)?.uid;
+pub(super) fn check_caller(caller: &UnixStream, pid: u32, secret: &str) -> Result<(), CallerRefusal> {
+    let uid = rustix::net::sockopt::socket_peercred(caller).map_err(|_| CallerRefusal::OtherUser)?.uid;
     if uid != rustix::process::geteuid() {
-        return Err(Refused::OtherUser);
+        return Err(CallerRefusal::OtherUser);
     }
     if is_below_keeper(pid) {
-        return Err(Refused::Agent);
+        return Err(CallerRefusal::Agent);
     }
     let expected = format!("{HELLO} {PROTOCOL_VERSION} {secret}");
     // Constant time: the answer's delay must not tell how much of a guess is right.
     let is_right = read_line(caller).is_some_and(|line| blake3::hash(&line) == blake3::hash(expected.as_bytes()));
-    if is_right { Ok(()) } else { Err(Refused::WrongHello) }
+    if is_right { Ok(()) } else { Err(CallerRefusal::WrongHello) }
 }
 
 /// Returns true if one of the processes above is a keeper. A process that is gone counts as an agent's: an agent could call

@@ -26,6 +26,7 @@ fn tools(dir: &Path, program: std::path::PathBuf) -> FilesAndTerminals {
         sandbox: None,
         tag: format!("test.{}", crate::random_text(12)),
         records: ProcessRecords::new(dir.join("running"), DirectoryIdentity::load_or_create(dir).unwrap()),
+        scope: crate::config::KeeperScope::None,
         frame_limit: 1 << 20,
         timeout: None,
     };

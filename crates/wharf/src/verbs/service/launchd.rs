@@ -30,7 +30,7 @@ const PROPERTY_LIST: &str = r#"<?xml version="1.0" encoding="UTF-8"?>
   <!-- A crash starts it again, `wharf stop` does not. -->
   <key>KeepAlive</key>
   <dict><key>SuccessfulExit</key><false/></dict>
-  <!-- Only the host is ended: it ends its agents in order. -->
+  <!-- Only the host is ended: its agents are left to their keepers. -->
   <key>AbandonProcessGroup</key><true/>
   <key>ExitTimeOut</key><integer>90</integer>
   <key>StandardErrorPath</key><string>{log}</string>

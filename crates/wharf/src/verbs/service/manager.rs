@@ -93,7 +93,7 @@ pub(super) trait ServiceManager {
     fn log_command(&self, spec: &ServiceSpec) -> String;
 }
 
-pub(super) fn uninstall(manager: &dyn ServiceManager, name: &str) -> anyhow::Result<Exit> {
+pub(super) fn uninstall(global: &GlobalOptions, manager: &dyn ServiceManager, name: &str) -> anyhow::Result<Exit> {
     let path = manager.file_path(name)?;
     if !path.exists() {
         output::print_note(&format!("there is no service {name}"));
@@ -106,6 +106,7 @@ pub(super) fn uninstall(manager: &dyn ServiceManager, name: &str) -> anyhow::Res
     manager.disable(name)?;
     std::fs::remove_file(&path).with_context(|| format!("removing {}", path.display()))?;
     output::print_line(&format!("removed {}; every session is on disk", path.display()));
+    super::super::stop::print_kept_agents(global)?;
     Ok(Exit::Ok)
 }
 

@@ -25,13 +25,14 @@ Type=exec
 ExecStart={command}
 ExecReload=/bin/kill -HUP $MAINPID
 Environment={path}
+# Each agent's keeper gets a scope of its own (systemd-run --user --scope), outside of this unit.
+Environment=WHARF_KEEPER_SCOPE=user
 # `wharf stop` ends the host with success, and it stays stopped; a crash does not.
 Restart=on-failure
 RestartSec=2
-# SIGTERM goes to the host alone, not to every process of the unit: the host ends its agents in order, and one that lets
-# them outlive its own restart needs them left alone. If the host is killed, the keeper of each agent ends it.
+# SIGTERM goes to the host alone: agents go on with their keepers, and the next host takes them over. `wharf stop` ends them.
 KillMode=process
-# Agents get time to end, and logs to be synced.
+# Agents that are not kept get time to end, and logs to be synced.
 TimeoutStopSec=90
 
 [Install]
