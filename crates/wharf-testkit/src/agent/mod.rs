@@ -8,6 +8,7 @@ mod faults;
 mod flags;
 mod host_requests;
 mod initialize;
+mod mixed_turn;
 mod own_files;
 mod resource_use;
 mod script;
