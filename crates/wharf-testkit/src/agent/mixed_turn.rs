@@ -21,6 +21,9 @@ enum RequestKind {
     Permission,
     FileWrite,
     Terminal,
+    /// Waits for the end of a terminal.
+    TerminalExit,
+    TerminalRelease,
     Extension,
 }
 
@@ -55,7 +58,8 @@ pub(super) fn run_turn(actor: &mut ScriptRun, rest: &str) -> Result<(), TurnStop
 struct OpenRequests {
     rounds: usize,
     sent: u64,
-    open: Vec<(Value, RequestKind)>,
+    /// Each with its id and its params.
+    open: Vec<(Value, RequestKind, Value)>,
 }
 
 impl OpenRequests {
@@ -73,7 +77,7 @@ impl OpenRequests {
                 let arguments = json!(["-c", TERMINAL_COMMAND]);
                 ("terminal/create", json!({ "sessionId": session, "command": "sh", "args": arguments }))
             }
-            RequestKind::Extension => ("_wharf_test/extension", json!({ "sessionId": session, "number": number })),
+            RequestKind::TerminalExit | RequestKind::TerminalRelease | RequestKind::Extension => ("_wharf_test/extension", json!({ "sessionId": session, "number": number })),
         };
         self.send(actor, kind, method, params)?;
         self.take_answers(actor)
@@ -82,7 +86,7 @@ impl OpenRequests {
     fn send(&mut self, actor: &mut ScriptRun, kind: RequestKind, method: &str, params: Value) -> Result<(), TurnStop> {
         let id = json!(format!("mixed-{}", self.sent));
         self.sent += 1;
-        self.open.push((id.clone(), kind));
+        self.open.push((id.clone(), kind, params.clone()));
         actor.turn.start_request(&id, method, params)
     }
 
@@ -102,14 +106,15 @@ impl OpenRequests {
 
     /// Settles a request. A terminal that was created is waited for, and then released.
     fn take_answer(&mut self, actor: &mut ScriptRun, id: &Value, answer: &RpcResult) -> Result<(), TurnStop> {
-        let Some(place) = self.open.iter().position(|(known, _)| known == id) else { return Ok(()) };
-        let (_, kind) = self.open.remove(place);
-        let terminal = answer.as_ref().ok().and_then(|result| result.get("terminalId"));
-        if let (RequestKind::Terminal, Some(terminal)) = (kind, terminal) {
-            let params = json!({ "sessionId": actor.turn.session, "terminalId": terminal });
-            self.send(actor, RequestKind::Terminal, "terminal/wait_for_exit", params.clone())?;
-            self.send(actor, RequestKind::Terminal, "terminal/release", params)?;
+        let Some(place) = self.open.iter().position(|(known, ..)| known == id) else { return Ok(()) };
+        let (_, kind, params) = self.open.remove(place);
+        match (kind, answer.as_ref().ok().and_then(|result| result.get("terminalId"))) {
+            (RequestKind::Terminal, Some(terminal)) => {
+                let params = json!({ "sessionId": actor.turn.session, "terminalId": terminal });
+                self.send(actor, RequestKind::TerminalExit, "terminal/wait_for_exit", params)
+            }
+            (RequestKind::TerminalExit, _) => self.send(actor, RequestKind::TerminalRelease, "terminal/release", params),
+            _ => Ok(()),
         }
-        Ok(())
     }
 }

@@ -17,6 +17,9 @@ use wharf_testkit::http::RestClient;
 use crate::cwd;
 use crate::raw_client;
 
+/// The requests of the agent that the editor behind the bridge answers.
+const EXTENSION_METHOD: &str = "_wharf_test/extension";
+
 /// The chunks that a client has got: counted, checked for their order, and hashed to compare clients.
 #[derive(Debug, Default)]
 pub(super) struct ChunkSequence {
@@ -52,7 +55,10 @@ pub(super) fn follow_bridge(mut editor: AgentPipe, prompt: u64) -> Result<(Value
         editor.received.clear();
         let line = String::from_utf8(line)?;
         chunks.push_frame(&line).context("the bridge")?;
-        if raw_client::is_response(&line) {
+        if line.contains(EXTENSION_METHOD) {
+            let request: Value = serde_json::from_str(&line)?;
+            editor.send_result(&request["id"], json!({}))?;
+        } else if raw_client::is_response(&line) {
             let answer: Value = serde_json::from_str(&line)?;
             if answer["id"] == prompt {
                 return Ok((answer, chunks));

@@ -1,15 +1,19 @@
 //! Agents that outlive their host (rule 2.14): the running turn goes on with the next host, nothing is lost or doubled, and no
 //! process is left behind.
 
+mod adopted_identity;
+mod carried_over;
 mod long_turn;
 mod long_turn_clients;
+mod without_host;
 
 use std::ops::{Deref, DerefMut};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Result, ensure};
 use wharf_testkit::host::{HostOptions, TestHost};
 use wharf_testkit::http::RestClient;
 use wharf_testkit::processes;
+use wharf_testkit::random::TestRandom;
 
 use crate::TREE_ENDS_WITHIN;
 
@@ -23,7 +27,7 @@ impl KeepingHost {
     }
 
     /// Returns the pids of the keepers on record.
-    fn keeper_pids(&self) -> Vec<u32> {
+    pub(crate) fn keeper_pids(&self) -> Vec<u32> {
         let entries = std::fs::read_dir(self.0.state_dir().join("run")).into_iter().flatten().flatten();
         entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
     }
@@ -87,9 +91,14 @@ impl Drop for KeepingHost {
     }
 }
 
-/// Returns the parent of a process.
-pub(crate) fn parent_of(pid: u32) -> Result<u32> {
-    let status = std::fs::read_to_string(format!("/proc/{pid}/status"))?;
-    let line = status.lines().find_map(|line| line.strip_prefix("PPid:")).context("no parent")?;
-    Ok(line.trim().parse()?)
+/// Picks how often a test yields before a kill. Small and large numbers are equally frequent.
+fn pick_yields(dice: &mut TestRandom) -> u64 {
+    let end = 1 << dice.next_below(12);
+    dice.next_below(end)
+}
+
+async fn pause_for_yields(yields: u64) {
+    for _ in 0..yields {
+        tokio::task::yield_now().await;
+    }
 }
