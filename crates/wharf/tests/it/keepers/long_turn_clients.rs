@@ -72,6 +72,8 @@ pub(super) fn follow_bridge(mut editor: AgentPipe, prompt: u64) -> Result<(Value
 pub(super) struct ReconnectingClient {
     session: String,
     last_event: Option<String>,
+    /// The event after which this connection goes on.
+    attached_after: Option<String>,
     pub(super) chunks: ChunkSequence,
     socket: Option<RawSocket>,
     /// Permissions that were asked and are not answered yet.
@@ -83,7 +85,7 @@ impl ReconnectingClient {
     pub(super) fn new(session: &str) -> Self {
         let session = session.to_owned();
         let chunks = ChunkSequence::default();
-        Self { session, last_event: None, chunks, socket: None, held_asks: Vec::new(), next_id: 1 }
+        Self { session, last_event: None, attached_after: None, chunks, socket: None, held_asks: Vec::new(), next_id: 1 }
     }
 
     pub(super) fn session(&self) -> &str {
@@ -94,6 +96,7 @@ impl ReconnectingClient {
         let (socket, _) = connect(&host.ws_url(), &Credentials::Bearer(host.token().to_owned())).await?;
         self.socket = Some(socket);
         self.held_asks.clear();
+        self.attached_after.clone_from(&self.last_event);
         let meta = json!({ "wharf": { "eventIds": true } });
         self.send("initialize", json!({ "protocolVersion": 1, "clientCapabilities": {}, "_meta": meta })).await?;
         match self.last_event.clone() {
@@ -161,7 +164,9 @@ impl ReconnectingClient {
             Some(Ok(Message::Binary(_))) => bail!("a binary frame"),
             Some(Ok(Message::Close(_)) | Err(_)) | None => return Ok(false),
         };
-        self.take_frame(&frame).context("the WebSocket")?;
+        let (attached, last) = (self.attached_after.clone(), self.last_event.clone());
+        let taken = self.take_frame(&frame);
+        taken.with_context(|| format!("the WebSocket, attached after {attached:?}, last event {last:?}: {frame:.300}"))?;
         Ok(true)
     }
 

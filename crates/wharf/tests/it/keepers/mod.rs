@@ -50,7 +50,7 @@ impl KeepingHost {
     /// Stops the host with its agents and checks that no process, record or socket is left.
     pub(crate) async fn stop_all(mut self) -> Result<()> {
         let all = self.kept_processes();
-        RestClient::new(&self.0).post_empty("/stop").await?.expect(200)?;
+        RestClient::new(&self.0).post_empty("/stop").await?.expect(202)?;
         ensure!(self.0.wait_exit(TREE_ENDS_WITHIN)?.success(), "the host's exit");
         self.expect_nothing_left(&all)
     }

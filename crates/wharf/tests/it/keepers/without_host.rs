@@ -51,7 +51,7 @@ async fn start_hanging_tree(host: &KeepingHost) -> Result<(TestClient, String, V
     let _hanging = client.start_prompt(&session, "echo hangs; hang").await;
     client.expect_text("hangs").await;
     let tree = host.kept_processes();
-    assert_eq!(tree.len(), 5, "keeper, agent and three children");
+    assert!(tree.len() >= 5, "keeper, agent and three children: {tree:?}");
     Ok((client, session, tree))
 }
 
