@@ -379,6 +379,8 @@ impl KeeperFollower {
 /// Waits until the owner gives an order or drops its hold, or all trees are to end.
 async fn next_order(orders: &mut mpsc::Receiver<KeeperOrder>, all_end: &mut watch::Receiver<bool>) -> KeeperOrder {
     tokio::select! {
+        // An agent that its session has left to the next host must not end with the others.
+        biased;
         order = orders.recv() => order.unwrap_or(KeeperOrder::End),
         _ = all_end.wait_for(|ending| *ending) => KeeperOrder::End,
     }

@@ -15,6 +15,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 
+use super::keeper::protocol::PROTOCOL_VERSION;
 use super::process_table::{Process, ProcessTable, find_tagged, kill_until_gone};
 use crate::host::write_private;
 use crate::ids::random_text;
@@ -171,8 +172,14 @@ impl ProcessRecords {
     /// Forgets a tree that is gone.
     pub(crate) fn remove(&self, keeper: u32) {
         self.lock_running().remove(&keeper);
-        let _ = fs::remove_file(self.record_path(keeper));
+        self.remove_files(keeper);
         self.tell_count();
+    }
+
+    /// Removes the record of a keeper, and its socket: a keeper that was killed leaves it behind.
+    fn remove_files(&self, keeper: u32) {
+        let _ = fs::remove_file(self.record_path(keeper));
+        let _ = fs::remove_file(self.socket_dir(PROTOCOL_VERSION).join(keeper.to_string()));
     }
 
     /// The keepers that run.
@@ -242,6 +249,7 @@ impl ProcessRecords {
             let is_kept = record.as_ref().is_some_and(|record| record.kept.is_some() && record.keeper.is_alive());
             if !is_kept {
                 let _ = fs::remove_file(entry.path());
+                let _ = fs::remove_file(self.socket_dir(PROTOCOL_VERSION).join(entry.file_name()));
             }
             record.map(|record| (is_kept, record))
         });
@@ -257,7 +265,7 @@ impl ProcessRecords {
     /// Kills a tree that an earlier host has left and that cannot be taken over.
     pub(crate) fn end_left_tree(&self, tree: &LeftTree) {
         end_trees(std::slice::from_ref(&tree.record));
-        let _ = fs::remove_file(self.record_path(tree.keeper_pid()));
+        self.remove_files(tree.keeper_pid());
         let _ = fs::remove_file(self.socket_dir(tree.kept.protocol).join(tree.keeper_pid().to_string()));
     }
 

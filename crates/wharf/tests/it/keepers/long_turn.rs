@@ -125,7 +125,8 @@ impl KillTally {
     fn check_received(&mut self, recording: &Recording, host: &KeepingHost, session: &str) -> Result<()> {
         let messages = recording.read_messages()?;
         let mut times: BTreeMap<String, u64> = BTreeMap::new();
-        for message in &messages {
+        // Agents that only answer a client's `initialize` write to the same recording.
+        for message in messages.iter().filter(|message| message["method"] != "initialize") {
             let name = match message["method"].as_str() {
                 Some("_echo") => format!("echo {}", message["params"]["kill"]),
                 Some(method) => format!("{method} {}", message["id"]),
@@ -142,7 +143,7 @@ impl KillTally {
         let numbers: Vec<u64> = times.keys().filter_map(|name| name.strip_prefix("answer \"mixed-")?.strip_suffix('"')?.parse().ok()).collect();
         let last = numbers.iter().max().context("no answers")?;
         ensure!(numbers.len() as u64 == last + 1, "{} answers to {} requests", numbers.len(), last + 1);
-        ensure!(count("session/prompt") == 1 && count("initialize") == 1 && count("session/new") == 1, "{times:?}");
+        ensure!(count("session/prompt") == 1 && count("session/new") == 1, "{times:?}");
         let resolved = log::list_events(host, session, "ask_resolved")?.len() as u64;
         let selected = messages.iter().filter(|message| message["result"]["outcome"]["outcome"] == "selected").count() as u64;
         self.permissions = selected;

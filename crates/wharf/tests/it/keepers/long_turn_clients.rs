@@ -79,13 +79,14 @@ pub(super) struct ReconnectingClient {
     /// Permissions that were asked and are not answered yet.
     pub(super) held_asks: Vec<Value>,
     next_id: u64,
+    is_initialized: bool,
 }
 
 impl ReconnectingClient {
     pub(super) fn new(session: &str) -> Self {
         let session = session.to_owned();
         let chunks = ChunkSequence::default();
-        Self { session, last_event: None, attached_after: None, chunks, socket: None, held_asks: Vec::new(), next_id: 1 }
+        Self { session, last_event: None, attached_after: None, chunks, socket: None, held_asks: Vec::new(), next_id: 1, is_initialized: false }
     }
 
     pub(super) fn session(&self) -> &str {
@@ -99,6 +100,11 @@ impl ReconnectingClient {
         self.attached_after.clone_from(&self.last_event);
         let meta = json!({ "wharf": { "eventIds": true } });
         self.send("initialize", json!({ "protocolVersion": 1, "clientCapabilities": {}, "_meta": meta })).await?;
+        // Frames carry event ids only after this answer.
+        self.is_initialized = false;
+        while !self.is_initialized {
+            ensure!(self.read_one().await?, "the connection ended before the answer to initialize");
+        }
         match self.last_event.clone() {
             None => {
                 let load = json!({ "sessionId": self.session, "cwd": cwd(host)?, "mcpServers": [] });
@@ -172,10 +178,13 @@ impl ReconnectingClient {
 
     fn take_frame(&mut self, frame: &str) -> Result<()> {
         self.chunks.push_frame(frame)?;
+        let has_id = frame.contains(r#""eventId":""#);
+        ensure!(has_id || raw_client::index(frame).is_none(), "a chunk without an event id");
         if let Some((_, rest)) = frame.split_once(r#""eventId":""#) {
             let (event, _) = rest.split_once('"').context("an event id without an end")?;
             self.last_event = Some(event.to_owned());
         }
+        self.is_initialized |= raw_client::is_response(frame) && frame.contains(r#""protocolVersion""#);
         if frame.contains(r#""session/request_permission""#) {
             let ask: Value = serde_json::from_str(frame)?;
             self.held_asks.push(ask["id"].clone());

@@ -10,6 +10,7 @@ mod without_host;
 use std::ops::{Deref, DerefMut};
 
 use anyhow::{Result, ensure};
+use serde_json::Value;
 use wharf_testkit::host::{HostOptions, TestHost};
 use wharf_testkit::http::RestClient;
 use wharf_testkit::processes;
@@ -39,9 +40,21 @@ impl KeepingHost {
         below.chain(keepers.iter().copied()).collect()
     }
 
-    /// Returns the keeper of the only agent.
+    /// Returns the keepers of agents that outlive the host. Agents without a session do not.
+    pub(crate) fn keepers_of_sessions(&self) -> Result<Vec<u32>> {
+        let mut keepers = Vec::new();
+        for keeper in self.keeper_pids() {
+            let record = std::fs::read(self.0.state_dir().join("run").join(keeper.to_string()))?;
+            if serde_json::from_slice::<Value>(&record)?["kept"].is_object() {
+                keepers.push(keeper);
+            }
+        }
+        Ok(keepers)
+    }
+
+    /// Returns the keeper of the only session.
     pub(crate) fn only_keeper(&self) -> Result<u32> {
-        match self.keeper_pids().as_slice() {
+        match self.keepers_of_sessions()?.as_slice() {
             [one] => Ok(*one),
             several => anyhow::bail!("keepers: {several:?}"),
         }
