@@ -17,7 +17,7 @@ struct Soak {
     summary: &'static str,
 }
 
-const SOAKS: [Soak; 2] = [
+const SOAKS: [Soak; 3] = [
     Soak {
         name: "walk",
         test: "walk::random_clients_end_with_the_same_transcript",
@@ -29,6 +29,12 @@ const SOAKS: [Soak; 2] = [
         test: "faults::kills::two_hundred_kills_lose_and_duplicate_no_records",
         length: ("WHARF_FAULT_ROUNDS", "500"),
         summary: "500 kills of the host amid traffic",
+    },
+    Soak {
+        name: "keepers",
+        test: "keepers::long_turn::one_turn_goes_on_over_twenty_kills_of_the_host",
+        length: ("WHARF_KEEPER_KILLS", "200"),
+        summary: "one turn of a million updates over 200 kills of the host",
     },
 ];
 

@@ -200,6 +200,19 @@ impl RunningTurn {
         Ok(answers.into_iter().map(|(_, answer)| answer).collect())
     }
 
+    /// Returns the answers that have come and were not waited for.
+    pub fn take_answers(&mut self) -> Vec<(Value, RpcResult)> {
+        std::mem::take(&mut self.answered)
+    }
+
+    /// Waits for the next answer to any open request.
+    pub fn wait_for_any_answer(&mut self) -> Result<(Value, RpcResult), TurnStop> {
+        while self.answered.is_empty() {
+            self.take_next()?;
+        }
+        Ok(self.answered.remove(0))
+    }
+
     /// Drops a request. After `session/cancel` the client settles it by itself; after any other end it is sent a
     /// withdrawal.
     fn abandon_request(&self, request: &Value, stop: &TurnStop) {

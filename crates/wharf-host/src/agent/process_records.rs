@@ -16,6 +16,7 @@ use std::time::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 
+use super::keeper::protocol::PROTOCOL_VERSION;
 use super::process_table::{Process, ProcessTable, find_tagged, kill_until_gone};
 use crate::host::write_private;
 use crate::ids::random_text;
@@ -185,8 +186,14 @@ impl ProcessRecords {
     /// Forgets a tree that is gone.
     pub(crate) fn remove(&self, keeper: u32) {
         self.lock_running().remove(&keeper);
-        let _ = fs::remove_file(self.record_path(keeper));
+        self.remove_files(keeper);
         self.tell_count();
+    }
+
+    /// Removes the record of a keeper, and its socket: a keeper that was killed leaves it behind.
+    fn remove_files(&self, keeper: u32) {
+        let _ = fs::remove_file(self.record_path(keeper));
+        let _ = fs::remove_file(self.socket_dir(PROTOCOL_VERSION).join(keeper.to_string()));
     }
 
     /// The keepers that run.
@@ -260,6 +267,7 @@ impl ProcessRecords {
             let is_kept = record.as_ref().is_some_and(|record| record.kept.is_some() && record.keeper.is_alive());
             if !is_kept {
                 let _ = fs::remove_file(entry.path());
+                let _ = fs::remove_file(self.socket_dir(PROTOCOL_VERSION).join(entry.file_name()));
             }
             record.map(|record| (is_kept, record))
         });
@@ -275,7 +283,7 @@ impl ProcessRecords {
     /// Kills a tree that an earlier host has left and that cannot be taken over.
     pub(crate) fn end_left_tree(&self, tree: &LeftTree) {
         end_trees(std::slice::from_ref(&tree.record));
-        let _ = fs::remove_file(self.record_path(tree.keeper_pid()));
+        self.remove_files(tree.keeper_pid());
         let _ = fs::remove_file(self.socket_dir(tree.kept.protocol).join(tree.keeper_pid().to_string()));
     }
 

@@ -39,7 +39,7 @@ pub(super) fn run_command(actor: &mut ScriptRun, name: &str, rest: &str) -> Opti
     })
 }
 
-fn permission_params(actor: &ScriptRun) -> Value {
+pub(super) fn permission_params(actor: &ScriptRun) -> Value {
     static NEXT_CALL: AtomicU64 = AtomicU64::new(1);
     let call = format!("call-{}", NEXT_CALL.fetch_add(1, Ordering::Relaxed));
     let options = ["allow_once", "allow_always", "reject_once"]

@@ -140,6 +140,7 @@ wharf-scripted-agent: an ACP agent for tests; prompts are scripts, see the crate
   --spawn-children      starts stubborn children at start; their pids are the last line on stderr
   --call WHERE METHOD PATH [TOKEN [BODY]]   is no agent: calls a host, and prints the status and the body;
                         WHERE is the path of a unix socket or http://ADDRESS, TOKEN may be empty
+  --say SOCKET LINE…    is no agent: sends lines to a unix socket, and prints how much was answered
   --socket PATH         asks for /acp on this unix socket at start; the status line goes to stderr
   --hold MIB            is no agent: holds so much memory and says nothing
   --transcript FILE     answers as the agent in this recording did, whatever the prompts say

@@ -4,6 +4,10 @@ use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
+use std::time::Duration;
+
+/// The longest time that a socket may take to answer lines.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// A WebSocket upgrade as in the standard.
 const UPGRADE_REQUEST: &str = "GET /acp HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
@@ -39,6 +43,22 @@ pub(super) fn send_request(arguments: &[String]) -> io::Result<String> {
     let (head, body) = answer.split_once("\r\n\r\n").unwrap_or((&answer, ""));
     let status = head.split(' ').nth(1).unwrap_or_default();
     Ok(format!("{status} {body}"))
+}
+
+/// Sends lines to a unix socket and returns how many bytes were answered before its end, or the error.
+pub(super) fn send_lines(arguments: &[String]) -> io::Result<String> {
+    let [socket, lines @ ..] = arguments else { return Err(io::Error::other("--say SOCKET LINE…")) };
+    let mut stream = UnixStream::connect(socket)?;
+    for line in lines {
+        stream.write_all(format!("{line}\n").as_bytes())?;
+    }
+    stream.set_read_timeout(Some(ANSWER_TIMEOUT))?;
+    let mut answer = Vec::new();
+    let end = match stream.read_to_end(&mut answer) {
+        Ok(_) => "closed".to_owned(),
+        Err(error) => error.kind().to_string(),
+    };
+    Ok(format!("{} bytes, {end}", answer.len()))
 }
 
 fn exchange_text(mut stream: impl Read + Write, request: &str) -> io::Result<String> {

@@ -8,6 +8,7 @@ mod faults;
 mod flags;
 mod host_requests;
 mod initialize;
+mod mixed_turn;
 mod own_files;
 mod resource_use;
 mod script;
@@ -32,8 +33,13 @@ pub fn main(arguments: Vec<String>) -> ExitCode {
             ExitCode::SUCCESS,
         );
     }
-    if let Some(("--call", call)) = arguments.split_first().map(|(first, rest)| (first.as_str(), rest)) {
-        let said = host_requests::send_request(call).unwrap_or_else(|error| format!("{error}"));
+    let said = match arguments.split_first().map(|(first, rest)| (first.as_str(), rest)) {
+        Some(("--call", call)) => Some(host_requests::send_request(call)),
+        Some(("--say", words)) => Some(host_requests::send_lines(words)),
+        _ => None,
+    };
+    if let Some(said) = said {
+        let said = said.unwrap_or_else(|error| format!("{error}"));
         let _ = writeln!(std::io::stdout(), "{said}");
         return ExitCode::SUCCESS;
     }

@@ -11,7 +11,7 @@ use wharf_demo::turn::{RunningTurn, TurnStop, lock_mutex};
 use wharf_demo::wire;
 
 use super::serve::ScriptedState;
-use super::{asks, children, faults, host_requests, own_files, resource_use};
+use super::{asks, children, faults, host_requests, mixed_turn, own_files, resource_use};
 
 /// The commands. Sizes are bytes; `raw`, `rawupdate`, `ext` and `sh` take the rest of the prompt unchanged, `;`
 /// included.
@@ -24,6 +24,7 @@ pub const COMMANDS_USAGE: &str = "\
   settings              tells mode, model and effort
   stream N [SIZE]       N numbered chunks, the text being the index, a blank and filling (200)
   burst N [SIZE] [flush]  the same; without flush in blocks of 64 KiB, as stream is
+  mixed N [EVERY]       N numbered chunks, with permissions, file writes, terminals and extension requests in between
   tick N MICROS         N chunks at that interval: `tick INDEX UNIX_NANOSECONDS`
   ask [N]               N permissions one after the other, and what was chosen
   ask2                  two permissions at the same time
@@ -128,6 +129,7 @@ impl ScriptRun {
                 let burst = ChunkBurst::new(&self.turn.session, &self.message, parse_number(rest, 1, 200));
                 burst.send(&mut self.turn, parse_number(rest, 0, 1), rest.ends_with("flush")).1
             }
+            "mixed" => mixed_turn::run_turn(self, rest),
             "tick" => self.send_ticks(parse_number(rest, 0, 1), Duration::from_micros(parse_number(rest, 1, 1000))),
             "hang" => {
                 self.turn.deaf |= rest == "hard";

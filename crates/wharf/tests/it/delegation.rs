@@ -18,7 +18,7 @@ use crate::{add_scripted_agent, add_section, connect_client, cwd, expect_error, 
 const TURN_END: &str = "── turn-end (end_turn) ──";
 
 /// Lets agents called `scripted_host` start agents called `child`, which may start further ones within the depth limit.
-fn configure_delegation(settings: &str) -> Result<HostOptions> {
+pub(crate) fn configure_delegation(settings: &str) -> Result<HostOptions> {
     let options = add_scripted_agent(scripted_host(&["--resume"])?, "child", &["--resume"])?;
     let allow = "allow = { scripted = [\"child\"], child = [\"child\"] }";
     Ok(add_section(options, &format!("[delegation]\n{allow}\n{settings}")))

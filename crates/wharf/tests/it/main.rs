@@ -66,6 +66,7 @@ mod idempotent_spawn;
 mod identity;
 mod initialize_cache;
 mod interrupted_turns;
+mod keepers;
 mod known_clients;
 mod limits;
 mod log;
