@@ -69,7 +69,7 @@ async fn check_host(global: &GlobalOptions) -> Finding {
             let says = format!("one of version {} is running{pid}", client.version.as_deref().unwrap_or("unknown"));
             match version::check_version(client.version.as_deref()) {
                 Ok(()) => Finding::ok("host", says),
-                Err(error) => Finding::broken("host", format!("{says}: {error:#}"), "restart it: wharf stop"),
+                Err(error) => Finding::broken("host", format!("{says}: {error:#}"), "restart it: wharf restart"),
             }
         }
         Err(error) if Failure::exit_of(&error) == Exit::NoHost => Finding::note("host", "none is running"),

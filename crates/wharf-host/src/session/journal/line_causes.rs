@@ -90,7 +90,12 @@ fn owed_line(log: &Arc<dyn Log>, event: &Event, state: &State) -> Result<Option<
                 _ => None,
             }
         }
-        _ => None,
+        Event::Session(_)
+        | Event::Agent(_)
+        | Event::Prompt(_)
+        | Event::Ask(_)
+        | Event::Storage(_)
+        | Event::Unknown { .. } => None,
     })
 }
 
