@@ -20,8 +20,8 @@ use super::storage::{Storage, UnreadableLog};
 use super::{Host, Inner, StartPriority, StepLocks, modes};
 use crate::agent::adoption::{AdoptedAgent, AdoptionContext, AnsweredKeeper, ask_keepers};
 use crate::agent::agent_log::AgentLogs;
-use crate::agent::process_table::is_below;
 use crate::agent::process_records::{DirectoryIdentity, ProcessRecords};
+use crate::agent::process_table::is_below;
 use crate::config::{Config, LiveConfig, ResumeOnStart, watch_file};
 use crate::descriptor::Descriptor;
 use crate::ids::Now;
@@ -40,7 +40,9 @@ pub enum StartError {
     Held { path: PathBuf, pid: String },
     #[error("the state directory {path} cannot be used: {why}", path = path.display())]
     StateDir { path: PathBuf, why: String },
-    #[error("this program runs inside the agent of session {session}, which has no host; start the host outside of agents")]
+    #[error(
+        "this program runs inside the agent of session {session}, which has no host; start the host outside of agents"
+    )]
     InsideAgent { session: String },
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -303,16 +305,18 @@ impl Inner {
     /// Ends an agent of an earlier host that no session needs.
     fn end_left_agent(&self, keeper: &AnsweredKeeper) {
         let session = &keeper.tree.kept.session;
-        tracing::info!(session, "ended an agent that an earlier host had left behind: its session is over or has another one");
+        tracing::info!(
+            session,
+            "ended an agent that an earlier host had left behind: its session is over or has another one"
+        );
         self.agents.records().end_left_tree(&keeper.tree);
     }
 
     /// Takes the running agent of a session over. Returns `None` if that cannot be. All other agents are ended.
     fn adopt(&self, keepers: Vec<AnsweredKeeper>, session: &Session, shared: &Shared) -> Option<AdoptedAgent> {
         let state = session.state();
-        let is_wanted = |keeper: &AnsweredKeeper| {
-            state.status == Status::Running && state.start.0 == keeper.tree.kept.start
-        };
+        let is_wanted =
+            |keeper: &AnsweredKeeper| state.status == Status::Running && state.start.0 == keeper.tree.kept.start;
         let (mut wanted, others): (Vec<_>, Vec<_>) = keepers.into_iter().partition(is_wanted);
         others.iter().for_each(|keeper| self.end_left_agent(keeper));
         let keeper = wanted.pop()?;

@@ -77,7 +77,9 @@ impl OpenRequests {
                 let arguments = json!(["-c", TERMINAL_COMMAND]);
                 ("terminal/create", json!({ "sessionId": session, "command": "sh", "args": arguments }))
             }
-            RequestKind::TerminalExit | RequestKind::TerminalRelease | RequestKind::Extension => ("_wharf_test/extension", json!({ "sessionId": session, "number": number })),
+            RequestKind::TerminalExit | RequestKind::TerminalRelease | RequestKind::Extension => {
+                ("_wharf_test/extension", json!({ "sessionId": session, "number": number }))
+            }
         };
         self.send(actor, kind, method, params)?;
         self.take_answers(actor)
@@ -113,7 +115,9 @@ impl OpenRequests {
                 let params = json!({ "sessionId": actor.turn.session, "terminalId": terminal });
                 self.send(actor, RequestKind::TerminalExit, "terminal/wait_for_exit", params)
             }
-            (RequestKind::TerminalExit, _) => self.send(actor, RequestKind::TerminalRelease, "terminal/release", params),
+            (RequestKind::TerminalExit, _) => {
+                self.send(actor, RequestKind::TerminalRelease, "terminal/release", params)
+            }
             _ => Ok(()),
         }
     }

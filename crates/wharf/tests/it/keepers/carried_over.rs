@@ -122,15 +122,26 @@ async fn cancel_requested_just_before_the_kill_reaches_the_agent_once() -> Resul
     host.stop_all().await
 }
 
-/// Runs a script that has a request under way when the host dies. Returns the client of the next host after the turn's end.
+#[derive(Clone, Copy, Debug)]
+enum HostEnd {
+    Killed,
+    Terminated,
+}
+
+/// Runs a script that has a request under way when the host ends. Returns the client of the next host after the turn's end.
 async fn run_over_restart(
     host: &mut KeepingHost,
+    end: HostEnd,
     script: &str,
     is_under_way: impl AsyncFnOnce(&TestHost, &TestClient) -> Result<()>,
 ) -> Result<(TestClient, String)> {
     let (client, session) = open_session(host).await?;
     let _running = client.start_prompt(&session, script).await;
     is_under_way(host, &client).await?;
+    match end {
+        HostEnd::Killed => host.kill()?,
+        HostEnd::Terminated => ensure!(host.terminate()?.success(), "the host's exit"),
+    }
     host.restart()?;
     let client = join_session(host, &session).await?;
     let ends = wait_prompt_ends(host, &session, 1).await?;
@@ -139,18 +150,21 @@ async fn run_over_restart(
 }
 
 #[tokio::test]
-async fn terminal_that_runs_when_the_host_dies_ends_and_the_agent_is_told() -> Result<()> {
-    let recording = Recording::new()?;
-    let mut host = KeepingHost::start(recording.host_options(&[])?)?;
-    let file = host.directory().join("terminal-pid");
-    let script = format!("terminal echo $$ > {0}.new && mv {0}.new {0} && exec tail -f /dev/null; echo after", file.display());
-    let path = file.clone();
-    let (client, _) = run_over_restart(&mut host, &script, async move |_, _| wait_for_file(&path).await).await?;
-    let texts = client.chunk_texts();
-    ensure!(texts.last().map(String::as_str) == Some("after"), "{texts:?}");
-    ensure!(texts.iter().any(|text| text.starts_with("failed: ")), "no request of the terminal failed: {texts:?}");
-    let pid: u32 = std::fs::read_to_string(&file)?.trim().parse()?;
-    assert_eq!(processes::wait_gone(&[pid], TREE_ENDS_WITHIN), Ok(()));
+async fn terminal_that_runs_when_the_host_ends_is_ended_and_the_agent_is_told() -> Result<()> {
+    let mut host = KeepingHost::start(scripted_host(&[])?)?;
+    for end in [HostEnd::Killed, HostEnd::Terminated] {
+        let file = host.directory().join(format!("terminal-pid-{end:?}"));
+        let command = format!("echo $$ > {0}.new && mv {0}.new {0} && exec tail -f /dev/null", file.display());
+        let script = format!("terminal {command}; echo after");
+        let path = file.clone();
+        let (client, _) =
+            run_over_restart(&mut host, end, &script, async move |_, _| wait_for_file(&path).await).await?;
+        let texts = client.chunk_texts();
+        ensure!(texts.last().map(String::as_str) == Some("after"), "{texts:?}");
+        ensure!(texts.iter().any(|text| text.starts_with("failed: ")), "no request of the terminal failed: {texts:?}");
+        let pid: u32 = std::fs::read_to_string(&file)?.trim().parse()?;
+        assert_eq!(processes::wait_gone(&[pid], TREE_ENDS_WITHIN), Ok(()));
+    }
     host.stop_all().await
 }
 
@@ -161,10 +175,10 @@ async fn file_requests_in_flight_at_the_kill_are_answered_once() -> Result<()> {
     let mut host = KeepingHost::start(recording.host_options(&[])?)?;
     let path = host.directory().join("file");
     std::fs::write(&path, "content")?;
-    for _ in 0..4 {
+    for end in [HostEnd::Killed, HostEnd::Terminated, HostEnd::Killed, HostEnd::Killed] {
         let script = format!("echo begun; fs read {0}; fs write {0} content; fs read {0}; echo after", path.display());
         let yields = pick_yields(&mut dice);
-        let (client, _) = run_over_restart(&mut host, &script, async move |_, client| {
+        let (client, _) = run_over_restart(&mut host, end, &script, async move |_, client| {
             client.expect_text("begun").await;
             pause_for_yields(yields).await;
             Ok(())

@@ -113,7 +113,8 @@ fn check_log(host: &KeepingHost, session: &str, updates: u64) -> Result<()> {
     let records = log::read_records(host, session)?;
     let gapless = records.iter().enumerate().all(|(place, record)| record["seq"] == place as u64 + 1);
     ensure!(gapless, "the log has a gap");
-    let ends: Vec<&Value> = records.iter().map(|record| &record["event"]).filter(|event| event["kind"] == "prompt_ended").collect();
+    let ends: Vec<&Value> =
+        records.iter().map(|record| &record["event"]).filter(|event| event["kind"] == "prompt_ended").collect();
     ensure!(ends.len() == 1 && ends[0].to_string().contains("end_turn"), "{ends:?}");
     let chunks = records.iter().filter(|record| record["event"].to_string().contains("agent_message_chunk")).count();
     ensure!(chunks as u64 == updates, "{chunks} chunks in the log");
@@ -138,24 +139,28 @@ impl KillTally {
         ensure!(doubled.is_empty(), "the agent received twice: {doubled:?}");
         let count = |prefix: &str| times.keys().filter(|name| name.starts_with(prefix)).count() as u64;
         (self.answered, self.echoes) = (count("answer"), count("echo"));
-        let is_unknown = |message: &&Value| message["error"]["message"].as_str().is_some_and(|text| text.contains("unknown"));
+        let is_unknown =
+            |message: &&Value| message["error"]["message"].as_str().is_some_and(|text| text.contains("unknown"));
         self.unknown_outcomes = messages.iter().filter(is_unknown).count() as u64;
-        let numbers: Vec<u64> = times.keys().filter_map(|name| name.strip_prefix("answer \"mixed-")?.strip_suffix('"')?.parse().ok()).collect();
+        let numbers: Vec<u64> = times
+            .keys()
+            .filter_map(|name| name.strip_prefix("answer \"mixed-")?.strip_suffix('"')?.parse().ok())
+            .collect();
         let last = numbers.iter().max().context("no answers")?;
         ensure!(numbers.len() as u64 == last + 1, "{} answers to {} requests", numbers.len(), last + 1);
         ensure!(count("session/prompt") == 1 && count("session/new") == 1, "{times:?}");
         let resolved = log::list_events(host, session, "ask_resolved")?.len() as u64;
-        let selected = messages.iter().filter(|message| message["result"]["outcome"]["outcome"] == "selected").count() as u64;
+        let selected =
+            messages.iter().filter(|message| message["result"]["outcome"]["outcome"] == "selected").count() as u64;
         self.permissions = selected;
         ensure!(resolved == selected, "{resolved} permissions in the log, {selected} answers at the agent");
-        let modes = messages.iter().filter(|message| message["method"] == "session/set_mode");
-        self.mode_changes = modes.count() as u64;
-        let changes = log::read_records(host, session)?;
-        let kinds: BTreeMap<String, u64> = changes.iter().fold(BTreeMap::new(), |mut kinds, record| {
-            *kinds.entry(record["event"]["kind"].as_str().unwrap_or_default().to_owned()).or_default() += 1;
-            kinds
-        });
-        println!("events: {kinds:?}");
+        let modes: Vec<&Value> = messages.iter().filter(|message| message["method"] == "session/set_mode").collect();
+        self.mode_changes = modes.len() as u64;
+        let updates = log::list_events(host, session, "agent_updated")?;
+        let noted = updates.iter().rfind(|event| event["update"] == "current_mode_update");
+        let noted = noted.map(|event| &event["frame"]["params"]["update"]["currentModeId"]);
+        let set = modes.last().map(|message| &message["params"]["modeId"]);
+        ensure!(noted == set, "the log's mode is {noted:?}, the agent's is {set:?}");
         Ok(())
     }
 }

@@ -86,7 +86,16 @@ impl ReconnectingClient {
     pub(super) fn new(session: &str) -> Self {
         let session = session.to_owned();
         let chunks = ChunkSequence::default();
-        Self { session, last_event: None, attached_after: None, chunks, socket: None, held_asks: Vec::new(), next_id: 1, is_initialized: false }
+        Self {
+            session,
+            last_event: None,
+            attached_after: None,
+            chunks,
+            socket: None,
+            held_asks: Vec::new(),
+            next_id: 1,
+            is_initialized: false,
+        }
     }
 
     pub(super) fn session(&self) -> &str {
@@ -111,7 +120,8 @@ impl ReconnectingClient {
                 self.send("session/load", load).await
             }
             Some(event) => {
-                let attach = json!({ "sessionId": self.session, "historyPolicy": "after_event", "afterEventId": event });
+                let attach =
+                    json!({ "sessionId": self.session, "historyPolicy": "after_event", "afterEventId": event });
                 self.send("session/attach", attach).await
             }
         }
@@ -172,7 +182,9 @@ impl ReconnectingClient {
         };
         let (attached, last) = (self.attached_after.clone(), self.last_event.clone());
         let taken = self.take_frame(&frame);
-        taken.with_context(|| format!("the WebSocket, attached after {attached:?}, last event {last:?}: {frame:.300}"))?;
+        taken.with_context(|| {
+            format!("the WebSocket, attached after {attached:?}, last event {last:?}: {frame:.300}")
+        })?;
         Ok(true)
     }
 
