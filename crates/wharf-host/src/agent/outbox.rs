@@ -14,10 +14,12 @@ use super::kept_files::{ReleasedPrefix, move_bytes, register, write_at};
 use super::ledger::{LedgerHandle, LineNote};
 use crate::limits::{CountLimit, CountPermit};
 
-/// Messages that may wait: prompts, answers and cancels are few.
-const MAX_WAITING_FRAMES: usize = 256;
+/// Messages that may wait. More than an agent may leave unanswered: a pipe takes as few as 16 of them at once.
+const MAX_WAITING_FRAMES: usize = 4_096;
 /// Bytes that may wait: two of the largest frames.
 const MAX_WAITING_BYTES: usize = 64 << 20;
+/// The bytes that a pipe can hold. They are pages of the input file until the agent reads them.
+const MAX_PIPE_BYTES: u64 = 1 << 20;
 /// A frame of no more bytes than this is copied, so that it is one write with its end.
 const MAX_COPIED_BYTES: usize = 64 << 10;
 
@@ -170,7 +172,7 @@ impl QueueState {
     fn release_taken(&mut self) {
         let Self { taken, waiting, is_closed, .. } = self;
         while waiting.pop_front_if(|(end, _)| *is_closed || end <= taken).is_some() {}
-        self.released.extend(&self.file, self.taken);
+        self.released.extend(&self.file, self.taken.saturating_sub(MAX_PIPE_BYTES));
     }
 }
 
@@ -196,6 +198,19 @@ mod tests {
         assert_eq!(outbox.bytes.in_use(), 0, "frames that are dropped count no more");
         assert_eq!(outbox.send_frame(Bytes::from_static(b"nobody takes this"), LineNote::Plain), Err(OutboxStalled));
         assert_eq!(outbox.bytes.in_use(), 0);
+    }
+
+    #[tokio::test]
+    async fn hundreds_of_lines_wait_for_an_agent_that_reads_late() {
+        let (reader, stdin) = pipe().unwrap();
+        let outbox = new_outbox(stdin.into());
+        for n in 0..1_000 {
+            assert_eq!(outbox.send_frame(format!("line {n}").into(), LineNote::Plain), Ok(()), "line {n}");
+        }
+        drop(outbox);
+        let read = tokio::task::spawn_blocking(move || std::io::read_to_string(reader));
+        let text = read.await.unwrap().unwrap();
+        assert!(text.lines().enumerate().all(|(n, line)| line == format!("line {n}")) && text.lines().count() == 1_000);
     }
 
     #[tokio::test]

@@ -114,7 +114,7 @@ async fn conversation_survives_a_restart_of_the_host_without_loss_or_repetition(
     chat.expect("\r\nword-after")?;
     chat.expect("── done")?;
     chat.press("echo word-last\r")?;
-    chat.expect("\r\nword-last")?;
+    chat.expect("\r\nword-last\r\n")?;
     for word in ["word-before", "word-after", "word-last"] {
         let times = chat.shown().matches(&format!("\r\n{word}\r\n")).count();
         assert_eq!(times, 1, "{word}: {:?}", chat.shown());
