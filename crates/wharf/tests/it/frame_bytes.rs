@@ -157,7 +157,12 @@ async fn prompts_reach_the_agent_byte_for_byte_but_for_their_ids() -> Result<()>
         let with_id = frame.replacen(id, ours, 1).replacen("\"$SESSION\"", agents_id, 1);
         with_id.replace("$SESSION", &session).replace(['\n', '\r'], " ")
     };
-    let expected = [theirs(&sent[0], "77", "2"), theirs(&sent[1], r#""s\u00e9""#, "3"), theirs(&sent[2], "78", "4")];
+    // A prompt has twice the number of the event that starts its turn.
+    let records = crate::log::read_records(&host, &session)?;
+    let started = records.iter().filter(|record| record["event"]["kind"] == "turn_started");
+    let ids: Vec<String> = started.filter_map(|record| Some((record["seq"].as_u64()? * 2).to_string())).collect();
+    let expected =
+        [theirs(&sent[0], "77", &ids[0]), theirs(&sent[1], r#""s\u00e9""#, &ids[1]), theirs(&sent[2], "78", &ids[2])];
     assert_eq!(prompts, expected.iter().collect::<Vec<_>>());
     let opened = lines.iter().position(|line| line.contains("\"session/new\"")).context("no session")?;
     assert!(lines[opened - 1].contains("\"initialize\""));

@@ -34,6 +34,8 @@ impl DiskFixture {
         let mut config = Config::parse(&format!("default_agent = \"scripted\"\n[agents.scripted]\ncommand = {agent}"))
             .map_err(anyhow::Error::msg)?;
         (config.state_dir, config.program) = (dir.path().join("state"), wharf_binary());
+        // The agents end with the test.
+        config.keeper.enabled = false;
         let disk = Hostility::default();
         let host = Host::start_on(config, Some(MemoryEngine::new(disk.clone())))?;
         Ok(Self { host, disk, dir })

@@ -8,6 +8,9 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use anyhow::{Context, Result};
 use wharf_testkit::WAIT_LIMIT;
 
+/// A test that ends its host means the agents too, unless it says otherwise.
+const KEEPER_VARIABLE: &str = "WHARF_KEEPER_ENABLED";
+
 /// Returns a `wharf` command with these arguments, without the user's own settings and sessions.
 #[expect(clippy::disallowed_methods, reason = "all processes of these tests are started from here")]
 pub(crate) fn wharf_command(arguments: &[&str]) -> Command {
@@ -24,8 +27,7 @@ pub(crate) fn wharf_command(arguments: &[&str]) -> Command {
         command.env_remove(name);
     }
     if arguments.first() == Some(&"serve") {
-        // A test that ends its host means the agents too, unless it says otherwise.
-        command.env("WHARF_KEEPER_ENABLED", "false");
+        command.env(KEEPER_VARIABLE, "false");
     }
     command.env("HOME", "/nonexistent").args(arguments).stdin(Stdio::null());
     command
@@ -35,7 +37,7 @@ pub(crate) fn wharf_command(arguments: &[&str]) -> Command {
 #[expect(clippy::disallowed_methods, reason = "all processes of these tests are started from here")]
 pub(crate) fn script_command(path: &Path) -> Command {
     let mut command = Command::new("sh");
-    command.arg(path).stdin(Stdio::null());
+    command.arg(path).env(KEEPER_VARIABLE, "false").stdin(Stdio::null());
     command
 }
 
@@ -43,7 +45,7 @@ pub(crate) fn script_command(path: &Path) -> Command {
 #[expect(clippy::disallowed_methods, reason = "all processes of these tests are started from here")]
 pub(crate) fn shell_command(line: &str) -> Command {
     let mut command = Command::new("sh");
-    command.args(["-c", line, "sh"]).stdin(Stdio::null());
+    command.args(["-c", line, "sh"]).env(KEEPER_VARIABLE, "false").stdin(Stdio::null());
     command
 }
 
@@ -51,7 +53,7 @@ pub(crate) fn shell_command(line: &str) -> Command {
 #[expect(clippy::disallowed_methods, reason = "all processes of these tests are started from here")]
 pub(crate) fn terminal_command(line: &str) -> Command {
     let mut command = Command::new("script");
-    command.args(["-qefc", line, "/dev/null"]).stdin(Stdio::null());
+    command.args(["-qefc", line, "/dev/null"]).env(KEEPER_VARIABLE, "false").stdin(Stdio::null());
     command
 }
 

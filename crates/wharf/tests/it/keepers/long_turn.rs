@@ -93,7 +93,7 @@ async fn kill_in_flight(
     client.wait_for_ask().await?;
     let session = client.session().to_owned();
     client.send("_echo", json!({ "sessionId": session, "kill": kill })).await?;
-    let mode = if kill % 2 == 0 { "auto" } else { "ask" };
+    let mode = if kill.is_multiple_of(2) { "auto" } else { "ask" };
     client.send("session/set_mode", json!({ "sessionId": session, "modeId": mode })).await?;
     let until = (client.chunks.count + dice.next_below(MAX_UPDATES_BEFORE_KILL)).min((kill + 1) * UPDATES_PER_KILL);
     client.read_until(until, true).await?;

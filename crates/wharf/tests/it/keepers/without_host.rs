@@ -100,7 +100,11 @@ async fn end_behind_faulty_keeper(fault: KeeperFault) -> Result<()> {
             let mut record: Value = serde_json::from_slice(&std::fs::read(&path)?)?;
             let (member, value) = match fault {
                 KeeperFault::OtherProtocol => ("protocol", json!(999)),
-                _ => ("secret", json!("wrong")),
+                KeeperFault::WrongSecret
+                | KeeperFault::KilledAfterHost
+                | KeeperFault::KilledWithHost
+                | KeeperFault::Stopped
+                | KeeperFault::NoSocket => ("secret", json!("wrong")),
             };
             ensure!(record["kept"][member] != Value::Null, "{record}");
             record["kept"][member] = value;
