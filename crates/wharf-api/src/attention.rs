@@ -40,7 +40,6 @@ pub struct AttentionInfo {
     /// The caller has not seen `row`.
     pub unread: bool,
     /// The last event that the caller has seen; null if it has seen none, and for callers that are no person.
-    #[serde(default)]
     pub seen: Option<String>,
     /// The caller does not want to be notified.
     pub muted: bool,

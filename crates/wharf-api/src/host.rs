@@ -117,6 +117,7 @@ pub enum StopAgents {
 #[into_params(parameter_in = Query)]
 pub struct StopQuery {
     /// `end` (the default) or `leave`.
+    #[param(inline)]
     pub agents: Option<StopAgents>,
 }
 

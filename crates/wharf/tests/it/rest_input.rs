@@ -219,7 +219,7 @@ async fn unknown_routes_are_404_and_wrong_methods_405() -> Result<()> {
         ("GET", "/sessions/agent", "POST"),
         ("POST", "/sessions/x", "GET,HEAD,DELETE"),
         ("GET", "/sessions/x/prompt", "POST"),
-        ("GET", "/sessions/x/queue/y", "PATCH,DELETE"),
+        ("POST", "/sessions/x/queue/y", "GET,HEAD,PATCH,DELETE"),
         ("DELETE", "/openapi.json", "GET,HEAD"),
     ] {
         let answer = http.send(method, path, &[], "").await?;
