@@ -156,9 +156,10 @@ impl KillTally {
         ensure!(resolved == selected, "{resolved} permissions in the log, {selected} answers at the agent");
         let modes: Vec<&Value> = messages.iter().filter(|message| message["method"] == "session/set_mode").collect();
         self.mode_changes = modes.len() as u64;
-        let updates = log::list_events(host, session, "agent_updated")?;
-        let noted = updates.iter().rfind(|event| event["update"] == "current_mode_update");
-        let noted = noted.map(|event| &event["frame"]["params"]["update"]["currentModeId"]);
+        let changes = log::list_events(host, session, "settings_changed")?;
+        let settings = changes.last().and_then(|event| event["settings"].as_array());
+        let noted = settings.and_then(|settings| settings.iter().find(|setting| setting["of"] == "mode"));
+        let noted = noted.map(|setting| &setting["value"]);
         let set = modes.last().map(|message| &message["params"]["modeId"]);
         ensure!(noted == set, "the log's mode is {noted:?}, the agent's is {set:?}");
         Ok(())
