@@ -130,7 +130,8 @@ enum HostEnd {
     Terminated,
 }
 
-/// Runs a script that has a request under way when the host ends. Returns the client of the next host after the turn's end.
+/// Runs a script that has a request under way when the host ends, and that says `after` in the end. Returns the client of the
+/// next host after that.
 async fn run_over_restart(
     host: &mut KeepingHost,
     end: HostEnd,
@@ -148,6 +149,8 @@ async fn run_over_restart(
     let client = join_session(host, &session).await?;
     let ends = wait_prompt_ends(host, &session, 1).await?;
     assert_eq!((ends.len(), &ends[0]["stop_reason"]), (1, &json!("end_turn")), "{ends:?}");
+    // The log may be ahead of the connection.
+    client.expect_text("after").await;
     Ok((client, session))
 }
 
