@@ -220,6 +220,9 @@ impl Launch {
             command.env(agent_token::SESSION_VARIABLE, issuer.session.as_str()).env(agent_token::TOKEN_VARIABLE, token);
         }
         command.stdin(stdin).stdout(stdout).stderr(stderr);
+        // Its own group: a Ctrl-C at the terminal, or its end, is for the host. Not its own session: the kernel would give it a
+        // share of the processor apart from the host's, and a flood would come in many small pieces.
+        command.process_group(0);
         // Only this keeper may inherit its end. In another one's hands it would stay open after the keeper's end, which
         // would then not be noticed for as long as the other one lives.
         let mut keepers = orphans::lock_keepers();

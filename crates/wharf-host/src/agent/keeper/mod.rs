@@ -48,8 +48,6 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     let Ok(mut control) = own_control_socket(fd) else {
         return ExitCode::from(64);
     };
-    // A closing terminal or a Ctrl-C there is for the host, not for its agents.
-    let _ = rustix::process::setsid();
     open_files_limit::restore_limit();
     #[cfg(target_os = "linux")]
     let _ = rustix::process::set_child_subreaper(Some(rustix::process::getpid()));
