@@ -59,14 +59,16 @@ function noteSession(session) {
   const entry = { state, row, workingSince, toldAt: before?.toldAt ?? 0 };
   known.set(session.id, entry);
   if (!primed || !before || (before.state === state && before.row === row)) return;
-  if (!NEEDS_YOU.includes(state)) return closeNotification(session.id);
+  // An earlier notification does not hold any more, also if the next state is told to nobody.
+  const closed = closeNotification(session.id);
+  if (!NEEDS_YOU.includes(state)) return;
   if (session.attention?.muted || (session.archived && state !== "needs_answer")) return;
   if (state === "finished" && Date.now() - workingSince < MIN_TURN_MS) return;
   if (state !== "needs_answer" && Date.now() - entry.toldAt < MIN_GAP_MS) return;
   // A person who looks at this page needs no system notification.
   if (!isAllowed() || (document.hasFocus() && document.visibilityState === "visible")) return;
   entry.toldAt = Date.now();
-  showNotification(session);
+  closed.then(() => showNotification(session), () => showNotification(session));
 }
 
 /** @type {Record<string, string>} */
