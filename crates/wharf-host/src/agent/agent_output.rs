@@ -65,9 +65,17 @@ impl AsyncRead for AgentOutput {
             }
             let this = &mut *self;
             let mut guard = ready!(this.pipe.poll_read_ready(cx))?;
-            match guard.try_io(|pipe| move_bytes(pipe, &this.file, MOVE_BYTES.min(buffer.remaining()))) {
+            let wanted = MOVE_BYTES.min(buffer.remaining());
+            match guard.try_io(|pipe| move_bytes(pipe, &this.file, wanted)) {
                 Ok(Ok(0)) => return Poll::Ready(Ok(())),
-                Ok(Ok(moved)) => this.moved += moved as u64,
+                Ok(Ok(moved)) => {
+                    this.moved += moved as u64;
+                    if moved < wanted {
+                        // The pipe is empty. The next read waits for the event instead of asking the pipe, so that the
+                        // readers of this output run before more of it is taken in.
+                        guard.clear_ready();
+                    }
+                }
                 Ok(Err(error)) => return Poll::Ready(Err(error)),
                 Err(_would_block) => {}
             }
