@@ -21,9 +21,9 @@ const TARGET_FRAMES_PER_SECOND: f64 = 30.0;
 const TARGET_FLOOD_CPU: f64 = 0.15;
 const TARGET_KEY_P99_MS: f64 = 30.0;
 const TARGET_PEAK_KIB: f64 = 60.0 * 1024.0;
-/// A heartbeat wakes the task that reads the connection and the loop. The stream of rows brings one every 10 s, that of the
-/// sessions one every 25 s.
-const TARGET_IDLE_WAKES_PER_MINUTE: f64 = 2.0 * (60.0 / 10.0 + 60.0 / 25.0);
+/// The streams of rows and of the sessions bring a heartbeat every 10 s each. The ages on the screen change with one of them
+/// at most once a minute, which wakes the thread that writes frames; and a heartbeat may fall on each end of the time.
+const TARGET_IDLE_WAKES_PER_MINUTE: f64 = 2.0 * 60.0 / 10.0 + 1.0 + 2.0;
 const FLOOD_INTERVAL_MICROS: u64 = 1_000;
 /// The updates of one turn: its text stays below the length at which a row is cut and not drawn any more.
 const UPDATES_PER_TURN: u64 = 1_500;

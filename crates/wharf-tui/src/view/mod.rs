@@ -32,7 +32,7 @@ use ratatui_core::layout::{Position, Rect};
 use crate::model::{Overlay, TuiState};
 
 /// A whole screen.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ScreenFrame {
     pub buffer: Buffer,
     /// The cell of the cursor; `None` if it is hidden.

@@ -1,9 +1,9 @@
 //! Frames as bytes for the terminal: only the cells that have changed, between the marks of one synchronised update.
 
 use std::fmt::Write;
+use std::sync::Arc;
 
 use ratatui_core::buffer::{Buffer, Cell};
-use ratatui_core::layout::Position;
 use ratatui_core::style::{Color, Modifier};
 use wharf_tui::ScreenFrame;
 
@@ -23,32 +23,28 @@ const MODIFIER_CODES: &[(Modifier, &str)] = &[
 /// Remembers the cells on the screen.
 #[derive(Debug, Default)]
 pub(super) struct FramePainter {
-    drawn: Option<(Buffer, Option<Position>)>,
+    drawn: Option<Arc<ScreenFrame>>,
 }
 
 impl FramePainter {
     /// Returns the bytes that turn the screen into this frame; none if nothing has changed.
-    pub(super) fn paint(&mut self, frame: ScreenFrame) -> Vec<u8> {
-        let ScreenFrame { buffer, cursor } = frame;
-        let area = *buffer.area();
-        let is_whole = self.drawn.as_ref().is_none_or(|(drawn, _)| *drawn.area() != area);
+    pub(super) fn paint(&mut self, frame: Arc<ScreenFrame>) -> Vec<u8> {
+        let area = *frame.buffer.area();
+        let drawn = self.drawn.take().filter(|drawn| *drawn.buffer.area() == area);
         let mut text = String::new();
-        if is_whole {
+        let drawn = drawn.unwrap_or_else(|| {
             // The cells of a screen that was cleared are blank.
             text.push_str("\x1b[0m\x1b[2J");
-            self.drawn = Some((Buffer::empty(area), None));
-        }
-        let Some((drawn, drawn_cursor)) = &mut self.drawn else { return Vec::new() };
-        let changes = drawn.diff(&buffer);
-        if changes.is_empty() && !is_whole && *drawn_cursor == cursor {
-            return Vec::new();
-        }
+            Arc::new(ScreenFrame { buffer: Buffer::empty(area), cursor: None })
+        });
+        let changes = drawn.buffer.diff(&frame.buffer);
+        let is_same = changes.is_empty() && text.is_empty() && drawn.cursor == frame.cursor;
         write_cells(&mut text, &changes);
-        if let Some(place) = cursor {
+        if let Some(place) = frame.cursor {
             let _ = write!(text, "\x1b[{};{}H\x1b[?25h", place.y + 1, place.x + 1);
         }
-        self.drawn = Some((buffer, cursor));
-        format!("{BEGIN_UPDATE}{text}{END_UPDATE}").into_bytes()
+        self.drawn = Some(frame);
+        if is_same { Vec::new() } else { format!("{BEGIN_UPDATE}{text}{END_UPDATE}").into_bytes() }
     }
 
     /// Forgets the screen: the next frame is drawn whole.
@@ -124,6 +120,7 @@ fn write_colour(text: &mut String, colour: Color, base: u8) {
 
 #[cfg(test)]
 mod tests {
+    use ratatui_core::layout::Position;
     use ratatui_core::style::Style;
 
     use super::*;
@@ -138,7 +135,7 @@ mod tests {
         let mut terminal = vt100::Parser::new(area.height, area.width, 0);
         let mut painter = FramePainter::default();
         for frame in frames {
-            terminal.process(&painter.paint(frame));
+            terminal.process(&painter.paint(Arc::new(frame)));
         }
         (terminal.screen().contents().trim_end().to_owned(), terminal.screen().cursor_position())
     }
@@ -152,18 +149,18 @@ mod tests {
     #[test]
     fn unchanged_frame_costs_no_bytes() {
         let mut painter = FramePainter::default();
-        assert!(!painter.paint(frame(&["abc"], None)).is_empty());
-        assert!(painter.paint(frame(&["abc"], None)).is_empty());
-        assert!(!painter.paint(frame(&["abc"], Some((0, 0)))).is_empty(), "the cursor has come");
+        assert!(!painter.paint(Arc::new(frame(&["abc"], None))).is_empty());
+        assert!(painter.paint(Arc::new(frame(&["abc"], None))).is_empty());
+        assert!(!painter.paint(Arc::new(frame(&["abc"], Some((0, 0))))).is_empty(), "the cursor has come");
         painter.forget();
-        assert!(!painter.paint(frame(&["abc"], Some((0, 0)))).is_empty());
+        assert!(!painter.paint(Arc::new(frame(&["abc"], Some((0, 0))))).is_empty());
     }
 
     #[test]
     fn styles_are_written_as_their_codes() {
         let mut styled = frame(&["ab"], None);
         styled.buffer.set_string(0, 0, "a", Style::new().fg(Color::Red).add_modifier(Modifier::BOLD));
-        let bytes = String::from_utf8(FramePainter::default().paint(styled)).unwrap();
+        let bytes = String::from_utf8(FramePainter::default().paint(Arc::new(styled))).unwrap();
         assert!(bytes.contains("\x1b[0;1;31ma\x1b[0mb"), "{bytes:?}");
     }
 }

@@ -37,7 +37,10 @@ struct SharedQueue {
 struct WriterQueue {
     /// Control sequences, which are written before the frame.
     sequences: String,
-    frame: Option<ScreenFrame>,
+    /// The frame that waits.
+    frame: Option<Arc<ScreenFrame>>,
+    /// The last frame that was to be shown. The same one again wakes nobody.
+    last_frame: Option<Arc<ScreenFrame>>,
     /// The next frame is drawn whole.
     forgets_cells: bool,
     is_writing: bool,
@@ -45,6 +48,14 @@ struct WriterQueue {
     turn: u64,
     /// The reason why the terminal takes no bytes.
     failure: Option<io::ErrorKind>,
+}
+
+impl WriterQueue {
+    /// Has the next frame drawn whole, also if it is the same as the last one.
+    fn forget_cells(&mut self) {
+        self.forgets_cells = true;
+        self.last_frame = None;
+    }
 }
 
 impl SharedQueue {
@@ -101,6 +112,11 @@ impl ScreenWriter {
     /// Has the frame written. A frame that still waits is replaced. Fails if the terminal is gone.
     pub(super) fn show(&self, frame: ScreenFrame) -> io::Result<()> {
         let mut queue = self.lock_working()?;
+        if queue.last_frame.as_deref() == Some(&frame) {
+            return Ok(());
+        }
+        let frame = Arc::new(frame);
+        queue.last_frame = Some(Arc::clone(&frame));
         queue.frame = Some(frame);
         self.shared.changed.notify_all();
         Ok(())
@@ -119,7 +135,7 @@ impl ScreenWriter {
 
     /// Has the next frame drawn whole.
     pub(super) fn forget_cells(&self) {
-        self.shared.lock().forgets_cells = true;
+        self.shared.lock().forget_cells();
     }
 
     /// Takes the terminal from the thread: drops the frame that waits, and lets the bytes under way arrive. Returns false if
@@ -127,7 +143,7 @@ impl ScreenWriter {
     pub(super) fn stop_writing(&self) -> bool {
         let mut queue = self.shared.lock();
         queue.frame = None;
-        queue.forgets_cells = true;
+        queue.forget_cells();
         let is_busy = |queue: &mut WriterQueue| queue.is_writing || !queue.sequences.is_empty();
         let waited = self.shared.changed.wait_timeout_while(queue, DRAIN_LIMIT, is_busy);
         let (mut queue, waited) = waited.unwrap_or_else(PoisonError::into_inner);
@@ -189,6 +205,23 @@ mod tests {
         allow.send(()).unwrap();
         assert!(writer.stop_writing(), "nothing is under way");
         assert!(taken.try_recv().is_err(), "frames that were replaced are not written");
+    }
+
+    #[test]
+    fn same_frame_is_written_once_until_the_cells_are_forgotten() {
+        let (writer, taken, allow) = start_on_slow_terminal();
+        (0..3).for_each(|_| allow.send(()).unwrap());
+        writer.show(frame("one")).unwrap();
+        taken.recv_timeout(WAIT_LIMIT).unwrap();
+        writer.show(frame("one")).unwrap();
+        assert!(writer.shared.lock().frame.is_none(), "the thread is not woken");
+        writer.forget_cells();
+        // This sequence takes the forgetting with it; the frame comes later.
+        writer.send_sequence("\x07").unwrap();
+        assert_eq!(taken.recv_timeout(WAIT_LIMIT).unwrap(), b"\x07");
+        writer.show(frame("one")).unwrap();
+        let again = String::from_utf8(taken.recv_timeout(WAIT_LIMIT).unwrap()).unwrap();
+        assert!(again.contains("one"), "{again:?}");
     }
 
     #[test]

@@ -19,7 +19,7 @@ const MAX_RETRY_DELAY: Duration = Duration::from_secs(5);
 const MAX_LOCAL_RETRY_DELAY: Duration = Duration::from_secs(1);
 /// A longer event is parsed beside the loop, which keeps reading keys.
 const MAX_PARSED_IN_LOOP_BYTES: usize = 32 << 10;
-/// The host sends something at least every 25 s; without a byte for so long the connection is dead.
+/// The host sends something at least every 10 s; without a byte for so long the connection is dead.
 const LIST_SILENCE_LIMIT: Duration = Duration::from_secs(60);
 /// The host sends a beat every 10 s (rule 13.5).
 const ROWS_SILENCE_LIMIT: Duration = Duration::from_secs(25);
