@@ -20,8 +20,11 @@ pub struct QueueEntry {
     pub prompt_id: String,
     /// 0 is next.
     pub position: usize,
-    /// Its text, shortened if need be; content that is no text is named only.
+    /// Its text, shortened if need be.
     pub text: String,
+    /// Its content that is no text, each by its name or type. Left out if there is none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub attachments: Vec<String>,
     /// The text is shortened: `GET /sessions/{id}/queue/{promptId}` has it whole. Left out if false.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub shortened: bool,
@@ -35,6 +38,15 @@ pub struct QueueEntry {
     pub accepted_at: Option<String>,
 }
 
+impl QueueEntry {
+    /// Returns the text with the names of the attachments, as a listing shows it.
+    pub fn shown_text(&self) -> String {
+        let names = self.attachments.iter().map(|name| format!("[{name}]"));
+        let text = (!self.text.is_empty()).then(|| self.text.clone());
+        text.into_iter().chain(names).collect::<Vec<_>>().join(" ")
+    }
+}
+
 /// A change of a waiting prompt.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
@@ -42,6 +54,9 @@ pub struct QueueChange {
     /// Its new content.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub prompt: Option<Content>,
+    /// True: the new content is followed by the attachments that the prompt has now.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub keep_attachments: bool,
     /// Its new place: 0 is next, more than there are is last.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub position: Option<usize>,

@@ -58,6 +58,18 @@ impl PromptBlocks {
         &self.0
     }
 
+    /// Returns the blocks with others behind them, each given as JSON.
+    pub(super) fn followed_by<'a>(mut self, blocks: impl Iterator<Item = &'a str>) -> Self {
+        let end = self.0.trim_end().len() - 1;
+        self.0.truncate(end);
+        blocks.for_each(|block| {
+            self.0.push(',');
+            self.0.push_str(block);
+        });
+        self.0.push(']');
+        self
+    }
+
     /// Returns the blocks with the content of the uploads that they name.
     pub(super) async fn with_uploads(self, app: &App, handle: &SessionHandle) -> Result<Self, Fault> {
         Ok(expand_uploads(app, handle, &self.0).await?.map_or(self, Self))

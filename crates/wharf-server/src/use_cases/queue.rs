@@ -27,10 +27,13 @@ fn to_queue_entry(position: usize, queued: &QueuedPrompt) -> QueueEntry {
 
 fn to_whole_entry(position: usize, queued: &QueuedPrompt) -> QueueEntry {
     let sender = queued.sender.name.as_deref().unwrap_or(queued.sender.client.as_str());
+    let PromptParts { text, attachments } = PromptParts::read(&queued.frame);
+    let attachments = attachments.into_iter().map(|(name, _)| name).collect();
     QueueEntry {
         prompt_id: queued.prompt.to_string(),
         position,
-        text: prompt_text(&queued.frame),
+        text,
+        attachments,
         shortened: false,
         sender: Some(sender.to_owned()),
         accepted_at: Some(format_timestamp(queued.accepted_at)),
@@ -54,6 +57,32 @@ fn block_text(block: Json<'_>) -> String {
         (Ok(Some(text)), _) => text.into_owned(),
         (Ok(None), Ok(kind)) => format!("[{}]", kind.as_deref().unwrap_or("content")),
         (Err(error), _) | (_, Err(error)) => format!("[unreadable] {error}"),
+    }
+}
+
+/// A prompt apart: its text, and its other content by name and as JSON.
+struct PromptParts {
+    text: String,
+    attachments: Vec<(String, String)>,
+}
+
+impl PromptParts {
+    fn read(frame: &Raw) -> Self {
+        let prompt = Json::parse(frame.bytes()).and_then(|frame| frame.at(&["params", "prompt"]));
+        let blocks = match prompt {
+            Ok(prompt) => prompt.into_iter().flat_map(Json::items),
+            Err(error) => return Self { text: format!("[unreadable] {error}"), attachments: Vec::new() },
+        };
+        let (texts, others): (Vec<_>, Vec<_>) =
+            blocks.partition(|block| matches!(block.text_at(&["text"]), Ok(Some(_))));
+        let name = |block: Json<'_>| {
+            let told = ["name", "type"].into_iter().find_map(|member| block.text_at(&[member]).ok().flatten());
+            told.map_or_else(|| "content".to_owned(), std::borrow::Cow::into_owned)
+        };
+        Self {
+            text: texts.into_iter().map(block_text).collect::<Vec<_>>().join("\n"),
+            attachments: others.into_iter().map(|block| (name(block), block.raw().to_owned())).collect(),
+        }
     }
 }
 
@@ -91,7 +120,13 @@ pub(crate) async fn change_queued(
     }
     let handle = open_session(app, caller, id).await?;
     if let Some(content) = change.prompt {
-        let blocks = PromptBlocks::from_content(&content)?.with_uploads(app, &handle).await?;
+        let mut blocks = PromptBlocks::from_content(&content)?.with_uploads(app, &handle).await?;
+        if change.keep_attachments {
+            let waiting = handle.queue().await.map_err(|error| fault_from_failed_call(app, handle.id(), &error))?;
+            let changed = waiting.iter().find(|queued| queued.prompt.as_str() == prompt);
+            let kept = changed.map(|queued| PromptParts::read(&queued.frame).attachments).unwrap_or_default();
+            blocks = blocks.followed_by(kept.iter().map(|(_, block)| block.as_str()));
+        }
         replace_queued(app, caller, id, prompt, blocks.to_request(id)?).await?;
     }
     if let Some(position) = change.position {

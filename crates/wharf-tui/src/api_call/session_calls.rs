@@ -72,7 +72,8 @@ pub(crate) fn read_queued(session: &str, id: &str) -> ApiCall {
 
 pub(crate) fn change_queued(session: &str, id: &str, prompt: Option<Content>, position: Option<usize>) -> ApiCall {
     let path = join_path(&["sessions", session, "queue", id]);
-    ApiCall::with_body(ApiMethod::Patch, path, &QueueChange { prompt, position })
+    let keep_attachments = prompt.is_some();
+    ApiCall::with_body(ApiMethod::Patch, path, &QueueChange { prompt, keep_attachments, position })
 }
 
 /// Takes a waiting prompt out of the queue.

@@ -20,7 +20,7 @@ pub(super) fn draw_queue(state: &TuiState, area: Rect, canvas: &mut Canvas) {
         let line = Rect { y, height: 1, ..area };
         let left = canvas.write_right(line, &describe_origin(state, entry, is_edited(entry)), canvas.theme.faint);
         let bar = if is_edited(entry) { "▌" } else { " " };
-        let text = format!("{bar}{} {}", entry.position + 1, entry.text);
+        let text = format!("{bar}{} {}", entry.position + 1, entry.shown_text());
         let style = if is_edited(entry) { canvas.theme.strong } else { canvas.theme.plain };
         canvas.write(area.x, y, left.saturating_sub(1), &text, style);
     }

@@ -41,8 +41,8 @@ fn up_in_an_empty_composer_edits_the_last_waiting_prompt() {
     scene.type_text("!");
     check_frame(&scene, "queue_edit_60x20");
     scene.press("enter");
-    let change = ("Patch".to_owned(), "/queue/prm_2".to_owned(), r#"{"prompt":"and open a PR!"}"#.to_owned());
-    assert_eq!(calls(&mut scene), [change]);
+    let body = r#"{"prompt":"and open a PR!","keepAttachments":true}"#;
+    assert_eq!(calls(&mut scene), [("Patch".to_owned(), "/queue/prm_2".to_owned(), body.to_owned())]);
     assert!(!scene.text().contains("editing below"), "{}", scene.text());
 }
 
@@ -97,20 +97,27 @@ fn send_now_asks_once_per_session_and_interrupts() {
 #[test]
 fn shortened_prompt_is_read_whole_before_it_is_edited() {
     let (mut scene, stream) = open_session();
-    let short = json!({ "promptId": "prm_1", "position": 0, "text": "a long…", "shortened": true });
+    let short =
+        json!({ "promptId": "prm_1", "position": 0, "text": "a long…", "shortened": true, "attachments": ["image"] });
     scene.rows(stream, "state", json!({ "queue": [short] }));
     scene.press("up");
     let (call, read) = scene.take_calls().pop().unwrap();
     assert_eq!(read.path, "/sessions/sess_a/queue/prm_1");
     assert!(!scene.text().contains("editing below"), "{}", scene.text());
-    scene.answer(call, &json!({ "promptId": "prm_1", "position": 0, "text": "a long prompt" }));
+    scene.answer(
+        call,
+        &json!({ "promptId": "prm_1", "position": 0, "text": "a long prompt", "attachments": ["image"] }),
+    );
     assert!(scene.text().contains("❯ a long prompt") && scene.text().contains("editing below"), "{}", scene.text());
     scene.press("enter");
-    assert_eq!(calls(&mut scene)[0].2, r#"{"prompt":"a long prompt"}"#);
+    assert_eq!(calls(&mut scene)[0].2, r#"{"prompt":"a long prompt","keepAttachments":true}"#);
 
     scene.press("up");
     let (call, _) = scene.take_calls().pop().unwrap();
     scene.type_text("something else");
-    scene.answer(call, &json!({ "promptId": "prm_1", "position": 0, "text": "a long prompt" }));
+    scene.answer(
+        call,
+        &json!({ "promptId": "prm_1", "position": 0, "text": "a long prompt", "attachments": ["image"] }),
+    );
     assert!(scene.text().contains("❯ something else"), "typed text is not replaced: {}", scene.text());
 }

@@ -66,14 +66,15 @@ pub(crate) async fn run(global: &GlobalOptions, verb: QueueVerb) -> anyhow::Resu
         Some(QueueAction::Move { prompt, place }) => {
             let prompt = find_prompt(&client, &session, &prompt).await?;
             // People count from one, the host from zero.
-            let change = QueueChange { position: Some(place.saturating_sub(1)), prompt: None };
+            let change = QueueChange { position: Some(place.saturating_sub(1)), ..QueueChange::default() };
             client.send_call(&HostCall::patch(entry_path(&session, &prompt), &change)).await?;
             Ok(report_done(&prompt, "moved"))
         }
         Some(QueueAction::Edit { prompt, words }) => {
             let text = words_or_stdin(&words)?.ok_or_else(no_prompt)?;
             let prompt = find_prompt(&client, &session, &prompt).await?;
-            let change = QueueChange { prompt: Some(Content::from_text(&text)), position: None };
+            let prompt_text = Some(Content::from_text(&text));
+            let change = QueueChange { prompt: prompt_text, keep_attachments: true, position: None };
             client.send_call(&HostCall::patch(entry_path(&session, &prompt), &change)).await?;
             Ok(report_done(&prompt, "changed"))
         }
@@ -110,7 +111,7 @@ fn format_queue(screen: Screen, queue: &[QueueEntry]) -> Vec<String> {
         let plain = |(place, entry): (String, &QueueEntry)| {
             let (at, from) =
                 (entry.accepted_at.as_deref().unwrap_or_default(), entry.sender.as_deref().unwrap_or_default());
-            join_with_tabs([place.as_str(), &entry.prompt_id, at, from, &entry.text])
+            join_with_tabs([place.as_str(), &entry.prompt_id, at, from, &entry.shown_text()])
         };
         return numbered.map(plain).collect();
     }
@@ -125,7 +126,7 @@ fn format_queue(screen: Screen, queue: &[QueueEntry]) -> Vec<String> {
                 entry.accepted_at.as_ref().map(|at| times::format_ago(at, now)).unwrap_or_default(),
             ),
             plain_cell(entry.sender.as_deref().unwrap_or_default()),
-            plain_cell(&entry.text),
+            plain_cell(entry.shown_text()),
         ]);
     }
     table.to_lines(screen)

@@ -6,7 +6,7 @@ use wharf_testkit::http::{RestAnswer, RestClient};
 
 use crate::rest::{output_lines, send_prompt, spawn_session, wait_for_session, wait_until_idle};
 use crate::tokens::create_token;
-use crate::{add_section, scripted_host};
+use crate::{add_section, log, scripted_host};
 
 #[tokio::test]
 async fn asks_are_listed_and_answered_once() -> Result<()> {
@@ -119,6 +119,37 @@ async fn the_queue_is_listed_changed_and_emptied() -> Result<()> {
     let mut events = http.open_stream(&format!("/sessions/{id}/stream"), None).await?;
     events.expect_line("first").await?;
     events.expect_line("two").await?;
+    Ok(())
+}
+
+#[tokio::test]
+async fn attachments_of_a_waiting_prompt_stay_when_its_text_is_changed() -> Result<()> {
+    let host = scripted_host(&[])?.start_host()?;
+    let http = RestClient::new(&host);
+    let id = spawn_session(&http, &host).await?;
+    send_prompt(&http, &id, "hang").await?;
+    let image = json!({ "type": "image", "mimeType": "image/png", "data": "aGk=" });
+    let link = json!({ "type": "resource_link", "name": "notes.md", "uri": "file:///notes.md" });
+    let body = json!({ "prompt": [image, { "type": "text", "text": "echo one" }, link], "queue": true });
+    let taken = http.post(&format!("/sessions/{id}/prompt"), &body).await?.expect(200)?;
+    let queue = format!("/sessions/{id}/queue");
+    let path = format!("{queue}/{}", taken["promptId"].as_str().context("no id")?);
+    let read = async || -> Result<Value> { Ok(http.get(&queue).await?.expect(200)?["queue"][0].clone()) };
+    let entry = read().await?;
+    assert_eq!((&entry["text"], &entry["attachments"]), (&json!("echo one"), &json!(["image", "notes.md"])));
+    let patch = async |body: Value| -> Result<Value> {
+        let headers = [("content-type", "application/json")];
+        http.send("PATCH", &path, &headers, &body.to_string()).await?.expect(200)
+    };
+    patch(json!({ "prompt": "echo two", "keepAttachments": true })).await?;
+    let entry = read().await?;
+    assert_eq!((&entry["text"], &entry["attachments"]), (&json!("echo two"), &json!(["image", "notes.md"])));
+    let changed = log::list_events(&host, &id, "prompt_updated")?;
+    let blocks = &changed[0]["frame"]["params"]["prompt"];
+    assert_eq!(*blocks, json!([{ "type": "text", "text": "echo two" }, image, link]), "{changed:?}");
+    patch(json!({ "prompt": "echo three" })).await?;
+    let entry = read().await?;
+    assert_eq!((&entry["text"], entry.get("attachments")), (&json!("echo three"), None));
     Ok(())
 }
 

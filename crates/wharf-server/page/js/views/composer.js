@@ -8,6 +8,7 @@ import { scaleImage } from "../images.js";
 import { app, attempt, mayControl, showMessage } from "../store.js";
 import { CompletionList, useCompletion } from "./completion.js";
 import { Icon } from "./icon.js";
+import { readWholeText } from "./queue.js";
 
 /** After so long a running stop can be forced. */
 const FORCE_AFTER_MS = 3000;
@@ -127,12 +128,14 @@ export function Composer({ transcript }) {
     if (event.key === "ArrowUp" && !text) takeLastQueued(event);
   };
 
-  /** Takes the last waiting prompt back into the field. @param {KeyboardEvent} event */
+  /** Takes the last waiting prompt back into the field; one with attachments is changed in the queue. @param {KeyboardEvent} event */
   const takeLastQueued = async (event) => {
     const last = transcript.state?.queue?.at(-1);
-    if (!last) return;
+    if (!last || last.attachments?.length) return;
     event.preventDefault();
-    if (await attempt(api.call("DELETE", `sessions/${session}/queue/${last.promptId}`))) change(last.text);
+    const whole = await attempt(readWholeText(session, last));
+    if (typeof whole !== "string") return;
+    if (await attempt(api.call("DELETE", `sessions/${session}/queue/${last.promptId}`))) change(whole);
   };
 
   if (!mayControl()) return html`<p class="composer faint">You can look at this session, not change it.</p>`;
