@@ -35,9 +35,18 @@ pub(crate) async fn run(global: &GlobalOptions, verb: StopVerb) -> anyhow::Resul
     let client = match global.connect_if_running().await {
         Ok(client) => client,
         Err(error) if Failure::exit_of(&error) == Exit::NoHost => {
-            output::print_note("no host was running");
-            print_kept_agents(global)?;
-            return Ok(Exit::Ok);
+            let kept = inspect_keepers(&global.state_dir()?).versions.len();
+            if kept == 0 || verb.keep_agents || global.no_start {
+                output::print_note("no host was running");
+                print_kept_agents(global)?;
+                return Ok(Exit::Ok);
+            }
+            // Only a host ends the agents in order, with their ends in the logs.
+            let agents = if kept == 1 { "1 agent goes".to_owned() } else { format!("{kept} agents go") };
+            output::print_note(&format!(
+                "no host was running, and {agents} on without one: starting a host to end them"
+            ));
+            global.connect_client().await?
         }
         Err(error) => return Err(error),
     };

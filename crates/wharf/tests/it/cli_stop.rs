@@ -10,11 +10,12 @@ use wharf_testkit::http::RestClient;
 use wharf_testkit::{WAIT_LIMIT, processes};
 
 use crate::cli::{command_for_host, expect_output, run_failing_wharf, run_wharf, start_kept_session};
+use crate::cli_host::command_for_state;
 use crate::metrics_page::MetricsPage;
 use crate::program::{shell_command, wharf_command};
 use crate::rest::{send_prompt, wait_for_session, wait_until_idle};
 use crate::screen_terminal::ScreenTerminal;
-use crate::{TREE_ENDS_WITHIN, parse_pids, scripted_host};
+use crate::{TREE_ENDS_WITHIN, log, parse_pids, scripted_host};
 
 const SIZE: (u16, u16) = (24, 100);
 
@@ -97,7 +98,7 @@ async fn agents_that_are_kept_go_on_until_the_next_host() -> Result<()> {
     assert!(notes.contains("1 agent goes on without a host"), "{notes}");
     assert!(host.wait_exit(WAIT_LIMIT)?.success());
     assert!(processes::is_alive(agent));
-    let notes = read_notes(&host, &["stop"])?;
+    let notes = read_notes(&host, &["stop", "--keep-agents"])?;
     assert!(notes.contains("no host was running") && notes.contains("1 agent goes on"), "{notes}");
     let doctor = command_for_host(&host, &["doctor"]).output()?;
     let doctor = String::from_utf8_lossy(&doctor.stdout);
@@ -116,6 +117,25 @@ async fn agents_that_are_kept_go_on_until_the_next_host() -> Result<()> {
     wait_until_idle(&http, &id).await?;
     run_wharf(&host, &["stop"])?;
     assert_eq!(processes::wait_gone(&[agent], TREE_ENDS_WITHIN), Ok(()));
+    Ok(())
+}
+
+#[tokio::test]
+async fn stop_without_a_host_ends_the_agents_that_one_has_left() -> Result<()> {
+    let mut host = keeping_host()?.start_host()?;
+    let (id, agent) = start_endless_turn(&host).await?;
+    assert!(host.terminate()?.success());
+    let refused = command_for_state(&host.state_dir(), &["stop"]).output()?;
+    let notes = String::from_utf8_lossy(&refused.stderr);
+    assert_eq!(refused.status.code(), Some(5), "the turn is not cut without a word: {notes}");
+    assert!(notes.contains("1 agent goes on without one: starting a host to end"), "{notes}");
+    assert!(processes::is_alive(agent));
+    // The host that was started is there now.
+    let stopped = run_wharf(&host, &["stop", "--force"])?;
+    assert!(stopped.contains("1 turn was cut"), "{stopped}");
+    assert_eq!(processes::wait_gone(&[agent], TREE_ENDS_WITHIN), Ok(()));
+    let ends = log::list_events(&host, &id, "prompt_ended")?;
+    assert_eq!(ends.last().map(|event| &event["end"]["how"]), Some(&serde_json::json!("host_shutdown")), "{ends:?}");
     Ok(())
 }
 
