@@ -94,13 +94,6 @@ pub struct TurnCount {
     pub kept: usize,
 }
 
-/// The keeper of an agent that outlives the host.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct KeeperInfo {
-    /// The version of the program that the keeper runs: that of the host which started it.
-    pub version: String,
-}
-
 /// The fate of the agents when the host stops.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
@@ -144,10 +137,6 @@ pub struct SessionProcesses {
     pub session: SessionInfo,
     /// The roots of its process trees: the agent's, and its terminals'.
     pub pids: Vec<u32>,
-    /// Present if the agent outlives the host.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
-    pub keeper: Option<KeeperInfo>,
     /// Asks that are open.
     pub asks: u64,
     /// Readers that follow it, and by how many events the slowest of them is behind.

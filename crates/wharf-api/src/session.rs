@@ -157,6 +157,24 @@ pub struct SessionInfo {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub context: Option<ContextUse>,
+    /// Present if its agent goes on while there is no host (rule 2.14).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub keeper: Option<KeeperInfo>,
+}
+
+/// The process that keeps an agent while there is no host.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema, schemars::JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct KeeperInfo {
+    /// The version of the program that the keeper runs: that of the host which started it.
+    pub version: String,
+    /// The milliseconds that the agent goes on without a host, in a turn or idle as it is now. Left out: for ever.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub absence_millis: Option<u64>,
+    /// The bytes of output that wait for the next host; more holds the agent back.
+    pub output_bytes: u64,
 }
 
 impl SessionInfo {
@@ -193,6 +211,7 @@ impl SessionInfo {
         "archived",
         "usage",
         "context",
+        "keeper",
     ];
 }
 

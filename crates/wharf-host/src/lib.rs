@@ -43,8 +43,8 @@ pub use agent::agent_log::{AgentLog, AgentStream, LogPosition, LoggedLine, Logge
 pub use agent::agent_token::{AgentToken, SESSION_VARIABLE, TOKEN_VARIABLE};
 pub use agent::initialize::{InitializeResponse, StartFailure};
 pub use agent::{
-    KeeperReport, SplitError, adopt_orphans, check_keeper_support, inspect_keepers, keeper, raise_open_files,
-    split_command,
+    KeeperDescription, KeeperLimits, KeeperReport, SplitError, adopt_orphans, check_keeper_support, inspect_keepers,
+    keeper, raise_open_files, split_command,
 };
 pub use agent_services::outside as outside_files;
 pub use agent_usage::{AgentUsage, ReportedContext, ReportedCost};

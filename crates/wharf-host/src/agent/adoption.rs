@@ -18,7 +18,7 @@ use super::keeper::protocol::{BUSY, HELLO, KEEPER, KeepOrder, LineReceiver, PROT
 use super::kept_files::{KeptFiles, file_position, file_size, read_range};
 use super::ledger::{InFlight, Ledger};
 use super::outbox::Outbox;
-use super::process_records::{KeptRecord, LeftTree, ProcessRecords};
+use super::process_records::{KeeperLimits, KeptRecord, LeftTree, ProcessRecords};
 use super::stderr::StderrTail;
 use crate::config::KeeperSettings;
 use crate::frame::FrameReader;
@@ -201,8 +201,9 @@ pub(crate) fn keep_agent(
         socket: socket.to_str().ok_or_else(|| io::Error::other("the state directory is not UTF-8"))?.to_owned(),
     };
     let (session, version) = (session.to_string(), env!("CARGO_PKG_VERSION").to_owned());
+    let limits = KeeperLimits::from_settings(settings);
     // The record comes first: a kept agent without a record would be known to no host.
-    records.note_kept(pid, KeptRecord { session, start, protocol: PROTOCOL_VERSION, version, secret });
+    records.note_kept(pid, KeptRecord { session, start, protocol: PROTOCOL_VERSION, version, secret, limits });
     process.keep(order, files, listener);
     Ok(())
 }

@@ -31,4 +31,5 @@ pub use open_files_limit::raise_open_files;
 pub(crate) use open_session::{OpenedAgent, SessionOpening, open_session};
 pub use orphans::adopt_orphans;
 pub(crate) use outbox::Outbox;
+pub use process_records::{KeeperDescription, KeeperLimits};
 pub(crate) use stderr::StderrTail;

@@ -18,6 +18,7 @@ use tokio::sync::watch;
 
 use super::keeper::protocol::PROTOCOL_VERSION;
 use super::process_table::{Process, ProcessTable, find_tagged, kill_until_gone};
+use crate::config::KeeperSettings;
 use crate::host::write_private;
 use crate::ids::random_text;
 
@@ -70,6 +71,35 @@ struct TreeRecord {
     kept: Option<KeptRecord>,
 }
 
+/// The limits of an agent without a host, as its keeper was given them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KeeperLimits {
+    /// How long the agent goes on in a turn; `None` for ever.
+    pub absence_millis: Option<u64>,
+    /// The same for an agent that is idle.
+    pub idle_absence_millis: Option<u64>,
+    /// The bytes of output that are kept; more holds the agent back.
+    pub output_bytes: u64,
+}
+
+impl KeeperLimits {
+    pub fn from_settings(settings: &KeeperSettings) -> Self {
+        Self {
+            absence_millis: settings.absence.to_millis().map(|limit| limit.0),
+            idle_absence_millis: settings.idle_absence.to_millis().map(|limit| limit.0),
+            output_bytes: settings.output.0 as u64,
+        }
+    }
+}
+
+/// The keeper of an agent that outlives the host.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeeperDescription {
+    /// The version of the program that the keeper runs.
+    pub version: String,
+    pub limits: KeeperLimits,
+}
+
 /// The part of a record that the next host needs to take an agent over.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct KeptRecord {
@@ -81,6 +111,9 @@ pub(crate) struct KeptRecord {
     /// The version of the program that the keeper runs.
     pub(crate) version: String,
     pub(crate) secret: String,
+    /// Keepers of the first version have none in their records.
+    #[serde(default)]
+    pub(crate) limits: KeeperLimits,
 }
 
 /// The record of a tree that an earlier host has left to its keeper.
@@ -163,9 +196,11 @@ impl ProcessRecords {
         self.lock_running().get(&keeper).is_some_and(|record| record.kept.is_some())
     }
 
-    /// Returns the version of the program that a keeper runs, if its agent outlives this host.
-    pub(crate) fn kept_version(&self, keeper: u32) -> Option<String> {
-        Some(self.lock_running().get(&keeper)?.kept.as_ref()?.version.clone())
+    /// Describes a keeper whose agent outlives this host.
+    pub(crate) fn describe_keeper(&self, keeper: u32) -> Option<KeeperDescription> {
+        let running = self.lock_running();
+        let kept = running.get(&keeper)?.kept.as_ref()?;
+        Some(KeeperDescription { version: kept.version.clone(), limits: kept.limits })
     }
 
     /// Returns how many agents outlive this host.

@@ -48,6 +48,7 @@ pub use uploads::{Upload, UploadError};
 pub use workspaces::RemovedWorkspace;
 
 use crate::adapters::{AdapterError, Launchable};
+use crate::agent::KeeperDescription;
 use crate::agent::Launch;
 use crate::agent::agent_log::AgentLog;
 use crate::agent::initialize::{InitializeResponse, StartFailure};
@@ -311,10 +312,10 @@ impl Host {
         TurnCount { running: live.len(), kept: live.iter().filter(is_kept).count() }
     }
 
-    /// Returns the version of the program that the keeper of a session's agent runs; `None` if the agent ends with the host.
-    pub fn keeper_version(&self, id: &SessionId) -> Option<String> {
+    /// Describes the keeper of a session's agent; `None` if the agent ends with the host.
+    pub fn describe_keeper(&self, id: &SessionId) -> Option<KeeperDescription> {
         let records = self.inner.agents.records();
-        self.processes_of(id).into_iter().find_map(|keeper| records.kept_version(keeper))
+        self.processes_of(id).into_iter().find_map(|keeper| records.describe_keeper(keeper))
     }
 
     async fn stop_sessions<F: Future<Output = ()> + Send + 'static>(&self, stop: impl Fn(SessionHandle) -> F) {

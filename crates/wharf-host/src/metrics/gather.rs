@@ -7,6 +7,8 @@ use wharf_core::{SessionId, Status};
 
 use super::reported_usage::of_reported_usage;
 use super::{Counter, Family, Metrics, NotifyMetrics, PROMPT_OUTCOMES, START_WORDS, Value};
+use crate::agent::KeeperLimits;
+use crate::config::KeeperSettings;
 use crate::descriptor::{Descriptor, TurnWord};
 use crate::host::Host;
 use crate::ids::Now;
@@ -84,7 +86,7 @@ impl Host {
         families.extend(metrics.of_turns());
         families.extend(metrics.of_logs(&inner.budget, &sums));
         families.extend(metrics.of_agents());
-        families.extend(metrics.of_keepers(inner.agents.records().count_kept()));
+        families.extend(metrics.of_keepers(inner.agents.records().count_kept(), &inner.config.keeper));
         let caps = &inner.config.limits;
         for (name, help, cap) in [
             ("wharf_memory_limit_bytes", "The bound for the memory of all agents (limits.memory)", caps.memory),
@@ -233,15 +235,36 @@ impl Metrics {
         families
     }
 
-    fn of_keepers(&self, kept: usize) -> [Family; 3] {
+    fn of_keepers(&self, kept: usize, settings: &KeeperSettings) -> Vec<Family> {
+        let limits = KeeperLimits::from_settings(settings);
         let longest = self.longest_absence_millis.load(Ordering::Relaxed);
-        [
+        let mut families = vec![
             Family::gauge("wharf_agents_kept", "Agents that go on if the host ends").of(kept as u64),
             Family::gauge("wharf_agents_taken_over", "Agents of an earlier host that this one took over at its start")
                 .of(self.agents_taken_over.get()),
             Family::gauge("wharf_longest_absence_seconds", "The longest time that one of them had no host")
                 .seconds(longest),
-        ]
+            Family::gauge(
+                "wharf_absence_output_limit_bytes",
+                "Output that an agent may leave for the next host (keeper.output)",
+            )
+            .of(limits.output_bytes),
+        ];
+        for (name, help, limit) in [
+            (
+                "wharf_absence_limit_seconds",
+                "How long an agent in a turn goes on without a host (keeper.absence)",
+                limits.absence_millis,
+            ),
+            (
+                "wharf_idle_absence_limit_seconds",
+                "The same for an idle agent (keeper.idle_absence)",
+                limits.idle_absence_millis,
+            ),
+        ] {
+            families.extend(limit.map(|millis| Family::gauge(name, help).seconds(millis)));
+        }
+        families
     }
 
     fn of_host(&self) -> Vec<Family> {

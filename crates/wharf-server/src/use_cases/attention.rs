@@ -7,7 +7,7 @@ use wharf_api::{AttentionInfo, AttentionState, ErrorCode, MuteArgs, MuteMark, Se
 use wharf_host::core::{EventId, Seq, SessionId};
 use wharf_host::{AttentionAsk, AttentionRaised, Descriptor, SessionHandle, SessionMarks};
 
-use super::contract::{to_ask_type, to_session_info};
+use super::contract::{to_ask_type, to_keeper_info, to_session_info};
 use super::events::unknown_event;
 use super::faults::unknown_session;
 use super::{Caller, open_session};
@@ -63,7 +63,9 @@ impl AttentionView {
 
     /// Returns the session with its attention.
     pub(crate) fn session_info(&self, known: &Descriptor) -> SessionInfo {
-        SessionInfo { attention: Some(self.attention_of(known)), ..to_session_info(known) }
+        let keeper = known.status.is_alive().then(|| self.app.host.describe_keeper(&SessionId::new(known.id.as_str())));
+        let keeper = keeper.flatten().map(|keeper| to_keeper_info(keeper, known.turn));
+        SessionInfo { attention: Some(self.attention_of(known)), keeper, ..to_session_info(known) }
     }
 
     /// Returns the first state that holds (rule 14.2).

@@ -3,14 +3,14 @@
 
 use super::to_accepted_kinds;
 use wharf_api::{
-    AdapterDescription, AdapterMode, AdapterOption, AskOption, AskType, ContextUse, EndCause, ForkOrigin, LoginState,
-    OpenAsk, ResourceUse, SessionInfo, SessionStatus, StoragePause, TokenUsage, TurnOutcome, TurnPhase, UsageCost,
-    WorkspaceInfo, WorkspaceRegistry,
+    AdapterDescription, AdapterMode, AdapterOption, AskOption, AskType, ContextUse, EndCause, ForkOrigin, KeeperInfo,
+    LoginState, OpenAsk, ResourceUse, SessionInfo, SessionStatus, StoragePause, TokenUsage, TurnOutcome, TurnPhase,
+    UsageCost, WorkspaceInfo, WorkspaceRegistry,
 };
 use wharf_host::core::{Ask, AskKind, EndReason, OutcomeKind, PauseReason, Status};
 use wharf_host::{
-    AdapterInfo, AdapterSource, AgentUsage, Descriptor, ReportedContext, ReportedCost, Resources, TurnWord, Workspace,
-    WorkspaceList, frame,
+    AdapterInfo, AdapterSource, AgentUsage, Descriptor, KeeperDescription, ReportedContext, ReportedCost, Resources,
+    TurnWord, Workspace, WorkspaceList, frame,
 };
 
 /// Returns the session without its attention, which depends on the person that asks.
@@ -48,6 +48,7 @@ pub(crate) fn to_session_info(known: &Descriptor) -> SessionInfo {
         archived: known.archived,
         usage: known.usage.as_ref().map(to_token_usage),
         context: known.context.map(to_context_use),
+        keeper: None,
     }
 }
 
@@ -84,6 +85,16 @@ pub(crate) const fn to_session_status(status: Status) -> SessionStatus {
         Status::Killed => SessionStatus::Killed,
         Status::Error => SessionStatus::Error,
     }
+}
+
+/// Returns the keeper with the limit that holds for an agent in this state.
+pub(super) fn to_keeper_info(keeper: KeeperDescription, turn: TurnWord) -> KeeperInfo {
+    let KeeperDescription { version, limits } = keeper;
+    let absence_millis = match turn {
+        TurnWord::Idle => limits.idle_absence_millis,
+        TurnWord::Running | TurnWord::AwaitingInput => limits.absence_millis,
+    };
+    KeeperInfo { version, absence_millis, output_bytes: limits.output_bytes }
 }
 
 pub(super) const fn to_turn_phase(turn: TurnWord) -> TurnPhase {

@@ -2,8 +2,8 @@
 
 use axum::http::StatusCode;
 use wharf_api::{
-    AttentionInfo, ErrorCode, HostInfo, HostSettingList, KeeperInfo, ProcessList, ReloadReceipt, SessionCount,
-    SessionInfo, SessionProcesses, StopAgents, StopReceipt,
+    AttentionInfo, ErrorCode, HostInfo, HostSettingList, ProcessList, ReloadReceipt, SessionCount, SessionInfo,
+    SessionProcesses, StopAgents, StopReceipt,
 };
 use wharf_host::StorageFault;
 use wharf_host::core::SessionId;
@@ -102,8 +102,7 @@ pub(crate) fn list_processes(app: &App, caller: &Caller) -> Result<ProcessList, 
         let shown = view.session_info(known);
         let silent = SessionInfo { title: None, label: None, name: None, message: None, attention, ..shown };
         let pids = app.host.processes_of(&id);
-        let keeper = app.host.keeper_version(&id).map(|version| KeeperInfo { version });
-        SessionProcesses { session: silent, pids, keeper, asks, readers, lag_events, log_bytes, idle_millis }
+        SessionProcesses { session: silent, pids, asks, readers, lag_events, log_bytes, idle_millis }
     });
     Ok(ProcessList { sessions: sessions.collect() })
 }

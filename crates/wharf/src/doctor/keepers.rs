@@ -1,12 +1,16 @@
 //! Checks of the keepers: whether agents can outlive the host here, how many of them would, and what earlier ones left.
 
-use wharf_host::{Config, KeeperReport, check_keeper_support, inspect_keepers};
+use wharf_host::{Config, KeeperLimits, KeeperReport, check_keeper_support, inspect_keepers};
 
 use super::Finding;
+use crate::format::text;
+use crate::format::times::format_limit;
 
 pub(super) fn check_keepers(config: &Config) -> Vec<Finding> {
     let support = match check_keeper_support() {
-        Ok(()) if config.keeper.enabled => Finding::ok("keepers", "agents can outlive the host"),
+        Ok(()) if config.keeper.enabled => {
+            Finding::ok("keepers", describe_limits(KeeperLimits::from_settings(&config.keeper)))
+        }
         Ok(()) => Finding::note("keepers", "agents end with the host: keeper.enabled is false"),
         Err(error) => Finding::broken(
             "keepers",
@@ -17,6 +21,13 @@ pub(super) fn check_keepers(config: &Config) -> Vec<Finding> {
     let mut findings = vec![support];
     findings.extend(judge_keepers(&inspect_keepers(&config.state_dir), env!("CARGO_PKG_VERSION")));
     findings
+}
+
+/// Tells how far agents go on without a host.
+fn describe_limits(limits: KeeperLimits) -> String {
+    let (turn, idle) = (format_limit(limits.absence_millis), format_limit(limits.idle_absence_millis));
+    let output = text::format_size(limits.output_bytes);
+    format!("agents can outlive the host: {turn} in a turn, {idle} idle, up to {output} of output")
 }
 
 /// Judges the keepers of a state directory. `version` is that of this program.

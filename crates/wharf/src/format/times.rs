@@ -8,6 +8,16 @@ use wharf_host::{format_timestamp, parse_timestamp};
 
 pub(crate) use wharf_tui::text::format_duration;
 
+/// Returns a limit as a person sets it: `30m`, `12h`, `for ever`.
+pub(crate) fn format_limit(millis: Option<u64>) -> String {
+    let Some(millis) = millis else { return "for ever".to_owned() };
+    let told = format_duration(millis);
+    match told.strip_suffix(".0s") {
+        Some(seconds) => format!("{seconds}s"),
+        None => told.strip_suffix("00m").or_else(|| told.strip_suffix("00s")).unwrap_or(&told).to_owned(),
+    }
+}
+
 pub(crate) fn now_millis() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
@@ -46,6 +56,13 @@ pub(crate) fn clock_time(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn limits_are_told_as_they_are_set() {
+        let told = [12 * 3_600_000, 30 * 60_000, 90_000, 45_000, 5_000, 1_500].map(|millis| format_limit(Some(millis)));
+        assert_eq!(told, ["12h", "30m", "1m30s", "45s", "5s", "1.5s"]);
+        assert_eq!(format_limit(None), "for ever");
+    }
 
     #[test]
     fn past_instants_are_shown_in_one_unit() {

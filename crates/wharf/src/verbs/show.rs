@@ -1,7 +1,7 @@
 //! `wharf show`: all details of one session.
 
 use clap::Args;
-use wharf_api::{ResourceUse, SessionInfo};
+use wharf_api::{KeeperInfo, ResourceUse, SessionInfo};
 
 use crate::client::{HostCall, url_path};
 use crate::exit::Exit;
@@ -88,6 +88,7 @@ fn session_rows(screen: Screen, session: &SessionInfo) -> Vec<(&'static str, Str
             resource_figure(screen, session, |used| (used.processes, used.processes.to_string())),
             TextStyle::Plain,
         ),
+        ("kept", session.keeper.as_ref().map(describe_keeper).unwrap_or_default(), TextStyle::Plain),
         ("events", session.last_seq.to_string(), TextStyle::Plain),
         (
             "forked from",
@@ -105,6 +106,16 @@ fn attention_text(session: &SessionInfo) -> String {
     let Some(attention) = &session.attention else { return String::new() };
     let text = attention.text.as_ref().map(|text| format!(": {text}")).unwrap_or_default();
     format!("{}{text}", attention.state.as_str().replace('_', " "))
+}
+
+/// Tells how far the agent goes on without a host.
+fn describe_keeper(keeper: &KeeperInfo) -> String {
+    let output = text::format_size(keeper.output_bytes);
+    format!(
+        "{} without a host, up to {output} of output, by Wharf {}",
+        times::format_limit(keeper.absence_millis),
+        keeper.version
+    )
 }
 
 /// Returns a figure with a unit for a person, or the plain number (bytes, milliseconds) for a program. Empty if the session

@@ -110,7 +110,12 @@ async fn agents_that_are_kept_go_on_until_the_next_host() -> Result<()> {
     assert_eq!(described["turns"], serde_json::json!({ "running": 1, "kept": 1 }));
     let listed = http.get("/debug/sessions").await?.expect(200)?;
     assert_eq!(listed["sessions"][0]["keeper"]["version"], env!("CARGO_PKG_VERSION"), "{listed}");
+    assert_eq!(run_wharf(&host, &["sessions", "--format", "kept"])?, "60000\n");
+    let shown = run_wharf(&host, &["show", &id])?;
+    assert!(shown.contains("kept\t1m without a host, up to 64M of output"), "{shown}");
     let page = MetricsPage::of(&http).await?;
+    assert_eq!(page.get("wharf_absence_limit_seconds")?, 60.0);
+    assert_eq!(page.get("wharf_absence_output_limit_bytes")?, f64::from(64 << 20));
     assert_eq!((page.get("wharf_agents_kept")?, page.get("wharf_agents_taken_over")?), (1.0, 1.0));
     assert!(page.get("wharf_longest_absence_seconds")? > 0.0);
     run_wharf(&host, &["interrupt", &id])?;

@@ -35,6 +35,7 @@ pub(super) enum SessionColumn {
     Cpu,
     Clients,
     Archived,
+    Kept,
 }
 
 /// The table for a person.
@@ -100,6 +101,7 @@ impl SessionColumn {
             Self::Cpu => "CPU",
             Self::Clients => "CLIENTS",
             Self::Archived => "ARCHIVED",
+            Self::Kept => "KEPT",
         }
     }
 
@@ -128,6 +130,9 @@ impl SessionColumn {
             Self::Cpu => {
                 plain_cell(session.resources.map(|used| times::format_duration(used.cpu_millis)).unwrap_or_default())
             }
+            Self::Kept => plain_cell(
+                session.keeper.as_ref().map(|keeper| times::format_limit(keeper.absence_millis)).unwrap_or_default(),
+            ),
             Self::Attention
             | Self::Status
             | Self::Turn
@@ -171,6 +176,14 @@ impl SessionColumn {
             Self::Cpu => session.resources.map(|used| used.cpu_millis.to_string()).unwrap_or_default(),
             Self::Clients => session.clients.to_string(),
             Self::Archived => if session.archived { "archived" } else { "" }.to_owned(),
+            Self::Kept => session
+                .keeper
+                .as_ref()
+                .map(|keeper| match keeper.absence_millis {
+                    Some(millis) => millis.to_string(),
+                    None => "for_ever".to_owned(),
+                })
+                .unwrap_or_default(),
         }
     }
 }
