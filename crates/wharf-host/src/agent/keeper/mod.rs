@@ -36,6 +36,8 @@ pub(super) const END_GRACE: Duration = Duration::from_secs(5);
 pub(super) const LEFTOVER_GRACE: Duration = Duration::from_secs(1);
 /// How often SIGKILL is repeated: a process may fork while it is being killed.
 const KILL_INTERVAL: Duration = Duration::from_millis(20);
+/// The refused callers that the next host is told of. More of them say nothing new.
+const MAX_REFUSED_CALLERS: usize = 16;
 
 /// Runs the keeper; `args` are those after `__keeper`.
 pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
@@ -118,6 +120,8 @@ struct Keeper {
     kept: Option<KeptAgent>,
     /// Set while a kept agent has no host.
     absence: Option<Absence>,
+    /// The processes that called in the absence of a host and were refused, for the next host.
+    refused_callers: Vec<u32>,
     is_forgotten: bool,
 }
 
@@ -125,7 +129,18 @@ impl Keeper {
     fn new(agent: u32, host: UnixStream, children: ChildEvents) -> Self {
         let from_host = LineReceiver::default();
         let (tree, host) = (Tree::Running, Some(host));
-        Self { agent, host, from_host, children, exit: None, tree, kept: None, absence: None, is_forgotten: false }
+        Self {
+            agent,
+            host,
+            from_host,
+            children,
+            exit: None,
+            tree,
+            kept: None,
+            absence: None,
+            refused_callers: Vec::new(),
+            is_forgotten: false,
+        }
     }
 
     fn run(mut self) -> ExitCode {
@@ -298,7 +313,9 @@ impl Keeper {
                 let _ = (&caller).write_all(format!("{}\n", protocol::BUSY).as_bytes());
             }
             Ok(()) => self.take_over(caller),
-            Err(_) => self.tell(&format!("{INTRUDER} {pid}")),
+            Err(_) if self.host.is_some() => self.tell(&format!("{INTRUDER} {pid}")),
+            Err(_) if self.refused_callers.len() < MAX_REFUSED_CALLERS => self.refused_callers.push(pid),
+            Err(_) => {}
         }
     }
 
@@ -310,6 +327,9 @@ impl Keeper {
         (self.host, self.absence) = (Some(host), None);
         let agent = self.agent;
         self.tell(&format!("{STARTED} {agent}"));
+        for pid in std::mem::take(&mut self.refused_callers) {
+            self.tell(&format!("{INTRUDER} {pid}"));
+        }
         self.tell_exit();
         if self.tree == Tree::Gone {
             self.tell(GONE);

@@ -135,6 +135,8 @@ async fn attack_keepers(host: &mut KeepingHost, cwd: &str) -> Result<()> {
     polling::poll_until(WAIT_LIMIT, is_done).await?.context("the agent did not attack")?;
     ensure!(kept.iter().copied().all(processes::is_alive), "an attack has ended something");
     host.restart()?;
+    let is_told = || Ok((host.read_stderr().matches(INTRUDER_MESSAGE).count() >= 2).then_some(()));
+    polling::poll_until(WAIT_LIMIT, is_told).await?.context("the next host is not told of calls in the absence")?;
     log::expect_event(host, &first, "prompt_ended", |event| event["end"]["stop_reason"] == "end_turn").await?;
     let client = connect_client(host).await?;
     for session in [&first, &second] {
