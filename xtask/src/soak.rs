@@ -7,6 +7,7 @@ use anyhow::{Context as _, Result, bail};
 
 use crate::output::{print_line, print_progress};
 use crate::process::{cargo_command, run_checked};
+use crate::repo;
 
 /// A long run of a test that has a short one among the ordinary tests.
 struct Soak {
@@ -46,12 +47,19 @@ pub(crate) fn run(root: &Path, args: &[String]) -> Result<()> {
     // A variable that is set already is kept, so that a shorter run can be tried.
     let length = std::env::var(variable).unwrap_or_else(|_| length.to_owned());
     print_progress("building the programs that the tests drive");
-    run_checked(cargo_command(root).args(["build", "-p", "wharf", "-p", "wharf-testkit", "--bins"]))?;
+    // A debug build of the host would be the slowest part of a long run.
+    run_checked(cargo_command(root).args(["build", "--release", "-p", "wharf", "-p", "wharf-testkit", "--bins"]))?;
+    let programs = repo::target_dir(root)?.join("release");
     print_progress(soak.summary);
     let began = Instant::now();
     // `cargo test` is used because nextest would end a long test. The test prints its seed and its figures.
     let test = ["test", "-p", "wharf", "--test", "it", "--", "--exact", "--nocapture", soak.test];
-    run_checked(cargo_command(root).args(test).env(variable, &length))?;
+    let mut command = cargo_command(root);
+    command.args(test).env(variable, &length);
+    for name in ["WHARF_BIN", "WHARF_TEST_BINARY"] {
+        command.env(name, programs.join("wharf"));
+    }
+    run_checked(command.env("WHARF_SCRIPTED_AGENT_BIN", programs.join("wharf-scripted-agent")))?;
     print_line(&format!("soak {name}: passed in {} s ({variable}={length})", began.elapsed().as_secs()));
     Ok(())
 }
