@@ -87,6 +87,19 @@ pub(crate) fn only_option<'a>(options: &'a [AskOption], kind: &str) -> Option<&'
     of_kind.next().filter(|_| of_kind.next().is_none())
 }
 
+/// Returns the one key of an option: a letter if it is the only one of its kind, else its number.
+pub(crate) fn option_key(options: &[AskOption], place: usize) -> Option<char> {
+    let option = options.get(place)?;
+    let letter = match option.kind.as_str() {
+        "allow_once" => Some('a'),
+        "allow_always" => Some('A'),
+        "reject_once" => Some('d'),
+        _ => None,
+    };
+    let digit = || u32::try_from(place + 1).ok().and_then(|number| char::from_digit(number, 10));
+    letter.filter(|_| only_option(options, &option.kind).is_some()).or_else(digit)
+}
+
 fn describe_outcome(ask: &RowAsk) -> String {
     let answer = ask.answer.as_ref();
     let chosen = answer.and_then(|answer| answer.name.as_deref().or(answer.option.as_deref()));

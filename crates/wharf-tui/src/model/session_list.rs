@@ -112,9 +112,19 @@ impl SessionList {
         self.selected = selected;
     }
 
-    /// Returns the sessions that need the person.
-    pub(crate) fn count_waiting(&self) -> usize {
-        self.sessions.values().filter(|session| needs_person(session)).count()
+    /// Returns how many sessions need the person, without this one.
+    pub(crate) fn count_waiting(&self, besides: Option<&str>) -> usize {
+        let others = self.sessions.iter().filter(|(id, _)| Some(id.as_str()) != besides);
+        others.filter(|(_, session)| needs_person(session)).count()
+    }
+
+    /// Tells how many sessions need the person, without this one; empty if there is none.
+    pub(crate) fn describe_waiting(&self, besides: Option<&str>) -> String {
+        match self.count_waiting(besides) {
+            0 => String::new(),
+            1 => "1 needs you".to_owned(),
+            count => format!("{count} need you"),
+        }
     }
 
     /// Returns the session that needs the person after this one, in the order of the list, from the beginning if need be.

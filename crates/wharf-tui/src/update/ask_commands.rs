@@ -6,7 +6,9 @@ use wharf_api::RowAsk;
 use crate::api_call::{answer_ask, answer_form};
 use crate::effect::TuiEffect;
 use crate::keymap::AskCommand;
-use crate::model::{AskFormInput, CallPurpose, Overlay, PaneFocus, ReaderText, RowsLink, TuiState, only_option};
+use crate::model::{
+    AskFormInput, CallPurpose, Overlay, PaneFocus, ReaderText, RowsLink, TuiState, only_option, option_key,
+};
 use crate::view::{dock_scroll_limit, whole_subject};
 
 /// The lines by which the subject is scrolled.
@@ -113,7 +115,11 @@ impl TuiState {
             AskCommand::AllowOnce => only_option(options, "allow_once"),
             AskCommand::AllowAlways => only_option(options, "allow_always"),
             AskCommand::Deny => only_option(options, "reject_once"),
-            AskCommand::Number(number) => options.get(usize::from(number).saturating_sub(1)),
+            AskCommand::Number(number) => {
+                let place = usize::from(number).saturating_sub(1);
+                // An option with a letter has no number: an answer is only given by the key that is shown.
+                options.get(place).filter(|_| option_key(options, place) == char::from_digit(number.into(), 10))
+            }
             AskCommand::OptionDown
             | AskCommand::OptionUp
             | AskCommand::NextAsk

@@ -18,7 +18,7 @@ const MAX_NOTIFIED_COLUMNS: usize = 140;
 impl TuiState {
     /// Sets the terminal's title if it has changed.
     pub(super) fn refresh_title(&mut self) {
-        let waiting = match self.list.count_waiting() {
+        let waiting = match self.list.count_waiting(None) {
             0 => String::new(),
             count => format!("({count}) "),
         };

@@ -2,11 +2,11 @@
 
 use ratatui_core::layout::Rect;
 use ratatui_core::text::Line;
-use wharf_api::{AskOption, AskSubject, RowAsk};
+use wharf_api::{AskSubject, RowAsk};
 
 use super::rows::diff_lines;
 use super::{Canvas, Theme, divide_screen};
-use crate::model::{PaneFocus, ResolvedAsk, TuiState, only_option};
+use crate::model::{PaneFocus, ResolvedAsk, TuiState, option_key};
 use crate::text::{shorten_path, to_printable, wrap_plain};
 
 /// The lines of an ask that has no focus.
@@ -137,8 +137,9 @@ fn draw_whole(state: &TuiState, ask: &RowAsk, area: Rect, canvas: &mut Canvas) {
 
 fn draw_options(ask: &RowAsk, selected: usize, is_waiting: bool, area: Rect, canvas: &mut Canvas) {
     let mut lines: Vec<(String, &str)> = Vec::new();
-    for (number, option) in ask.options.iter().enumerate() {
-        lines.push((option_key(&ask.options, number, option), &option.name));
+    for (place, option) in ask.options.iter().enumerate() {
+        let key = option_key(&ask.options, place).unwrap_or(' ');
+        lines.push((key.to_string(), &option.name));
     }
     if ask.options.is_empty() {
         let url = ask.form.as_ref().and_then(|form| form.url.as_deref());
@@ -160,19 +161,6 @@ fn draw_options(ask: &RowAsk, selected: usize, is_waiting: bool, area: Rect, can
         let text = format!("{} more options: wharf asks", ask.more_options);
         canvas.write(area.x + 4, area.bottom() - 1, area.width.saturating_sub(4), &text, canvas.theme.faint);
     }
-}
-
-/// Returns the key of an option: a letter if it is the only one of its kind, else its number.
-fn option_key(options: &[AskOption], number: usize, option: &AskOption) -> String {
-    let letter = match option.kind.as_str() {
-        "allow_once" => Some("a"),
-        "allow_always" => Some("A"),
-        "reject_once" => Some("d"),
-        _ => None,
-    };
-    let letter = letter.filter(|_| only_option(options, &option.kind).is_some());
-    let digit = if number < 9 { (number + 1).to_string() } else { " ".to_owned() };
-    letter.map_or(digit, str::to_owned)
 }
 
 /// Returns the subject of an ask: command, directory, paths, diffs and other text.

@@ -73,7 +73,7 @@ pub fn view(state: &TuiState) -> ScreenFrame {
     if let Some(session) = &areas.session {
         draw_session(state, session, &mut canvas);
     }
-    status::draw_status(state, areas.status, &mut canvas);
+    status::draw_status(state, areas.status, areas.list.is_some(), &mut canvas);
     if let Some(area) = areas.keys {
         status::draw_keys(state, area, &mut canvas);
     }

@@ -41,12 +41,7 @@ pub(super) fn draw_list(state: &TuiState, area: Rect, canvas: &mut Canvas) {
 }
 
 fn draw_head(state: &TuiState, area: Rect, is_focused: bool, canvas: &mut Canvas) {
-    let waiting = match state.list.count_waiting() {
-        0 => String::new(),
-        1 => "1 needs you".to_owned(),
-        count => format!("{count} need you"),
-    };
-    let left = canvas.write_right(area, &waiting, canvas.theme.wants);
+    let left = canvas.write_right(area, &state.list.describe_waiting(None), canvas.theme.wants);
     let style = if is_focused { canvas.theme.strong } else { canvas.theme.faint };
     canvas.write(area.x, area.y, left, " Sessions", style);
 }

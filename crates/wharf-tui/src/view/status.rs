@@ -12,7 +12,8 @@ use crate::text::{format_age, parse_millis};
 /// A start that takes longer is explained.
 const SLOW_START_SECONDS: u64 = 15;
 
-pub(super) fn draw_status(state: &TuiState, area: Rect, canvas: &mut Canvas) {
+/// Draws the state of the host or of the turn. Without the list it also tells that other sessions need the person.
+pub(super) fn draw_status(state: &TuiState, area: Rect, has_list: bool, canvas: &mut Canvas) {
     let theme = canvas.theme;
     let (text, style) = match (&state.connection, &state.message) {
         (HostPresence::Connecting { .. }, _) => ("starting the host…".to_owned(), theme.faint),
@@ -25,7 +26,11 @@ pub(super) fn draw_status(state: &TuiState, area: Rect, canvas: &mut Canvas) {
     };
     let note = match &state.other_host_version {
         Some(version) => format!(" host {version}, this is {}: wharf restart ", env!("CARGO_PKG_VERSION")),
-        None => String::new(),
+        None if has_list || !matches!(state.connection, HostPresence::Connected) => String::new(),
+        None => {
+            let waiting = state.list.describe_waiting(state.open.as_ref().map(|open| open.id.as_str()));
+            if waiting.is_empty() { waiting } else { format!(" {waiting} · Ctrl-N ") }
+        }
     };
     let left = canvas.write_right(area, &note, theme.wants);
     canvas.write(area.x + 1, area.y, left.saturating_sub(1), &text, style);

@@ -104,6 +104,25 @@ fn ask_answered_elsewhere_is_told_for_two_seconds_and_takes_no_keys() {
 }
 
 #[test]
+fn option_with_a_letter_is_not_chosen_by_a_number_that_is_not_shown() {
+    let mut scene = Scene::connected(80, 24);
+    let stream = open_session(&mut scene);
+    let mut ask = ask_row(14, "rm -rf build");
+    let option = |kind: &str| json!({ "optionId": kind, "name": kind, "kind": kind });
+    ask["options"] = json!([option("allow_always"), option("allow_once"), option("reject_always")]);
+    scene.rows(stream, "row", ask);
+    scene.rows(stream, "state", json!({ "asks": ["1-14"] }));
+    scene.wait(Duration::from_secs(1));
+    scene.press("ctrl-g");
+    scene.wait(Duration::from_secs(1));
+    scene.press("1 2");
+    assert_eq!(bodies(&mut scene), Vec::<Value>::new(), "{}", scene.text());
+    assert!(scene.text().contains("3  reject_always"), "{}", scene.text());
+    scene.press("3");
+    assert_eq!(bodies(&mut scene), [json!({ "optionId": "reject_always" })]);
+}
+
+#[test]
 fn next_ask_has_its_own_guard_and_letters_mean_only_single_options() {
     let mut scene = Scene::connected(80, 24);
     let stream = open_session(&mut scene);
