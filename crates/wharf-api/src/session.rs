@@ -169,7 +169,18 @@ pub struct SessionInfo {
 pub struct KeeperInfo {
     /// The version of the program that the keeper runs: that of the host which started it.
     pub version: String,
-    /// The milliseconds that the agent goes on without a host, in a turn or idle as it is now. Left out: for ever.
+    /// How far the agent goes on. Left out if its keeper is too old to tell.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub limits: Option<KeeperLimitsInfo>,
+}
+
+/// How far an agent goes on without a host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema, schemars::JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = KeeperLimits)]
+pub struct KeeperLimitsInfo {
+    /// The milliseconds that it goes on, in a turn or idle as it is now. Left out: for ever.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub absence_millis: Option<u64>,

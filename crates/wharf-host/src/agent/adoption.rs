@@ -201,7 +201,7 @@ pub(crate) fn keep_agent(
         socket: socket.to_str().ok_or_else(|| io::Error::other("the state directory is not UTF-8"))?.to_owned(),
     };
     let (session, version) = (session.to_string(), env!("CARGO_PKG_VERSION").to_owned());
-    let limits = KeeperLimits::from_settings(settings);
+    let limits = Some(KeeperLimits::from_settings(settings));
     // The record comes first: a kept agent without a record would be known to no host.
     records.note_kept(pid, KeptRecord { session, start, protocol: PROTOCOL_VERSION, version, secret, limits });
     process.keep(order, files, listener);

@@ -48,7 +48,7 @@ pub fn check_keeper_support() -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::process_records::{DirectoryIdentity, KeeperLimits, KeptRecord, ProcessRecords};
+    use super::super::process_records::{DirectoryIdentity, KeptRecord, ProcessRecords};
     use super::*;
 
     #[test]
@@ -60,10 +60,7 @@ mod tests {
         records.add(own, "tag", None);
         assert_eq!(inspect_keepers(temp.path()), KeeperReport::default(), "an agent that ends with its host");
         let (session, version, secret) = ("sess_1".to_owned(), "0.0.9".to_owned(), "s".to_owned());
-        records.note_kept(
-            own,
-            KeptRecord { session, start: 1, protocol: 1, version, secret, limits: KeeperLimits::default() },
-        );
+        records.note_kept(own, KeptRecord { session, start: 1, protocol: 1, version, secret, limits: None });
         let sockets = records.socket_dir(1);
         fs::create_dir_all(&sockets).unwrap();
         for name in [own.to_string(), "1".to_owned()] {

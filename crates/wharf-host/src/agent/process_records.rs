@@ -97,7 +97,8 @@ impl KeeperLimits {
 pub struct KeeperDescription {
     /// The version of the program that the keeper runs.
     pub version: String,
-    pub limits: KeeperLimits,
+    /// `None` if they are not known.
+    pub limits: Option<KeeperLimits>,
 }
 
 /// The part of a record that the next host needs to take an agent over.
@@ -111,9 +112,9 @@ pub(crate) struct KeptRecord {
     /// The version of the program that the keeper runs.
     pub(crate) version: String,
     pub(crate) secret: String,
-    /// Keepers of the first version have none in their records.
-    #[serde(default)]
-    pub(crate) limits: KeeperLimits,
+    /// The first keepers had none in their records.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) limits: Option<KeeperLimits>,
 }
 
 /// The record of a tree that an earlier host has left to its keeper.

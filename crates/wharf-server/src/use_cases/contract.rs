@@ -4,8 +4,8 @@
 use super::to_accepted_kinds;
 use wharf_api::{
     AdapterDescription, AdapterMode, AdapterOption, AskOption, AskType, ContextUse, EndCause, ForkOrigin, KeeperInfo,
-    LoginState, OpenAsk, ResourceUse, SessionInfo, SessionStatus, StoragePause, TokenUsage, TurnOutcome, TurnPhase,
-    UsageCost, WorkspaceInfo, WorkspaceRegistry,
+    KeeperLimitsInfo, LoginState, OpenAsk, ResourceUse, SessionInfo, SessionStatus, StoragePause, TokenUsage,
+    TurnOutcome, TurnPhase, UsageCost, WorkspaceInfo, WorkspaceRegistry,
 };
 use wharf_host::core::{Ask, AskKind, EndReason, OutcomeKind, PauseReason, Status};
 use wharf_host::{
@@ -90,11 +90,14 @@ pub(crate) const fn to_session_status(status: Status) -> SessionStatus {
 /// Returns the keeper with the limit that holds for an agent in this state.
 pub(super) fn to_keeper_info(keeper: KeeperDescription, turn: TurnWord) -> KeeperInfo {
     let KeeperDescription { version, limits } = keeper;
-    let absence_millis = match turn {
-        TurnWord::Idle => limits.idle_absence_millis,
-        TurnWord::Running | TurnWord::AwaitingInput => limits.absence_millis,
-    };
-    KeeperInfo { version, absence_millis, output_bytes: limits.output_bytes }
+    let limits = limits.map(|limits| {
+        let absence_millis = match turn {
+            TurnWord::Idle => limits.idle_absence_millis,
+            TurnWord::Running | TurnWord::AwaitingInput => limits.absence_millis,
+        };
+        KeeperLimitsInfo { absence_millis, output_bytes: limits.output_bytes }
+    });
+    KeeperInfo { version, limits }
 }
 
 pub(super) const fn to_turn_phase(turn: TurnWord) -> TurnPhase {

@@ -37,7 +37,7 @@ pub(crate) async fn run(global: &GlobalOptions, _: RestartVerb) -> anyhow::Resul
         Some(HostProcess { started_as: StartKind::Background, arguments, .. }) => {
             check_settings(&arguments, &wharf_host::own_variables(), &client)?;
             stop::stop_and_wait(&client, StopAgents::Leave).await?;
-            let locator = HostLocator::with_arguments(global.state_dir()?, arguments, "wharf restart");
+            let locator = HostLocator::with_arguments(global.state_dir()?, arguments, "wharf restart").without_notes();
             HostClient::open_any(locator, global.verbose).await?
         }
         Some(HostProcess { started_as: StartKind::Foreground, .. }) => {

@@ -110,12 +110,9 @@ fn attention_text(session: &SessionInfo) -> String {
 
 /// Tells how far the agent goes on without a host.
 fn describe_keeper(keeper: &KeeperInfo) -> String {
-    let output = text::format_size(keeper.output_bytes);
-    format!(
-        "{} without a host, up to {output} of output, by Wharf {}",
-        times::format_limit(keeper.absence_millis),
-        keeper.version
-    )
+    let Some(limits) = keeper.limits else { return format!("by Wharf {}", keeper.version) };
+    let (time, output) = (times::format_limit(limits.absence_millis), text::format_size(limits.output_bytes));
+    format!("{time} without a host, up to {output} of output, by Wharf {}", keeper.version)
 }
 
 /// Returns a figure with a unit for a person, or the plain number (bytes, milliseconds) for a program. Empty if the session

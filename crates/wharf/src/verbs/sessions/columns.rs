@@ -1,7 +1,7 @@
 //! The columns of the list of sessions: short for a person, whole for a program.
 
 use clap::ValueEnum;
-use wharf_api::{AttentionState, SessionInfo};
+use wharf_api::{AttentionState, KeeperLimitsInfo, SessionInfo};
 
 use crate::format::table::{Cell, plain_cell, styled_cell};
 use crate::format::{TextStyle, text, times};
@@ -131,7 +131,7 @@ impl SessionColumn {
                 plain_cell(session.resources.map(|used| times::format_duration(used.cpu_millis)).unwrap_or_default())
             }
             Self::Kept => plain_cell(
-                session.keeper.as_ref().map(|keeper| times::format_limit(keeper.absence_millis)).unwrap_or_default(),
+                keeper_limits(session).map(|limits| times::format_limit(limits.absence_millis)).unwrap_or_default(),
             ),
             Self::Attention
             | Self::Status
@@ -176,16 +176,17 @@ impl SessionColumn {
             Self::Cpu => session.resources.map(|used| used.cpu_millis.to_string()).unwrap_or_default(),
             Self::Clients => session.clients.to_string(),
             Self::Archived => if session.archived { "archived" } else { "" }.to_owned(),
-            Self::Kept => session
-                .keeper
-                .as_ref()
-                .map(|keeper| match keeper.absence_millis {
-                    Some(millis) => millis.to_string(),
-                    None => "for_ever".to_owned(),
-                })
-                .unwrap_or_default(),
+            Self::Kept => match keeper_limits(session).map(|limits| limits.absence_millis) {
+                Some(Some(millis)) => millis.to_string(),
+                Some(None) => "for_ever".to_owned(),
+                None => String::new(),
+            },
         }
     }
+}
+
+fn keeper_limits(session: &SessionInfo) -> Option<KeeperLimitsInfo> {
+    session.keeper.as_ref()?.limits
 }
 
 /// Returns the time of the last output, or of the start if there is none.
