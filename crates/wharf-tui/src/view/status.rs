@@ -81,25 +81,30 @@ fn describe_turn(state: &TuiState, info: &SessionInfo) -> String {
         Some(_) => return "paused: the disk is read-only · kill and interrupt work".to_owned(),
         None => {}
     }
+    // An observer has none of these keys.
+    let with_keys = |text: &str, keys: &str| {
+        if state.options.is_readonly { text.to_owned() } else { format!("{text} · {keys}") }
+    };
     let seconds_since = |at: Option<u64>| at.map_or(0, |at| state.now.unix_millis.saturating_sub(at) / 1_000);
     match (&info.status, &info.turn) {
         (SessionStatus::Starting, _) => {
             let seconds = seconds_since(parse_millis(&info.started_at));
             let note = if seconds >= SLOW_START_SECONDS { " · the first start may download the adapter" } else { "" };
-            format!("» starting {} · {seconds} s{note} · Enter queues", info.adapter_slug)
+            with_keys(&format!("» starting {} · {seconds} s{note}", info.adapter_slug), "Enter queues")
         }
         (SessionStatus::Running, TurnPhase::Idle) => "idle".to_owned(),
-        (SessionStatus::Running, TurnPhase::AwaitingInput) => "? waits for an answer · Ctrl-G".to_owned(),
+        (SessionStatus::Running, TurnPhase::AwaitingInput) => with_keys("? waits for an answer", "Ctrl-G"),
         (SessionStatus::Running, _) => {
             let since = info.attention.as_ref().and_then(|attention| parse_millis(&attention.since));
             let seconds = seconds_since(since);
-            format!("» working {}:{:02} · Enter queues · Esc Esc interrupts", seconds / 60, seconds % 60)
+            let working = format!("» working {}:{:02}", seconds / 60, seconds % 60);
+            with_keys(&working, "Enter queues · Esc Esc interrupts")
         }
-        _ if is_asleep(info) => "z asleep · the next prompt wakes it".to_owned(),
+        _ if is_asleep(info) => with_keys("z asleep", "the next prompt wakes it"),
         (SessionStatus::Killed, _) => {
             let age = info.ended_at.as_deref().and_then(parse_millis);
             let age = age.map(|at| format!(" {}", format_age(at, state.now.unix_millis))).unwrap_or_default();
-            format!("killed{age} · Ctrl-X R resumes · its history stays")
+            with_keys(&format!("killed{age} · its history stays"), "Ctrl-X R resumes")
         }
         (status, _) => format!("{status} · {}", info.message.as_deref().unwrap_or("its history stays")),
     }

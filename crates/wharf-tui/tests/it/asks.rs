@@ -72,6 +72,7 @@ fn observer_sees_the_ask_and_cannot_answer() {
     scene.press("ctrl-g a 1 enter");
     assert_eq!(bodies(&mut scene), Vec::<Value>::new());
     assert!(scene.text().contains("rm -rf build") && scene.text().contains("observer"), "{}", scene.text());
+    assert!(!scene.text().contains("interrupts") && !scene.text().contains("queues"), "{}", scene.text());
 }
 
 #[test]
