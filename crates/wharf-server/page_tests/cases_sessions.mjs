@@ -73,6 +73,31 @@ test("queue_is_edited_moved_removed_and_sent", async (world) => {
   await waitSameText(world, tab, id);
 });
 
+test("edited_prompt_keeps_its_attachments_and_its_whole_text", async (world) => {
+  const id = await world.host.session("rows", "hold", { wait: false });
+  const link = { type: "resource_link", name: "notes.md", uri: "file:///notes.md" };
+  const long = `long ${"word ".repeat(2000)}end`;
+  await world.host.call("POST", `sessions/${id}/prompt`, { prompt: [{ type: "text", text: "first" }, link], queue: true });
+  await world.host.call("POST", `sessions/${id}/prompt`, { prompt: long, queue: true });
+  const readQueue = async () => (await world.host.call("GET", `sessions/${id}/queue`)).queue;
+  const tab = await openPage(world, `#/s/${id}`);
+  await tab.waitText("first [notes.md]", ".queue");
+  await tab.click('.queue button[aria-label="Edit: first [notes.md]"]');
+  await tab.type(".queue-edit textarea", " changed");
+  await tab.click(".queue-edit button", "Save");
+  await tab.waitText("first changed [notes.md]", ".queue");
+  assert.deepEqual((await readQueue())[0].attachments, ["notes.md"]);
+  await tab.click(".queue li:nth-child(2) button[title=Edit]");
+  await tab.waitFor(".queue-edit textarea");
+  assert.equal(await tab.run(() => document.querySelector(".queue-edit textarea").value), long);
+  await tab.click(".queue-edit button", "Cancel");
+  await tab.type("#composer", "");
+  await tab.run(() => document.querySelector("#composer").focus());
+  await tab.key("ArrowUp");
+  await tab.wait((text) => document.querySelector("#composer").value === text, "the whole prompt in the field", long);
+  assert.equal((await readQueue()).length, 1);
+});
+
 test("turn_is_stopped_and_a_deaf_agent_by_force", async (world) => {
   const id = await world.host.session("demo", "hang", { wait: false });
   const tab = await openPage(world, `#/s/${id}`);

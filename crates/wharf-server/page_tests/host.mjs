@@ -51,8 +51,9 @@ export class Host {
     await this.ended;
   }
 
+  /** Ends the host and its agents; SIGTERM would leave them to the next host. */
   async stop() {
-    this.child.kill("SIGTERM");
+    this.child.kill("SIGINT");
     await this.ended;
     fs.rmSync(this.folder, { recursive: true, force: true, maxRetries: 5 });
   }
