@@ -19,6 +19,8 @@ use crate::scripted_host;
 pub(crate) fn command_for_state(state: &Path, arguments: &[&str]) -> Command {
     let mut command = wharf_command(arguments);
     command.env("WHARF_STATE_DIR", state).env("WHARF_LISTEN", "127.0.0.1:0").env("HOME", state);
+    // A host that the test does not stop in order leaves no agent.
+    command.env("WHARF_KEEPER_ENABLED", "false");
     command
 }
 

@@ -15,6 +15,9 @@ const MAX_STDERR_BYTES: usize = 64 << 10;
 /// The bytes of one move: as many as a pipe holds.
 const MOVE_BYTES: usize = 64 << 10;
 
+/// How often a keeper without a host looks whether its socket is still there.
+const SOCKET_CHECK_INTERVAL: Duration = Duration::from_secs(600);
+
 /// An agent that outlives its host.
 #[derive(Debug)]
 pub(super) struct KeptAgent {
@@ -48,6 +51,11 @@ impl KeptAgent {
         Some((caller, pid.as_raw_nonzero().get().unsigned_abs()))
     }
 
+    /// Returns false if the socket was removed, as with its state directory: no host will call any more.
+    fn has_socket(&self) -> bool {
+        !matches!(std::fs::symlink_metadata(&self.order.socket), Err(error) if error.kind() == io::ErrorKind::NotFound)
+    }
+
     pub(super) fn remove_socket(&self) {
         let _ = std::fs::remove_file(&self.order.socket);
     }
@@ -58,6 +66,7 @@ pub(super) struct Absence {
     since: Instant,
     /// When the agent is ended for want of a host, or because its turn has lasted too long.
     limit: Instant,
+    next_socket_check: Instant,
     is_over: bool,
     /// False once the agent has closed its stdout or stderr.
     reads_stdout: bool,
@@ -78,6 +87,7 @@ impl Absence {
             since,
             // Instants stand still while the machine sleeps: a closed laptop costs no time.
             limit: since + left,
+            next_socket_check: since,
             is_over: false,
             reads_stdout: true,
             reads_stderr: true,
@@ -92,11 +102,17 @@ impl Absence {
     }
 
     pub(super) fn next_limit(&self) -> Option<Instant> {
-        (!self.is_over).then_some(self.limit)
+        (!self.is_over).then_some(self.limit.min(self.next_socket_check))
     }
 
-    /// Returns true at the first call after the limit.
-    pub(super) fn is_limit_reached(&mut self, now: Instant) -> bool {
+    /// Returns true at the first call after the limit, or after a host has become impossible.
+    pub(super) fn is_limit_reached(&mut self, kept: &KeptAgent, now: Instant) -> bool {
+        if self.next_socket_check <= now {
+            self.next_socket_check = now + SOCKET_CHECK_INTERVAL;
+            if !kept.has_socket() {
+                self.limit = now;
+            }
+        }
         let is_first = !self.is_over && self.limit <= now;
         self.is_over |= is_first;
         is_first
@@ -146,4 +162,32 @@ impl Absence {
 fn time_until(deadline_ms: u64) -> Duration {
     let deadline = UNIX_EPOCH + Duration::from_millis(deadline_ms);
     deadline.duration_since(SystemTime::now()).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn agent_ends_if_the_socket_is_gone_and_no_host_can_call() {
+        let temp = tempfile::tempdir().unwrap();
+        let socket = temp.path().join("1").to_str().unwrap().to_owned();
+        let listener = UnixListener::bind(&socket).unwrap();
+        let hour = Duration::from_secs(3_600);
+        let order = KeepOrder { secret: "s".to_owned(), absence: hour, idle_absence: hour, max_spool_bytes: 1, socket };
+        let mut files: Vec<OwnedFd> = (0..KeptFiles::COUNT).map(|_| create_file("test").unwrap()).collect();
+        files.push(listener.into());
+        let kept = KeptAgent::new(order, files).unwrap();
+        let mut absence = Absence::begin(&kept);
+        let begin = absence.since;
+        assert!(!absence.is_limit_reached(&kept, begin));
+        assert_eq!(absence.next_limit(), Some(begin + SOCKET_CHECK_INTERVAL));
+        kept.remove_socket();
+        assert!(
+            !absence.is_limit_reached(&kept, begin + SOCKET_CHECK_INTERVAL / 2),
+            "it is not looked at all the time"
+        );
+        assert!(absence.is_limit_reached(&kept, begin + SOCKET_CHECK_INTERVAL));
+        assert!(absence.is_over());
+    }
 }

@@ -221,7 +221,9 @@ impl Keeper {
             signal_tree(self.agent, Signal::KILL);
             self.tree = Tree::Ending { kill_at: now + KILL_INTERVAL };
         }
-        if self.absence.as_mut().is_some_and(|absence| absence.is_limit_reached(now)) {
+        if let (Some(kept), Some(absence)) = (&self.kept, &mut self.absence)
+            && absence.is_limit_reached(kept, now)
+        {
             self.end_tree(END_GRACE);
         }
     }

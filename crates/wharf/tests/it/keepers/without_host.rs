@@ -160,6 +160,18 @@ async fn agent_is_ended_when_no_host_comes_in_time() -> Result<()> {
     expect_session_back(&host, &session).await
 }
 
+#[tokio::test]
+async fn agent_that_no_host_can_find_any_more_is_ended() -> Result<()> {
+    let mut host = KeepingHost::start(scripted_host(&["--ignore-eof", "--ignore-term"])?)?;
+    let (_client, session, tree) = start_hanging_tree(&host).await?;
+    std::fs::remove_dir_all(host.state_dir().join("run"))?;
+    ensure!(tree.iter().copied().all(processes::is_alive), "its host is still there");
+    host.kill()?;
+    assert_gone(&tree);
+    host.restart()?;
+    expect_session_back(&host, &session).await
+}
+
 /// Returns the largest position of the keeper's files in memory.
 fn largest_file_position(keeper: u32) -> Result<u64> {
     let mut largest = 0;
