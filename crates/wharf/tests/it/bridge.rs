@@ -126,7 +126,12 @@ fn start_bridge_with_own_host(folder: &Path) -> Result<AgentPipe> {
     let state_dir = folder.join("state");
     let arguments = ["acp", "--state-dir", state_dir.to_str().context("the directory is not UTF-8")?];
     let demo = folder.join("demo");
-    let environment = [("WHARF_LISTEN", Path::new("127.0.0.1:0")), ("HOME", folder), ("WHARF_DEMO_STATE", &demo)];
+    let environment = [
+        ("WHARF_LISTEN", Path::new("127.0.0.1:0")),
+        ("HOME", folder),
+        ("WHARF_DEMO_STATE", &demo),
+        ("WHARF_KEEPER_ENABLED", Path::new("false")),
+    ];
     AgentPipe::start(&wharf_binary(), &arguments, &environment)
 }
 

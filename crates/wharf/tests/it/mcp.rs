@@ -4,12 +4,11 @@ use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
-use wharf_testkit::WAIT_LIMIT;
 use wharf_testkit::agent_pipe::AgentPipe;
 use wharf_testkit::host::TestHost;
 use wharf_testkit::http::RestClient;
-use wharf_testkit::processes;
 
+use crate::cli_host::StopHostOnDrop;
 use crate::mcp_client::{Mcp, initialize_client, post_message};
 use crate::rest::{caller_with_role, output_lines, send_prompt, wait_until_idle};
 use crate::{add_section, cwd, program, scripted_host, wharf_binary, without_usage};
@@ -458,19 +457,6 @@ fn wharf_mcp_exits_with_its_client_and_reports_that_no_host_runs() -> Result<()>
     assert_eq!(refused.status.code(), Some(3), "{words}");
     ensure!(words.contains("no host is running") && refused.stdout.is_empty(), "{words}");
     Ok(())
-}
-
-/// Stops the host of that directory when the test ends, passed or failed.
-struct StopHostOnDrop<'a>(&'a Path);
-
-impl Drop for StopHostOnDrop<'_> {
-    fn drop(&mut self) {
-        let pid = std::fs::read_to_string(self.0.join("host.lock")).ok();
-        if let Some(pid) = pid.and_then(|pid| pid.trim().parse().ok()) {
-            processes::send_sigterm(pid);
-            let _ = processes::wait_gone(&[pid], WAIT_LIMIT);
-        }
-    }
 }
 
 #[test]
