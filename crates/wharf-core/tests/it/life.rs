@@ -376,7 +376,7 @@ fn an_idle_session_goes_to_sleep_and_a_prompt_wakes_it() {
 }
 
 #[test]
-fn a_session_that_is_at_work_or_cannot_come_back_does_not_go_to_sleep() {
+fn a_session_that_is_at_work_or_cannot_come_back_stays_awake() {
     let mut stage = busy(RESUMES);
     assert_refused(&stage.give(nap(EndReason::Memory)), &Refusal::TurnInProgress);
     let mut asking = Stage::running_with(Settings::default(), RESUMES);

@@ -143,7 +143,7 @@ async fn a_session_over_its_own_cap_is_reported_while_it_works_and_sleeps_when_i
 }
 
 #[tokio::test]
-async fn a_session_that_could_not_come_back_is_never_put_to_sleep() -> Result<()> {
+async fn a_session_that_could_not_come_back_stays_awake() -> Result<()> {
     let options =
         add_section(scripted_host(&["--no-load"])?, "[limits]\nsession_memory = \"20MiB\"\nmemory = \"20MiB\"");
     let host = options.start_host()?;
