@@ -13,6 +13,9 @@ use wharf_demo::wire;
 use super::serve::ScriptedState;
 use super::{asks, children, faults, host_requests, mixed_turn, own_files, resource_use};
 
+/// How often the agent looks for a file that it waits for.
+const FILE_POLL_INTERVAL: Duration = Duration::from_millis(5);
+
 /// The commands. Sizes are bytes; `raw`, `rawupdate`, `ext` and `sh` take the rest of the prompt unchanged, `;`
 /// included.
 pub const COMMANDS_USAGE: &str = "\
@@ -38,6 +41,7 @@ pub const COMMANDS_USAGE: &str = "\
   hang, hang hard       until cancelled; ignoring cancel
   wait                  until the client sends the notification `_go`
   pause MS              says nothing for so long
+  await PATH            says nothing until this file is there
   stop REASON, error [CODE]   ends the turn so
   stderr TEXT           a line on stderr
   crash [CODE]          exits at once (1)
@@ -137,6 +141,12 @@ impl ScriptRun {
             }
             "wait" => self.turn.wait_for_go(),
             "pause" => self.turn.pause_for(Duration::from_millis(parse_number(rest, 0, 1))),
+            "await" => {
+                while !Path::new(rest).exists() {
+                    self.turn.pause_for(FILE_POLL_INTERVAL)?;
+                }
+                Ok(())
+            }
             "stop" => Err(TurnStop::Ended(rest.to_owned())),
             "error" => {
                 Err(TurnStop::Refused(wire::error_object(parse_number(rest, 0, -32603), "this prompt fails as told")))

@@ -127,10 +127,13 @@ async fn attack_keepers(host: &mut KeepingHost, cwd: &str) -> Result<()> {
     polling::poll_until(WAIT_LIMIT, is_logged).await?.context("the host does not log the calls")?;
     let attacks: Vec<String> = keepers.iter().map(|keeper| attack_command(host, *keeper)).collect::<Result<_>>()?;
     let marker = host.directory().join("attacked");
-    let script = format!("echo begun; pause 300; sh {}; {}; touch {}", attacks[0], attacks[1], marker.display());
+    let go = host.directory().join("go");
+    let attack = format!("sh {}; {}; touch {}", attacks[0], attacks[1], marker.display());
+    let script = format!("echo begun; await {}; {attack}", go.display());
     let _running = client.start_prompt(&first, &script).await;
     client.expect_text("begun").await;
     host.kill()?;
+    std::fs::write(&go, "")?;
     let is_done = || Ok(marker.exists().then_some(()));
     polling::poll_until(WAIT_LIMIT, is_done).await?.context("the agent did not attack")?;
     ensure!(kept.iter().copied().all(processes::is_alive), "an attack has ended something");

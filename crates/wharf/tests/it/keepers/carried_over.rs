@@ -45,10 +45,12 @@ async fn permissions_asked_before_during_and_after_the_absence_are_answered_once
     client.expect_request("session/request_permission").await;
     let _waiting = client.start_prompt(&after, "echo waits; wait; ask").await;
     client.expect_text("waits").await;
-    let script = format!("echo pauses; pause 300; save {} now; ask", marker.display());
+    let go = host.directory().join("go");
+    let script = format!("echo pauses; await {}; save {} now; ask", go.display(), marker.display());
     let _pausing = client.start_prompt(&during, &script).await;
     client.expect_text("pauses").await;
     host.kill()?;
+    std::fs::write(&go, "")?;
     wait_for_file(&marker).await?;
     host.restart()?;
     let client = connect_client(&host).await?;

@@ -130,10 +130,12 @@ async fn output_and_exit_code_of_an_agent_that_exits_without_a_host_are_kept() -
     let mut host = KeepingHost::start(scripted_host(&["--no-load"])?)?;
     let (client, session) = open_session(&host).await?;
     let agent = parse_pids(&prompt_for_text(&client, &session, "pid").await?);
-    let _running =
-        client.start_prompt(&session, "echo begun; pause 300; stream 500 200; stderr last words; crash 7").await;
+    let go = host.directory().join("go");
+    let script = format!("echo begun; await {}; stream 500 200; stderr last words; crash 7", go.display());
+    let _running = client.start_prompt(&session, &script).await;
     client.expect_text("begun").await;
     host.kill()?;
+    std::fs::write(&go, "")?;
     assert_gone(&agent);
     let keeper = host.only_keeper()?;
     ensure!(processes::is_alive(keeper), "the keeper waits to tell of the exit");
@@ -194,10 +196,13 @@ async fn agent_is_held_back_at_the_output_limit_and_nothing_is_lost() -> Result<
     let mut host = KeepingHost::start(options)?;
     let marker = host.directory().join("done");
     let (client, session) = open_session(&host).await?;
-    let script = format!("echo begun; pause 300; stream {UPDATES} 200; save {} now; echo whole", marker.display());
+    let go = host.directory().join("go");
+    let (steps, end) = (format!("echo begun; await {}", go.display()), format!("save {} now", marker.display()));
+    let script = format!("{steps}; stream {UPDATES} 200; {end}; echo whole");
     let _running = client.start_prompt(&session, &script).await;
     client.expect_text("begun").await;
     host.kill()?;
+    std::fs::write(&go, "")?;
     let keeper = host.only_keeper()?;
     let is_full = || Ok((largest_file_position(keeper)? >= LIMIT_BYTES).then_some(()));
     polling::poll_until(WAIT_LIMIT, is_full).await?.context("the limit is never reached")?;
@@ -221,10 +226,14 @@ async fn disk_that_fills_up_without_a_host_loses_nothing() -> Result<()> {
     let options = add_section(scripted_host(&[])?, "[limits]\nreserve = \"1MiB\"").with_disk("10m");
     let mut host = KeepingHost::start(options)?;
     let (client, session) = open_session(&host).await?;
-    let _running =
-        client.start_prompt(&session, &format!("echo begun; pause 300; stream {UPDATES} 500; echo whole")).await;
+    // Not in the state directory, whose disk is full then.
+    let go = tempfile::tempdir()?;
+    let file = go.path().join("go");
+    let script = format!("echo begun; await {}; stream {UPDATES} 500; echo whole", file.display());
+    let _running = client.start_prompt(&session, &script).await;
     client.expect_text("begun").await;
     host.kill()?;
+    std::fs::write(&file, "")?;
     let filler = DiskFiller::fill_disk(&host.state_dir())?;
     host.restart()?;
     log::expect_event(&host, &session, "paused", |event| event["why"] == "storage_full").await?;
