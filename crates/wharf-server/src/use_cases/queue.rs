@@ -60,14 +60,14 @@ fn block_text(block: Json<'_>) -> String {
     }
 }
 
-/// A prompt apart: its text, and its other content by name and as JSON.
-struct PromptParts {
+/// A prompt apart: its text, and its other content by name and as JSON, which may be an image of megabytes and is not copied.
+struct PromptParts<'a> {
     text: String,
-    attachments: Vec<(String, String)>,
+    attachments: Vec<(String, &'a str)>,
 }
 
-impl PromptParts {
-    fn read(frame: &Raw) -> Self {
+impl<'a> PromptParts<'a> {
+    fn read(frame: &'a Raw) -> Self {
         let prompt = Json::parse(frame.bytes()).and_then(|frame| frame.at(&["params", "prompt"]));
         let blocks = match prompt {
             Ok(prompt) => prompt.into_iter().flat_map(Json::items),
@@ -81,7 +81,7 @@ impl PromptParts {
         };
         Self {
             text: texts.into_iter().map(block_text).collect::<Vec<_>>().join("\n"),
-            attachments: others.into_iter().map(|block| (name(block), block.raw().to_owned())).collect(),
+            attachments: others.into_iter().map(|block| (name(block), block.raw())).collect(),
         }
     }
 }
@@ -125,7 +125,7 @@ pub(crate) async fn change_queued(
             let waiting = handle.queue().await.map_err(|error| fault_from_failed_call(app, handle.id(), &error))?;
             let changed = waiting.iter().find(|queued| queued.prompt.as_str() == prompt);
             let kept = changed.map(|queued| PromptParts::read(&queued.frame).attachments).unwrap_or_default();
-            blocks = blocks.followed_by(kept.iter().map(|(_, block)| block.as_str()));
+            blocks = blocks.followed_by(kept.into_iter().map(|(_, block)| block));
         }
         replace_queued(app, caller, id, prompt, blocks.to_request(id)?).await?;
     }
