@@ -1,7 +1,7 @@
 //! Commands of the focused ask. They act only there, and not in the first moment after a card has appeared.
 
 use serde_json::Value;
-use wharf_api::RowAsk;
+use wharf_api::{RowAsk, TurnPhase};
 
 use crate::api_call::{answer_ask, answer_form};
 use crate::effect::TuiEffect;
@@ -25,7 +25,8 @@ impl TuiState {
             self.tell("an observer does not answer");
             return;
         }
-        if self.open.as_ref().is_none_or(|open| open.dock.shown.is_none()) {
+        let has_card = self.open.as_ref().is_some_and(|open| open.dock.shown.is_some());
+        if !has_card && !self.is_ask_expected() {
             self.tell("no question is open here");
             return;
         }
@@ -33,16 +34,22 @@ impl TuiState {
         self.focus_wanted_ask();
     }
 
-    /// Gives the focus to the ask that the person wanted to see, once the session's first page has come. An ask that comes
-    /// later does not get it.
+    /// Returns true if the open session waits for an answer. The row of the ask may come after that.
+    fn is_ask_expected(&self) -> bool {
+        self.open_info().is_some_and(|info| info.turn == TurnPhase::AwaitingInput)
+    }
+
+    /// Gives the focus to the ask that the person wanted to see, once its row has come. Any key before that ends the wish.
     pub(super) fn focus_wanted_ask(&mut self) {
         let Some(open) = &self.open else { return };
-        if matches!(open.link, RowsLink::Opening { .. }) || !std::mem::take(&mut self.wants_ask_focus) {
+        if matches!(open.link, RowsLink::Opening { .. }) || !self.wants_ask_focus {
             return;
         }
-        if open.dock.shown.is_some() && !self.options.is_readonly {
+        let has_card = open.dock.shown.is_some();
+        if has_card && !self.options.is_readonly {
             self.focus = PaneFocus::Ask;
         }
+        self.wants_ask_focus = !has_card && self.is_ask_expected();
     }
 
     /// Keeps the dock at an open ask. An ask that arrives never takes the focus.

@@ -58,6 +58,40 @@ fn focused_ask_takes_one_answer_and_none_in_its_first_moment() {
 }
 
 #[test]
+fn ask_that_is_told_before_its_row_comes_is_focused_when_it_comes() {
+    let mut scene = Scene::connected(80, 24);
+    let stream = open_session(&mut scene);
+    scene.press("ctrl-g");
+    assert!(scene.text().contains("no question is open here"), "{}", scene.text());
+    scene.wait(Duration::from_secs(10));
+    let waiting = session("sess_a", "Fix the parser", json!({ "turn": "awaiting_input" }));
+    scene.rows(stream, "state", json!({ "session": waiting }));
+    assert!(scene.text().contains("waits for an answer · Ctrl-G"), "{}", scene.text());
+    scene.press("ctrl-g");
+    scene.rows(stream, "row", ask_row(14, "rm -rf build"));
+    scene.rows(stream, "state", json!({ "asks": ["1-14"] }));
+    scene.wait(Duration::from_millis(400));
+    scene.press("a");
+    assert_eq!(bodies(&mut scene), [json!({ "optionId": "allow_once" })]);
+}
+
+#[test]
+fn key_after_ctrl_g_leaves_the_focus_where_it_is() {
+    let mut scene = Scene::connected(80, 24);
+    let stream = open_session(&mut scene);
+    let waiting = session("sess_a", "Fix the parser", json!({ "turn": "awaiting_input" }));
+    scene.rows(stream, "state", json!({ "session": waiting }));
+    scene.press("ctrl-g");
+    scene.type_text("b");
+    scene.rows(stream, "row", ask_row(14, "rm -rf build"));
+    scene.rows(stream, "state", json!({ "asks": ["1-14"] }));
+    scene.wait(Duration::from_millis(400));
+    scene.type_text("a");
+    assert_eq!(bodies(&mut scene), Vec::<Value>::new());
+    assert!(scene.text().contains("❯ ba"), "{}", scene.text());
+}
+
+#[test]
 fn observer_sees_the_ask_and_cannot_answer() {
     let mut scene = Scene::starting(wharf_tui::TuiOptions {
         size: wharf_tui::ScreenSize { width: 80, height: 24 },

@@ -62,9 +62,9 @@ fn answer_of_one_client_resolves_the_ask_at_the_other() -> Result<()> {
         let mut watching = ScreenTerminal::run_wharf(&host, other_size, &["attach", &session])?;
         watching.wait_for_text("idle")?;
         answering.press("ask\r")?;
-        watching.wait_for_text("Ctrl-G")?;
         // The question itself is also the name of the tool call, which comes first.
-        answering.wait_for_text("Ctrl-G")?;
+        watching.wait_for_text("Ctrl-G to answer")?;
+        answering.wait_for_text("Ctrl-G to answer")?;
         answering.press("\x07")?;
         answering.press_until("a", "the answer", |screen| screen.contains("chosen: allow_once"))?;
         watching.wait_for("the resolved ask", |screen| {

@@ -44,7 +44,8 @@ mod tests {
             assert_eq!(at(text), Ok(evening), "{text}");
         }
         assert_eq!(at("2026-11-15"), Ok(evening - (20 * 60 + 34) * 60_000));
-        let ago = now_millis() - at("2h").unwrap();
+        let two_hours_ago = at("2h").unwrap();
+        let ago = now_millis() - two_hours_ago;
         assert!((7_200_000..7_260_000).contains(&ago), "{ago}");
         for wrong in ["", "never", "yesterday", "2026-02-30", "10"] {
             assert!(at(wrong).is_err(), "{wrong}");
