@@ -35,6 +35,7 @@ use std::net::SocketAddr;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::Router;
 use axum::routing::get;
@@ -59,6 +60,8 @@ pub(crate) struct App {
     pub(crate) tokens: Arc<Tokens>,
     /// True once the host is stopping: no new work.
     pub(crate) stopping: watch::Receiver<bool>,
+    /// Has a receiver for each reader of the list of sessions that does not know yet that the host stops.
+    pub(crate) list_readers: Arc<watch::Sender<()>>,
     pub(crate) limits: ServerLimits,
     /// Connections that no socket holds.
     pub(crate) http: Arc<acp::Connections>,
@@ -157,6 +160,7 @@ impl Server {
             host,
             tokens,
             stopping,
+            list_readers: Arc::default(),
             limits: server_limits,
             http,
             rooms,
@@ -213,12 +217,17 @@ impl Server {
             StopKind::EndAgents => app.host.shut_down().await,
             StopKind::LeaveAgents => app.host.leave().await,
         }
+        // A client that is not told takes the host for dead, and may start it again.
+        let _ = tokio::time::timeout(STOP_NOTICE_TIMEOUT, app.list_readers.closed()).await;
         serving.abort();
         if socket_id.is_some() && socket_id == file_identity(&socket) {
             let _ = std::fs::remove_file(socket);
         }
     }
 }
+
+/// How long the host waits at its end for readers of the list of sessions that do not read.
+const STOP_NOTICE_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The fate of the agents when the host stops.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

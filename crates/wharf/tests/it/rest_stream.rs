@@ -258,6 +258,35 @@ async fn stream_of_all_sessions_tells_a_stop_but_not_a_death() -> Result<()> {
 }
 
 #[tokio::test]
+async fn every_reader_of_the_list_is_told_of_a_stop_that_follows_a_change_at_once() -> Result<()> {
+    const READERS: usize = 20;
+    // Without a running agent the host is gone a moment after it was told to stop.
+    let mut host = scripted_host(&[])?.start_host()?;
+    let http = RestClient::new(&host);
+    let id = run_and_kill(&http, &host, "echo done").await?;
+    let mut readers = Vec::new();
+    for _ in 0..READERS {
+        let mut events = http.open_stream("/sessions/stream", None).await?;
+        events.expect("the snapshot", |event| event.name == "snapshot").await?;
+        readers.push(events);
+    }
+    let rename = async |title: &str| {
+        let body = json!({ "title": title }).to_string();
+        let headers = [("content-type", "application/json")];
+        http.send("PATCH", &format!("/sessions/{id}"), &headers, &body).await?.expect(200)
+    };
+    rename("renamed").await?;
+    readers[0].expect("the change", |event| event.data["title"] == "renamed").await?;
+    rename("renamed again").await?;
+    http.post_empty("/stop").await?.expect(202)?;
+    for mut events in readers {
+        events.expect("the stop", |event| event.name == "stopping").await?;
+    }
+    anyhow::ensure!(host.wait_exit(wharf_testkit::WAIT_LIMIT)?.success(), "the host's exit");
+    Ok(())
+}
+
+#[tokio::test]
 async fn several_readers_see_the_same() -> Result<()> {
     let host = scripted_host(&[])?.start_host()?;
     let http = RestClient::new(&host);

@@ -25,8 +25,12 @@ pub(super) struct SessionListStream {
     visible: VisibleSessions,
     view: AttentionView,
     changes: watch::Receiver<u64>,
+    /// True from a change until it is sent.
+    has_changes: bool,
     /// Whether the host is stopping; `None` once the reader was told.
     stopping: Option<watch::Receiver<bool>>,
+    /// Holds the end of the host up until the reader was told.
+    untold: Option<watch::Receiver<()>>,
     /// The sessions as the reader knows them; `None` before its snapshot.
     known: Option<HashMap<String, (Arc<Descriptor>, AttentionInfo)>>,
     told_at: Instant,
@@ -38,8 +42,17 @@ impl SessionListStream {
         let (visible, view) = (app.visible_to(identity), AttentionView::new(app, identity));
         let mut comment = tokio::time::interval(COMMENT_INTERVAL);
         comment.reset();
-        let (changes, stopping) = (visible.changes(), Some(app.stopping.clone()));
-        Self { changes, stopping, visible, view, known: None, told_at: Instant::now(), comment }
+        Self {
+            changes: visible.changes(),
+            has_changes: false,
+            stopping: Some(app.stopping.clone()),
+            untold: Some(app.list_readers.subscribe()),
+            visible,
+            view,
+            known: None,
+            told_at: Instant::now(),
+            comment,
+        }
     }
 
     /// Returns the changes since the last call as events, or the snapshot at the first call.
@@ -81,20 +94,31 @@ impl SessionListStream {
 
 impl ChunkSource for SessionListStream {
     async fn next(&mut self) -> Option<Bytes> {
+        if self.stopping.is_none() {
+            // The last chunk told the stop, and the connection writes it before it waits again.
+            self.untold = None;
+        }
         loop {
             if self.known.is_some() {
+                let send_at = self.told_at + MIN_UPDATE_INTERVAL;
                 tokio::select! {
+                    biased;
                     () = await_stop(&mut self.stopping) => {
                         self.stopping = None;
                         let stopping = HostStopping { pid: std::process::id() };
                         return Some(format_list_event(&SessionStreamEvent::Stopping(stopping)).into());
                     }
-                    changed = self.changes.changed() => changed.ok()?,
+                    () = tokio::time::sleep_until(send_at), if self.has_changes => {}
+                    changed = self.changes.changed(), if !self.has_changes => {
+                        changed.ok()?;
+                        self.has_changes = true;
+                        continue;
+                    }
                     _ = self.comment.tick() => return Some(Bytes::from_static(b":\n\n")),
                 }
-                tokio::time::sleep_until(self.told_at + MIN_UPDATE_INTERVAL).await;
             }
             let text = self.take_changes();
+            self.has_changes = false;
             self.told_at = Instant::now();
             if !text.is_empty() {
                 self.comment.reset();
