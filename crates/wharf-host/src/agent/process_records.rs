@@ -26,6 +26,8 @@ const DIRECTORY_ID_LENGTH: usize = 20;
 /// How long a host may take to die after it has given its lease back.
 const DYING_HOST_TIMEOUT: Duration = Duration::from_secs(5);
 const DYING_HOST_INTERVAL: Duration = Duration::from_millis(5);
+/// The extension of a record that is being written.
+const UNFINISHED_EXTENSION: &str = "new";
 
 /// Names one state directory. A copy has another inode or device, and gets an id of its own.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -147,6 +149,8 @@ struct RecordsState {
     system: String,
     host: Process,
     running: Mutex<BTreeMap<u32, TreeRecord>>,
+    /// Held from a change of `running` until the change is on disk: the files have the order of the changes.
+    writing: Mutex<()>,
     /// How many run; told whenever that changes.
     count: watch::Sender<usize>,
     /// True once all trees are to end.
@@ -162,6 +166,7 @@ impl ProcessRecords {
             system: identify_system(),
             host: Process::current(),
             running: Mutex::default(),
+            writing: Mutex::default(),
             count: watch::Sender::new(0),
             ending: watch::Sender::new(false),
         };
@@ -179,18 +184,29 @@ impl ProcessRecords {
     }
 
     fn insert(&self, record: TreeRecord) {
-        self.write_record(&record);
-        self.lock_running().insert(record.keeper.pid, record);
+        {
+            let _writing = self.lock_writing();
+            self.write_record(&record);
+            self.lock_running().insert(record.keeper.pid, record);
+        }
         self.tell_count();
+    }
+
+    /// Changes the record of a running tree, and writes it if `change` returns true.
+    fn change_record(&self, keeper: u32, change: impl FnOnce(&mut TreeRecord) -> bool) {
+        let _writing = self.lock_writing();
+        let changed = self.lock_running().get_mut(&keeper).and_then(|record| change(record).then(|| record.clone()));
+        if let Some(record) = changed {
+            self.write_record(&record);
+        }
     }
 
     /// Notes what the next host needs to take the agent over. The keeper is told to keep it after this.
     pub(crate) fn note_kept(&self, keeper: u32, kept: KeptRecord) {
-        let changed = self.lock_running().get_mut(&keeper).map(|record| {
+        self.change_record(keeper, |record| {
             record.kept = Some(kept);
-            record.clone()
+            true
         });
-        changed.iter().for_each(|record| self.write_record(record));
     }
 
     pub(crate) fn is_kept(&self, keeper: u32) -> bool {
@@ -221,8 +237,11 @@ impl ProcessRecords {
 
     /// Forgets a tree that is gone.
     pub(crate) fn remove(&self, keeper: u32) {
-        self.lock_running().remove(&keeper);
-        self.remove_files(keeper);
+        {
+            let _writing = self.lock_writing();
+            self.lock_running().remove(&keeper);
+            self.remove_files(keeper);
+        }
         self.tell_count();
     }
 
@@ -239,18 +258,10 @@ impl ProcessRecords {
 
     /// Notes the processes below a keeper, as they are now.
     pub(crate) fn note_seen(&self, keeper: u32, seen: BTreeSet<Process>) {
-        let changed = match self.lock_running().get_mut(&keeper) {
-            Some(record) if record.seen != seen => {
-                record.seen = seen;
-                record.clone()
-            }
-            Some(_) | None => return,
-        };
-        self.write_record(&changed);
-        // It may have ended meanwhile; its record must not outlive it.
-        if !self.lock_running().contains_key(&keeper) {
-            let _ = fs::remove_file(self.record_path(keeper));
-        }
+        self.change_record(keeper, |record| {
+            let before = std::mem::replace(&mut record.seen, seen);
+            record.seen != before
+        });
     }
 
     /// Notes the first process of a tree, which the keeper has just started.
@@ -292,6 +303,7 @@ impl ProcessRecords {
     /// Returns the trees that an earlier host on this state directory has left to their keepers, and kills the others. The
     /// caller holds the directory's lease.
     pub(crate) fn take_left_trees(&self) -> Vec<LeftTree> {
+        self.settle_unfinished_records();
         let entries = fs::read_dir(&self.shared.dir).into_iter().flatten().flatten();
         let records = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_file())).filter_map(|entry| {
             let record = fs::read(entry.path()).ok().and_then(|text| wharf_json::read_own::<TreeRecord>(&text).ok());
@@ -314,6 +326,19 @@ impl ProcessRecords {
         }
         let trees = left.into_iter().map(|(_, record)| record);
         trees.filter_map(|record| Some(LeftTree { kept: record.kept.clone()?, record })).collect()
+    }
+
+    /// Removes what a host that was killed while it wrote a record has left, unless the tree has no other record. Two records of
+    /// one keeper would be two agents to take over.
+    fn settle_unfinished_records(&self) {
+        let files = fs::read_dir(&self.shared.dir).into_iter().flatten().flatten().map(|entry| entry.path());
+        for half in files.filter(|path| path.extension().is_some_and(|extension| extension == UNFINISHED_EXTENSION)) {
+            let record = half.with_extension("");
+            let settled = if record.exists() { fs::remove_file(&half) } else { fs::rename(&half, &record) };
+            if let Err(error) = settled {
+                tracing::warn!(%error, file = %half.display(), "an unfinished record stays");
+            }
+        }
     }
 
     /// Kills a tree that an earlier host has left and that cannot be taken over.
@@ -346,7 +371,7 @@ impl ProcessRecords {
     fn write_record(&self, record: &TreeRecord) {
         let _ = fs::DirBuilder::new().recursive(true).mode(0o700).create(&self.shared.dir);
         let path = self.record_path(record.keeper.pid);
-        let half = path.with_extension("new");
+        let half = path.with_extension(UNFINISHED_EXTENSION);
         // Not synced: after a power loss there is nothing to sweep.
         let written = serde_json::to_vec(record).map_err(io::Error::from).and_then(|text| {
             let file = fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&half);
@@ -361,6 +386,10 @@ impl ProcessRecords {
     fn tell_count(&self) {
         let count = self.lock_running().len();
         self.shared.count.send_replace(count);
+    }
+
+    fn lock_writing(&self) -> MutexGuard<'_, ()> {
+        self.shared.writing.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn lock_running(&self) -> MutexGuard<'_, BTreeMap<u32, TreeRecord>> {
@@ -414,6 +443,11 @@ mod tests {
 
     fn records(root: &Path) -> ProcessRecords {
         ProcessRecords::new(root.join("run"), DirectoryIdentity::load_or_create(root).unwrap())
+    }
+
+    fn kept_record(start: u64) -> KeptRecord {
+        let (session, version, secret) = ("sess_a".to_owned(), "0.1.0".to_owned(), "secret".to_owned());
+        KeptRecord { session, start, protocol: PROTOCOL_VERSION, version, secret, limits: None }
     }
 
     #[test]
@@ -479,6 +513,57 @@ mod tests {
         assert_eq!(find_leftover_processes(&[record.clone()], &ProcessTable::read()), HashSet::new());
         record.seen = BTreeSet::from([Process { pid: parent, started }]);
         assert!(find_leftover_processes(&[record], &ProcessTable::read()).contains(&Process { pid: parent, started }));
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn keeper_with_an_unfinished_second_record_is_taken_once() {
+        let temp = tempfile::tempdir().unwrap();
+        let records = records(temp.path());
+        // A keeper that runs, and a host that does not.
+        let keeper = Process::current();
+        let host = Process { pid: u32::MAX >> 1, started: 1 };
+        let record = TreeRecord {
+            directory: records.shared.directory.clone(),
+            system: records.shared.system.clone(),
+            host,
+            keeper,
+            tag: random_text(20),
+            seen: BTreeSet::new(),
+            token: None,
+            kept: Some(kept_record(1)),
+        };
+        records.write_record(&record);
+        let path = records.record_path(keeper.pid);
+        let half = path.with_extension(UNFINISHED_EXTENSION);
+        fs::copy(&path, &half).unwrap();
+        assert_eq!(records.take_left_trees().len(), 1, "two records of one keeper");
+        assert!(path.exists() && !half.exists());
+        // The host died before the first record of the tree was in place.
+        fs::rename(&path, &half).unwrap();
+        assert_eq!(records.take_left_trees().len(), 1);
+        assert!(path.exists() && !half.exists());
+    }
+
+    #[test]
+    fn changes_from_several_threads_leave_a_whole_and_current_record() {
+        const CHANGES: u32 = 2_000;
+        let temp = tempfile::tempdir().unwrap();
+        let records = records(temp.path());
+        let keeper = std::process::id();
+        records.add(keeper, "tag", None);
+        let path = records.record_path(keeper);
+        let read = || serde_json::from_slice::<TreeRecord>(&fs::read(&path).unwrap());
+        // The sizes differ, so that parts of two records would not make a whole one.
+        let seen = |count: u32| (0..count % 2 * 50).map(|pid| Process { pid, started: u64::from(count) }).collect();
+        std::thread::scope(|scope| {
+            scope.spawn(|| (1..CHANGES).for_each(|count| records.note_seen(keeper, seen(count))));
+            scope.spawn(|| (1..CHANGES).for_each(|start| records.note_kept(keeper, kept_record(start.into()))));
+            for _ in 0..CHANGES {
+                assert!(read().is_ok(), "{}", fs::read_to_string(&path).unwrap());
+            }
+        });
+        assert_eq!(read().unwrap(), *records.lock_running().get(&keeper).unwrap());
     }
 
     #[test]

@@ -44,7 +44,8 @@ impl KeepingHost {
     pub(crate) fn keepers_of_sessions(&self) -> Result<Vec<u32>> {
         let mut keepers = Vec::new();
         for keeper in self.keeper_pids() {
-            let record = std::fs::read(self.0.state_dir().join("run").join(keeper.to_string()))?;
+            // The agent of an `initialize` may end meanwhile.
+            let Ok(record) = std::fs::read(self.0.state_dir().join("run").join(keeper.to_string())) else { continue };
             if serde_json::from_slice::<Value>(&record)?["kept"].is_object() {
                 keepers.push(keeper);
             }
