@@ -52,7 +52,7 @@ struct Cli {
 }
 
 const AFTER_HELP: &str = "\
-A session is named by its id, by a piece of it that no other has (as `wharf sessions` shows), by its label, or by `.`: \
+A session is named by its id, by a piece of it that no other has (as `wharf sessions` shows), by its label or title, or by `.`: \
 the newest of the current directory. Verbs that need a host start one in the background if none runs.";
 
 #[derive(Debug, Subcommand)]

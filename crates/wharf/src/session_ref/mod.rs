@@ -1,4 +1,4 @@
-//! Finds the session that an argument names: by its id or a part of it, by its label, or by the current directory.
+//! Finds the session that an argument names: by its id or a part of it, by its label or title, or by the current directory.
 
 #[cfg(test)]
 mod tests;
@@ -137,6 +137,9 @@ pub(crate) fn pick_session<'a>(
     } else if let [alive] = found.iter().copied().filter(|session| session.status.is_alive()).collect::<Vec<_>>()[..] {
         // A label that several sessions have means the one that is alive.
         return Ok(alive);
+    }
+    if found.is_empty() {
+        found = sessions.iter().filter(|session| session.title.as_deref() == Some(meant)).collect();
     }
     match found[..] {
         [] => Err(NoSingleMatch::None),

@@ -67,6 +67,17 @@ fn a_label_means_the_session_at_work() {
 }
 
 #[test]
+fn title_names_a_session_if_nothing_else_does() {
+    let mut titled = sessions();
+    titled[3].title = Some("Fix the parser".to_owned());
+    titled[2].title = Some("docs".to_owned());
+    let find = |meant: &str| pick_session(&titled, Some(meant), &[]).map(|found| found.id.as_str());
+    assert_eq!(find("Fix the parser"), Ok(titled[3].id.as_str()));
+    assert_eq!(find("docs"), Ok(titled[1].id.as_str()), "a label comes first");
+    assert_eq!(find("Fix"), Err(NoSingleMatch::None), "only the whole title");
+}
+
+#[test]
 fn without_a_name_it_is_the_newest_of_the_directory_that_lives() {
     assert_eq!(place(None, "/w"), Ok(1));
     assert_eq!(place(Some("."), "/w"), Ok(1));
