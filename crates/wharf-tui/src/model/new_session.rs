@@ -32,7 +32,8 @@ impl StartChoices {
         all
     }
 
-    /// Returns the agent for a directory: the one used there last, else one that is signed in, else the demo.
+    /// Returns the agent for a directory: the one used there last, else one that is signed in, else one that the person has
+    /// configured, else the demo.
     pub(crate) fn agent_for(&self, directory: &str) -> Option<&AdapterDescription> {
         let startable = self.startable();
         let by_slug = |slug: &str| startable.iter().find(|adapter| adapter.slug == slug).copied();
@@ -40,7 +41,10 @@ impl StartChoices {
         let used_here = recent.and_then(|place| by_slug(&place.adapter_slug));
         let default = startable.iter().find(|adapter| adapter.default).copied();
         let signed_in = startable.iter().find(|adapter| adapter.login == LoginState::Yes && adapter.slug != "demo");
-        used_here.or(default).or(signed_in.copied()).or_else(|| by_slug("demo")).or(startable.first().copied())
+        let configured = startable.iter().find(|adapter| adapter.source == "config" && adapter.login != LoginState::No);
+        let demo = by_slug("demo");
+        let own = signed_in.or(configured).copied();
+        used_here.or(default).or(own).or(demo).or(startable.first().copied())
     }
 }
 

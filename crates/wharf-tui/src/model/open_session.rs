@@ -95,9 +95,10 @@ impl OpenSession {
         })
     }
 
-    /// Returns the plan that is pinned above the composer.
+    /// Returns the plan that is pinned above the composer. An agent that has ended has none to follow.
     pub(crate) fn pinned_plan(&self) -> Option<&RowPlan> {
-        let id = self.rows.state()?.plan.as_deref()?;
+        let state = self.rows.state().filter(|state| state.session.status.is_alive())?;
+        let id = state.plan.as_deref()?;
         let RowBody::Plan(plan) = &self.rows.get(RowPlace::of_id(id))?.body else { return None };
         Some(plan)
     }

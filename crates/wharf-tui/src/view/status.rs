@@ -4,7 +4,7 @@ use ratatui_core::layout::Rect;
 use wharf_api::{SessionInfo, SessionStatus, StoragePause, TurnPhase};
 
 use super::Canvas;
-use crate::keymap::{KeyBinding, KeyMeaning, KeyPress, all_bindings};
+use crate::keymap::{ComposerCommand, KeyBinding, KeyMeaning, KeyPress, TuiCommand, all_bindings};
 use crate::model::{HostLoss, HostPresence, InterruptStep, TuiState};
 use crate::session_words::is_asleep;
 use crate::text::{format_age, parse_millis};
@@ -119,9 +119,14 @@ pub(super) fn draw_keys(state: &TuiState, area: Rect, canvas: &mut Canvas) {
         first.is_some_and(|key| state.keymap.find(&scopes, None, key) == KeyMeaning::Run(binding.command))
     };
     let shown = scopes.iter().flat_map(|scope| all_bindings().filter(move |binding| binding.scope == *scope));
+    let edits_queue = state.open.as_ref().is_some_and(|open| open.composing.queue_edit.is_some());
+    let name_effect = |binding: &KeyBinding| match binding.command {
+        TuiCommand::Composer(ComposerCommand::Send) if edits_queue => Some("save"),
+        _ => binding.short,
+    };
     let mut texts: Vec<String> = Vec::new();
     for binding in shown.filter(acts) {
-        texts.extend(binding.short.map(|short| format!("{} {short}", binding.key_label())));
+        texts.extend(name_effect(binding).map(|effect| format!("{} {effect}", binding.key_label())));
     }
     if !state.overlays.is_empty() {
         texts.push("Esc back".to_owned());

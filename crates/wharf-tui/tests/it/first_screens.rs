@@ -41,6 +41,24 @@ fn form_opens_without_sessions_and_starts_the_agent_used_here_last() {
 }
 
 #[test]
+fn form_proposes_a_configured_agent_before_the_demo() {
+    for (login, proposed) in [("unknown", "goose"), ("no", "demo")] {
+        let mut scene = Scene::connected(80, 24);
+        let calls = scene.take_calls();
+        let mut goose = adapter("goose", true);
+        (goose["source"], goose["login"]) = (json!("config"), json!(login));
+        scene.answer(calls[0].0, &json!({ "adapters": [adapter("demo", true), goose] }));
+        scene.list(&[]);
+        scene.take_effects();
+        scene.type_text("fix it");
+        scene.press("enter");
+        let (_, call) = scene.take_calls().pop().unwrap();
+        let body: Value = serde_json::from_str(call.body.as_deref().unwrap()).unwrap();
+        assert_eq!(body["adapter"], proposed, "login: {login}");
+    }
+}
+
+#[test]
 fn refused_start_keeps_the_form_and_its_text() {
     let mut scene = Scene::connected(80, 24);
     let calls = scene.take_calls();

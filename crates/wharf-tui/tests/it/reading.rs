@@ -4,7 +4,7 @@ use serde_json::json;
 use wharf_tui::{ScreenSize, TuiEffect, TuiInput, view};
 
 use crate::frames::check_frame;
-use crate::scene::row;
+use crate::scene::{row, session};
 use crate::transcript_frames::{edit_row, failed_run_row, open_transcript, prompt_row, tool_row};
 
 #[test]
@@ -115,6 +115,9 @@ fn plan_is_pinned_and_opens() {
     assert!(scene.text().contains("─ Plan 1/3 · ▸ Fix it"), "{}", scene.text());
     scene.press("p");
     check_frame(&scene, "plan_60x20");
+    let killed = session("sess_a", "Fix the parser", json!({ "status": "killed" }));
+    scene.rows(stream, "state", json!({ "session": killed }));
+    assert!(!scene.text().contains("─ Plan 1/3"), "{}", scene.text());
 }
 
 #[test]
