@@ -38,7 +38,9 @@ export function Start({ directory }) {
       const first = list.recent[0];
       setWhere((value) => value || first?.cwd || active?.path || "");
       const usable = known.adapters.filter((/** @type {any} */ one) => one.installed);
-      const fallback = usable.find((/** @type {any} */ one) => one.default) ?? usable[0];
+      const find = (/** @type {(one: any) => boolean} */ fits) => usable.find(fits);
+      const fallback = find((one) => one.default) ?? find((one) => one.login === "yes" && one.slug !== "demo")
+        ?? find((one) => one.source === "config" && one.login !== "no") ?? find((one) => one.slug === "demo") ?? usable[0];
       setAgent(first?.adapterSlug ?? fallback?.slug ?? "");
     }).catch((error) => showMessage(error.message));
     return () => { closed = true; };
