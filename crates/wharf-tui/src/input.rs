@@ -65,6 +65,11 @@ pub enum StreamInput<E> {
         reason: String,
         retry_in: Option<Duration>,
     },
+    /// A host answered and refused the stream. The shell tries again after `retry_in`.
+    Refused {
+        reason: String,
+        retry_in: Duration,
+    },
 }
 
 /// Names one opened stream of rows.

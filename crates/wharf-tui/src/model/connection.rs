@@ -14,6 +14,10 @@ pub(crate) enum HostPresence {
     /// The connection is gone. The shell tries again.
     Lost {
         loss: HostLoss,
+        /// The reason of the last attempt that failed.
+        reason: String,
+        /// The last attempt reached a host, which refused the stream.
+        is_refused: bool,
         retry_at: Option<Duration>,
     },
 }
@@ -23,8 +27,12 @@ pub(crate) enum HostPresence {
 pub(crate) enum HostLoss {
     /// This client may not start it: it is on another machine, or the person said so.
     Unreachable,
-    /// It died, and is being started again.
-    Starting,
+    /// It runs, but refuses the stream.
+    Refusing,
+    /// It died, and is being started again. `starts` counts the starts since the last connection.
+    Starting { starts: u32 },
+    /// It was started again, and the stream has not connected to it yet.
+    Started { starts: u32 },
     /// It could not be started, for this reason. It is not started over and over.
     StartFailed(String),
     /// It was told to stop, and stays so until the person starts it again.

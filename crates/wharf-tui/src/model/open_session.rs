@@ -22,8 +22,6 @@ pub(crate) enum RowsLink {
     Live,
     /// The connection is gone, the rows stay.
     Lost,
-    /// The session was deleted.
-    Gone,
 }
 
 /// How far the person is in interrupting the turn.
@@ -43,6 +41,8 @@ pub(crate) struct OpenSession {
     pub(crate) id: String,
     pub(crate) stream: StreamId,
     pub(crate) link: RowsLink,
+    /// The reason why the rows are not followed now.
+    pub(crate) rows_loss: Option<String>,
     /// This client has just started the session: none of its rows is news.
     pub(crate) is_started_here: bool,
     pub(crate) rows: RowSet,
@@ -64,6 +64,7 @@ impl OpenSession {
             id,
             stream,
             link: RowsLink::Opening { since: now },
+            rows_loss: None,
             is_started_here: false,
             rows: RowSet::new(MAX_HELD_ROWS),
             view: TranscriptView::default(),

@@ -11,13 +11,16 @@ use crate::model::{CallPurpose, HostLoss, HostPresence, PaneFocus, TuiState};
 
 /// While the list has the focus it is sorted anew only so long after the last key.
 const SORT_DELAY: Duration = Duration::from_secs(2);
+/// A host that ends right after its start is started so often at most before the person is asked.
+const MAX_HOST_STARTS: u32 = 3;
 
 impl TuiState {
     pub(super) fn handle_list_stream(&mut self, input: StreamInput<SessionStreamEvent>) {
         match input {
             StreamInput::Connected => self.note_connected(),
             StreamInput::Event(event) => self.handle_list_event(event),
-            StreamInput::Lost { retry_in, .. } => self.note_lost(retry_in.map(|wait| self.now.elapsed + wait)),
+            StreamInput::Lost { reason, retry_in } => self.note_lost(reason, retry_in, false),
+            StreamInput::Refused { reason, retry_in } => self.note_lost(reason, Some(retry_in), true),
         }
     }
 
@@ -29,18 +32,31 @@ impl TuiState {
         self.connection = HostPresence::Connected;
     }
 
-    /// Notes that the host is gone. One that died is started again, once; one that was told to stop is not.
-    fn note_lost(&mut self, retry_at: Option<Duration>) {
+    /// Notes that the host is gone or refuses the stream. A host that died is started again, a few times if it dies right after
+    /// its start; a host that was told to stop or that refuses the stream is not.
+    fn note_lost(&mut self, reason: String, retry_in: Option<Duration>, is_refused: bool) {
         let loss = match &self.connection {
+            HostPresence::Lost { loss: HostLoss::Started { starts }, .. } if !is_refused => self.restart_host(*starts),
+            HostPresence::Lost { loss: HostLoss::Refusing, .. } if !is_refused => self.restart_host(0),
             HostPresence::Lost { loss, .. } => loss.clone(),
             HostPresence::Stopping => HostLoss::Stopped,
-            HostPresence::Connecting { .. } | HostPresence::Connected if self.options.may_start_host => {
-                self.emit(TuiEffect::StartHost { is_urgent: false });
-                HostLoss::Starting
-            }
-            HostPresence::Connecting { .. } | HostPresence::Connected => HostLoss::Unreachable,
+            HostPresence::Connecting { .. } | HostPresence::Connected if is_refused => HostLoss::Refusing,
+            HostPresence::Connecting { .. } | HostPresence::Connected => self.restart_host(0),
         };
-        self.connection = HostPresence::Lost { loss, retry_at };
+        let retry_at = retry_in.map(|wait| self.now.elapsed + wait);
+        self.connection = HostPresence::Lost { loss, reason, is_refused, retry_at };
+    }
+
+    /// Starts a host that died, unless it has died too often since the last connection.
+    fn restart_host(&mut self, starts: u32) -> HostLoss {
+        if !self.options.may_start_host {
+            return HostLoss::Unreachable;
+        }
+        if starts >= MAX_HOST_STARTS {
+            return HostLoss::StartFailed("it ended right after its start · more: wharf doctor".to_owned());
+        }
+        self.emit(TuiEffect::StartHost { is_urgent: false });
+        HostLoss::Starting { starts: starts + 1 }
     }
 
     /// Starts a host that was stopped or could not be started.
@@ -50,7 +66,7 @@ impl TuiState {
                 self.tell_error("this host is not started from here")
             }
             HostPresence::Lost { loss, .. } => {
-                *loss = HostLoss::Starting;
+                *loss = HostLoss::Starting { starts: 1 };
                 self.emit(TuiEffect::StartHost { is_urgent: true });
             }
             HostPresence::Stopping => self.tell("the host is still stopping"),
@@ -60,8 +76,11 @@ impl TuiState {
 
     /// Notes the outcome of a start. The stream connects by itself.
     pub(super) fn note_host_start(&mut self, outcome: Result<(), String>) {
-        if let (HostPresence::Lost { loss, .. }, Err(reason)) = (&mut self.connection, outcome) {
-            *loss = HostLoss::StartFailed(reason);
+        let HostPresence::Lost { loss, .. } = &mut self.connection else { return };
+        match (outcome, &*loss) {
+            (Err(reason), _) => *loss = HostLoss::StartFailed(reason),
+            (Ok(()), HostLoss::Starting { starts }) => *loss = HostLoss::Started { starts: *starts },
+            (Ok(()), _) => {}
         }
     }
 

@@ -12,19 +12,27 @@ impl TuiState {
         let Some(open) = self.open.as_mut().filter(|open| open.stream == stream) else { return };
         match input {
             StreamInput::Connected => {
+                open.rows_loss = None;
                 if open.link == RowsLink::Lost {
                     open.link = RowsLink::Live;
                 }
             }
             StreamInput::Event(event) => self.handle_row_event(event),
-            StreamInput::Lost { reason, retry_in } => {
-                if open.link != RowsLink::Gone {
-                    open.link = RowsLink::Lost;
-                }
-                if retry_in.is_none() {
-                    self.tell_error(reason);
-                }
-            }
+            StreamInput::Lost { reason, retry_in } => self.note_rows_lost(reason, retry_in.is_some()),
+            StreamInput::Refused { reason, .. } => self.note_rows_lost(reason, true),
+        }
+    }
+
+    /// Notes that the rows are not followed now. Before the first page nothing is known of the session: it is still opening.
+    fn note_rows_lost(&mut self, reason: String, is_retried: bool) {
+        let Some(open) = &mut self.open else { return };
+        if open.link == RowsLink::Live {
+            open.link = RowsLink::Lost;
+        }
+        if is_retried {
+            open.rows_loss = Some(reason);
+        } else {
+            self.tell_error(reason);
         }
     }
 

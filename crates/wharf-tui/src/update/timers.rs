@@ -23,7 +23,7 @@ impl TuiState {
         });
         let opening = open.and_then(|open| match open.link {
             RowsLink::Opening { since } => Some(since + OPENING_NOTE_DELAY).filter(|at| *at > self.now.elapsed),
-            RowsLink::Live | RowsLink::Lost | RowsLink::Gone => None,
+            RowsLink::Live | RowsLink::Lost => None,
         });
         let resolved = open.and_then(|open| open.dock.resolved.as_ref()).map(|resolved| resolved.until);
         let clock = self.has_running_clock().then(|| self.now.elapsed + CLOCK_INTERVAL);
@@ -44,8 +44,15 @@ impl TuiState {
 
     /// Returns true if a clock or countdown is on the screen and someone looks at it.
     fn has_running_clock(&self) -> bool {
-        let is_retrying =
-            matches!(self.connection, HostPresence::Lost { loss: HostLoss::Unreachable, retry_at: Some(_) });
+        let is_retrying = match &self.connection {
+            HostPresence::Lost { loss, is_refused, retry_at: Some(_), .. } => {
+                *is_refused || *loss == HostLoss::Unreachable
+            }
+            HostPresence::Lost { .. }
+            | HostPresence::Connecting { .. }
+            | HostPresence::Connected
+            | HostPresence::Stopping => false,
+        };
         let is_working = self.open_info().is_some_and(|info| {
             info.status == SessionStatus::Starting || (info.status.is_alive() && info.turn == TurnPhase::Running)
         });

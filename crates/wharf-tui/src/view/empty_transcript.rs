@@ -21,7 +21,6 @@ pub(super) fn draw_empty_transcript(state: &TuiState, open: &OpenSession, area: 
     let lines: Vec<(String, Style)> = match &open.link {
         RowsLink::Opening { since } if state.now.elapsed < *since + OPENING_SHOWN_AFTER => return,
         RowsLink::Opening { .. } => vec![("opening…".to_owned(), theme.faint)],
-        RowsLink::Gone => vec![("this session was deleted".to_owned(), theme.faint)],
         RowsLink::Live | RowsLink::Lost => {
             let (text, is_failure) = describe_start(state);
             let first = (text, if is_failure { theme.bad } else { theme.plain });

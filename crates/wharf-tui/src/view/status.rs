@@ -19,7 +19,7 @@ pub(super) fn draw_status(state: &TuiState, area: Rect, has_list: bool, canvas: 
         (HostPresence::Connecting { .. }, _) => ("starting the host…".to_owned(), theme.faint),
         (HostPresence::Stopping, _) => ("the host is stopping · your text is kept".to_owned(), theme.wants),
         (HostPresence::Lost { .. }, Some(message)) if message.is_error => (message.text.clone(), theme.bad),
-        (HostPresence::Lost { loss, retry_at }, _) => (describe_loss(state, loss, *retry_at), theme.wants),
+        (HostPresence::Lost { .. }, _) => (describe_loss(state).unwrap_or_default(), theme.wants),
         (HostPresence::Connected, Some(message)) if message.is_error => (message.text.clone(), theme.bad),
         (HostPresence::Connected, Some(message)) => (message.text.clone(), theme.plain),
         (HostPresence::Connected, None) => (describe_session(state).unwrap_or_default(), theme.plain),
@@ -36,26 +36,38 @@ pub(super) fn draw_status(state: &TuiState, area: Rect, has_list: bool, canvas: 
     canvas.write(area.x + 1, area.y, left.saturating_sub(1), &text, style);
 }
 
-fn describe_loss(state: &TuiState, loss: &HostLoss, retry_at: Option<std::time::Duration>) -> String {
+/// Tells why the host cannot be used and what happens next; `None` if it can be used.
+fn describe_loss(state: &TuiState) -> Option<String> {
+    let HostPresence::Lost { loss, reason, is_refused, retry_at } = &state.connection else { return None };
     let wait = retry_at.map(|at| at.saturating_sub(state.now.elapsed).as_secs()).unwrap_or_default();
-    match loss {
-        HostLoss::Starting => "host not reachable: starting it again · your text is kept".to_owned(),
+    let retry = if wait > 0 { format!("trying again in {wait} s") } else { "trying again".to_owned() };
+    if *is_refused {
+        return Some(format!("the host refuses: {reason} · {retry} · your text is kept"));
+    }
+    let text = match loss {
+        HostLoss::Starting { .. } | HostLoss::Started { .. } => {
+            "host not reachable: starting it again · your text is kept".to_owned()
+        }
         HostLoss::StartFailed(reason) => format!("host not started · Ctrl-X S tries again · {reason}"),
         HostLoss::Stopped if state.options.may_start_host => {
             "the host was stopped · Ctrl-X S starts it again · your text is kept".to_owned()
         }
         HostLoss::Stopped => "the host was stopped · waiting for it · your text is kept".to_owned(),
-        HostLoss::Unreachable if wait > 0 => {
-            format!("host not reachable · trying again in {wait} s · your text is kept")
+        HostLoss::Unreachable | HostLoss::Refusing => {
+            let reason = if reason.is_empty() { String::new() } else { format!(" · {reason}") };
+            format!("host not reachable · {retry} · your text is kept{reason}")
         }
-        HostLoss::Unreachable => "host not reachable · trying again · your text is kept".to_owned(),
-    }
+    };
+    Some(text)
 }
 
 /// Describes the open session: its turn, and what the next key does.
 fn describe_session(state: &TuiState) -> Option<String> {
     let open = state.open.as_ref()?;
     let info = state.open_info()?;
+    if let Some(reason) = &open.rows_loss {
+        return Some(format!("no news of this session · trying again · {reason}"));
+    }
     let text = match open.interrupt {
         InterruptStep::Armed { .. } => "Esc again to interrupt the turn".to_owned(),
         InterruptStep::Asked { since } => {

@@ -19,4 +19,5 @@ mod scene;
 mod session_commands;
 mod sizes;
 mod states;
+mod stream_loss;
 mod transcript_frames;

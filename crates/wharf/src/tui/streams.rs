@@ -98,6 +98,7 @@ impl Follower {
         let mut delay = FIRST_RETRY_DELAY;
         let max_delay = if self.client.is_remote() { MAX_RETRY_DELAY } else { MAX_LOCAL_RETRY_DELAY };
         loop {
+            let mut is_refused = false;
             let reason = match StreamConnection::open(&self.client, &self.path, last.as_deref()).await {
                 Ok(Some(connection)) => {
                     delay = FIRST_RETRY_DELAY;
@@ -115,10 +116,15 @@ impl Follower {
                         let _ = self.inputs.send(to_input(StreamInput::Event(event))).await;
                         return;
                     }
+                    is_refused = true;
                     error.to_string()
                 }
             };
-            let lost = StreamInput::Lost { reason, retry_in: Some(delay) };
+            let lost = if is_refused {
+                StreamInput::Refused { reason, retry_in: delay }
+            } else {
+                StreamInput::Lost { reason, retry_in: Some(delay) }
+            };
             if self.inputs.send(to_input(lost)).await.is_err() {
                 return;
             }
