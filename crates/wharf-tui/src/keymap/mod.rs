@@ -99,8 +99,21 @@ impl Keymap {
         Self { chords }
     }
 
-    /// Returns the meaning of a key after the first key of a chord, if there was one. Earlier scopes go first.
+    /// Returns the meaning of a key after the first key of a chord, if there was one. Earlier scopes go first. The second key
+    /// of a chord acts in upper case too, since people write `Ctrl-X R`.
     pub(crate) fn find(&self, scopes: &[KeyScope], prefix: Option<KeyPress>, key: KeyPress) -> KeyMeaning {
+        let meaning = self.find_exact(scopes, prefix, key);
+        if let KeyCode::Char(letter) = key.code
+            && prefix.is_some()
+            && meaning == KeyMeaning::Unbound
+        {
+            let lower = KeyPress { code: KeyCode::Char(letter.to_ascii_lowercase()), ..key };
+            return self.find_exact(scopes, prefix, lower);
+        }
+        meaning
+    }
+
+    fn find_exact(&self, scopes: &[KeyScope], prefix: Option<KeyPress>, key: KeyPress) -> KeyMeaning {
         let chord: Vec<KeyPress> = prefix.into_iter().chain([key]).collect();
         for scope in scopes {
             if let Some(command) = self.chords.get(&(*scope, chord.clone())) {
