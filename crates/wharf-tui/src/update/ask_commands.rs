@@ -94,7 +94,11 @@ impl TuiState {
             AskCommand::CopySubject => {
                 let subject = &ask.subject;
                 let text = subject.command.clone().unwrap_or_else(|| subject.paths.join("\n"));
-                self.emit(TuiEffect::Copy(text));
+                if text.is_empty() {
+                    self.tell("nothing to copy: the question has no command and no path");
+                } else {
+                    self.emit(TuiEffect::Copy(text));
+                }
             }
             AskCommand::Choose
             | AskCommand::AllowOnce
