@@ -82,6 +82,10 @@ pub(crate) enum CallPurpose {
     Change {
         failed: &'static str,
     },
+    /// The next mode of the agent.
+    NextMode {
+        stream: StreamId,
+    },
     /// Files for a completion.
     Files {
         session: String,

@@ -51,6 +51,8 @@ pub(crate) struct OpenSession {
     pub(crate) composing: ComposingState,
     pub(crate) dock: AskDock,
     pub(crate) interrupt: InterruptStep,
+    /// The mode that Shift-Tab requested last, and until when it counts as the current one.
+    pub(crate) requested_mode: Option<(String, Duration)>,
     /// An older page was requested.
     pub(crate) is_loading_older: bool,
     /// The row that was reported as seen, or is about to be, and when.
@@ -72,6 +74,7 @@ impl OpenSession {
             composing: ComposingState::default(),
             dock: AskDock::default(),
             interrupt: InterruptStep::Idle,
+            requested_mode: None,
             is_loading_older: false,
             seen: None,
             is_seen_reported: false,

@@ -62,6 +62,7 @@ impl TuiState {
             CallPurpose::Host => self.note_host(&read_answer::<HostInfo>(body)?),
             CallPurpose::SendPrompt { .. }
             | CallPurpose::Change { .. }
+            | CallPurpose::NextMode { .. }
             | CallPurpose::Interrupt { .. }
             | CallPurpose::AnswerAsk { .. }
             | CallPurpose::MarkSeen => {}
@@ -103,6 +104,7 @@ impl TuiState {
             CallPurpose::Reading(purpose) => self.take_reading_failure(&purpose, &failure.text),
             CallPurpose::ReadRow { .. } => self.tell_error(failure.text),
             CallPurpose::Change { failed } => self.tell_error(format!("{failed}: {}", failure.text)),
+            CallPurpose::NextMode { stream } => self.fail_next_mode(stream, &failure.text),
             CallPurpose::Upload { .. } => self.fail_upload(call, &failure.text),
             CallPurpose::Search { .. } => self.tell_error(format!("not searched: {}", failure.text)),
             CallPurpose::Fork => self.tell_error(format!("not copied: {}", failure.text)),

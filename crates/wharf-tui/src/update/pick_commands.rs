@@ -7,11 +7,14 @@ use serde_json::Value;
 use wharf_api::{SearchPage, SettingChoice, SettingOption, SettingsChange};
 
 use crate::api_call::{change_settings, kill_session, search_rows};
+use crate::input::StreamId;
 use crate::model::{CallPurpose, Overlay, PaneFocus, PickAction, PickItem, PickList, PickSource, TuiState};
 use crate::rows::RowPlace;
 
 /// A search begins so long after the last key.
 const SEARCH_DELAY: Duration = Duration::from_millis(150);
+/// A mode that was requested counts as the current one for so long: the agent reports it later.
+const MODE_REQUEST_TIME: Duration = Duration::from_secs(3);
 
 impl TuiState {
     pub(super) fn run_pick_action(&mut self, action: PickAction) {
@@ -55,19 +58,39 @@ impl TuiState {
         self.call(change_settings(&session, &change), CallPurpose::Change { failed: "not set" });
     }
 
-    /// Shift-Tab: the mode after the current one.
+    /// Shift-Tab: the mode after the current one, or after the one that the last press requested.
     pub(super) fn set_next_mode(&mut self) {
+        let now = self.now.elapsed;
+        let requested = self.open.as_ref().and_then(|open| open.requested_mode.as_ref());
+        let requested = requested.filter(|(_, until)| now < *until).map(|(mode, _)| mode.as_str());
         let settings = self.open.as_ref().and_then(|open| open.rows.state()?.settings.as_deref());
         let Some(modes) = settings.and_then(|settings| settings.modes.as_ref()).filter(|modes| modes.all.len() > 1)
         else {
             self.tell("this agent has no other mode");
             return;
         };
-        let place = modes.all.iter().position(|mode| mode.id == modes.current).map_or(0, |place| place + 1);
+        let from = requested.unwrap_or(&modes.current);
+        let place = modes.all.iter().position(|mode| mode.id == from).map_or(0, |place| place + 1);
         let Some(next) = modes.all.get(place % modes.all.len()) else { return };
         let (id, name) = (next.id.clone(), next.name.clone());
-        self.change_setting(SettingsChange { mode: Some(id), ..Default::default() });
+        if self.options.is_readonly || !self.require_host() {
+            return;
+        }
+        let Some(open) = &mut self.open else { return };
+        open.requested_mode = Some((id.clone(), now + MODE_REQUEST_TIME));
+        let change = SettingsChange { mode: Some(id), ..Default::default() };
+        let call = change_settings(&open.id, &change);
+        let stream = open.stream;
+        self.call(call, CallPurpose::NextMode { stream });
         self.tell(format!("mode: {name}"));
+    }
+
+    /// Forgets the mode that the host refused: the next press goes on from the current one.
+    pub(super) fn fail_next_mode(&mut self, stream: StreamId, reason: &str) {
+        if let Some(open) = self.open.as_mut().filter(|open| open.stream == stream) {
+            open.requested_mode = None;
+        }
+        self.tell_error(format!("not set: {reason}"));
     }
 
     /// Opens the list of all modes, models and options.

@@ -21,3 +21,4 @@ mod sizes;
 mod states;
 mod stream_loss;
 mod transcript_frames;
+mod true_words;
