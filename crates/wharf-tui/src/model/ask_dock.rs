@@ -100,6 +100,28 @@ pub(crate) fn option_key(options: &[AskOption], place: usize) -> Option<char> {
     letter.filter(|_| only_option(options, &option.kind).is_some()).or_else(digit)
 }
 
+/// A way to answer a question that has a form or a link instead of options.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum FormAnswer {
+    CopyLink,
+    FillIn,
+    /// The person has opened the link and done there what it asks for.
+    AcceptLink,
+    Decline,
+}
+
+/// Returns the ways to answer a question without options, each with its key.
+pub(crate) fn form_answers(ask: &RowAsk) -> Vec<(char, FormAnswer)> {
+    let form = ask.form.as_ref();
+    let schema = form.and_then(|form| form.schema.as_ref());
+    let has_fields = schema.and_then(|schema| schema.get("properties")?.as_object()).is_some_and(|all| !all.is_empty());
+    match (form.is_some_and(|form| form.url.is_some()), has_fields) {
+        (true, true) => vec![('1', FormAnswer::CopyLink), ('2', FormAnswer::FillIn), ('d', FormAnswer::Decline)],
+        (true, false) => vec![('1', FormAnswer::CopyLink), ('a', FormAnswer::AcceptLink), ('d', FormAnswer::Decline)],
+        (false, _) => vec![('1', FormAnswer::FillIn), ('d', FormAnswer::Decline)],
+    }
+}
+
 fn describe_outcome(ask: &RowAsk) -> String {
     let answer = ask.answer.as_ref();
     let chosen = answer.and_then(|answer| answer.name.as_deref().or(answer.option.as_deref()));

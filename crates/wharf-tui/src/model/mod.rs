@@ -17,7 +17,7 @@ mod session_list;
 mod state;
 mod transcript_view;
 
-pub(crate) use ask_dock::{ANSWER_GUARD, AskDock, ResolvedAsk, only_option, option_key};
+pub(crate) use ask_dock::{ANSWER_GUARD, AskDock, FormAnswer, ResolvedAsk, form_answers, only_option, option_key};
 pub(crate) use ask_form::{AskFormField, AskFormInput};
 pub(crate) use calls::{CallPurpose, PendingCalls, ReadingPurpose, RowSearch, TextUse};
 pub(crate) use composing::{

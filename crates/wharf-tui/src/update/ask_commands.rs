@@ -1,14 +1,16 @@
 //! Commands of the focused ask. They act only there, and not in the first moment after a card has appeared.
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 use wharf_api::{RowAsk, TurnPhase};
 
 use crate::api_call::{answer_ask, answer_form};
 use crate::effect::TuiEffect;
 use crate::keymap::AskCommand;
 use crate::model::{
-    AskFormInput, CallPurpose, Overlay, PaneFocus, ReaderText, RowsLink, TuiState, only_option, option_key,
+    AskFormInput, CallPurpose, FormAnswer, Overlay, PaneFocus, ReaderText, RowsLink, TuiState, form_answers,
+    only_option, option_key,
 };
+use crate::text::to_printable;
 use crate::view::{dock_scroll_limit, whole_subject};
 
 /// The lines by which the subject is scrolled.
@@ -82,7 +84,8 @@ impl TuiState {
         let asks = open.open_asks();
         let Some((_, ask)) = open.dock.current(&asks) else { return };
         let ask = ask.clone();
-        let last = ask.options.len().saturating_sub(1);
+        let options = if ask.options.is_empty() { form_answers(&ask).len() } else { ask.options.len() };
+        let last = options.saturating_sub(1);
         let dock = &mut open.dock;
         match command {
             AskCommand::OptionDown => dock.option = (dock.option + 1).min(last),
@@ -93,7 +96,8 @@ impl TuiState {
             AskCommand::ShowWhole => self.open_subject(&ask),
             AskCommand::CopySubject => {
                 let subject = &ask.subject;
-                let text = subject.command.clone().unwrap_or_else(|| subject.paths.join("\n"));
+                let link = ask.form.as_ref().and_then(|form| form.url.as_deref()).map(to_printable);
+                let text = subject.command.clone().or(link).unwrap_or_else(|| subject.paths.join("\n"));
                 if text.is_empty() {
                     self.tell("nothing to copy: the question has no command and no path");
                 } else {
@@ -111,12 +115,7 @@ impl TuiState {
     /// Answers the ask if the key means one of its options.
     fn answer_by_key(&mut self, ask: &RowAsk, command: AskCommand) {
         if ask.options.is_empty() {
-            if matches!(command, AskCommand::Choose | AskCommand::Number(1)) {
-                self.open_ask_form(ask);
-            } else if command == AskCommand::Deny && self.require_host() {
-                let Some(session) = self.open.as_ref().map(|open| open.id.clone()) else { return };
-                self.send_form_answer(session, ask.ask_id, None);
-            }
+            self.answer_form_by_key(ask, command);
             return;
         }
         let options = &ask.options;
@@ -141,6 +140,47 @@ impl TuiState {
         };
         if let Some(option) = chosen {
             self.answer_shown_ask(ask.ask_id, &option.option_id, option.kind.starts_with("reject"));
+        }
+    }
+
+    /// Answers a question that has a form or a link instead of options.
+    fn answer_form_by_key(&mut self, ask: &RowAsk, command: AskCommand) {
+        let answers = form_answers(ask);
+        let selected = self.open.as_ref().map_or(0, |open| open.dock.option);
+        let key = match command {
+            AskCommand::AllowOnce => Some('a'),
+            AskCommand::Deny => Some('d'),
+            AskCommand::Number(number) => char::from_digit(number.into(), 10),
+            AskCommand::Choose => answers.get(selected).map(|(key, _)| *key),
+            AskCommand::AllowAlways
+            | AskCommand::OptionDown
+            | AskCommand::OptionUp
+            | AskCommand::NextAsk
+            | AskCommand::ScrollDown
+            | AskCommand::ScrollUp
+            | AskCommand::ShowWhole
+            | AskCommand::CopySubject => None,
+        };
+        let chosen = answers.iter().find(|(of_answer, _)| Some(*of_answer) == key).map(|(_, answer)| *answer);
+        match chosen {
+            Some(FormAnswer::CopyLink) => self.copy_link(ask),
+            Some(FormAnswer::FillIn) => self.open_ask_form(ask),
+            Some(FormAnswer::AcceptLink) => self.send_shown_form(ask.ask_id, Some(Value::Object(Map::new()))),
+            Some(FormAnswer::Decline) => self.send_shown_form(ask.ask_id, None),
+            None => {}
+        }
+    }
+
+    fn copy_link(&mut self, ask: &RowAsk) {
+        if let Some(link) = ask.form.as_ref().and_then(|form| form.url.as_deref()) {
+            self.emit(TuiEffect::Copy(to_printable(link)));
+        }
+    }
+
+    fn send_shown_form(&mut self, ask: u64, content: Option<Value>) {
+        let Some(session) = self.open.as_ref().map(|open| open.id.clone()) else { return };
+        if self.require_host() {
+            self.send_form_answer(session, ask, content);
         }
     }
 
@@ -177,10 +217,6 @@ impl TuiState {
     fn open_ask_form(&mut self, ask: &RowAsk) {
         let Some(open) = &self.open else { return };
         let form = ask.form.as_ref();
-        if let Some(url) = form.and_then(|form| form.url.clone()) {
-            self.emit(TuiEffect::Copy(url));
-            return;
-        }
         let schema = form.and_then(|form| form.schema.as_ref());
         if schema.is_none() {
             self.tell_error("this form is too large for the terminal; answer it with: wharf answer");

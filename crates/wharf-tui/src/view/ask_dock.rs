@@ -6,7 +6,7 @@ use wharf_api::{AskSubject, RowAsk};
 
 use super::rows::diff_lines;
 use super::{Canvas, Theme, divide_screen};
-use crate::model::{PaneFocus, ResolvedAsk, TuiState, option_key};
+use crate::model::{FormAnswer, PaneFocus, ResolvedAsk, TuiState, form_answers, option_key};
 use crate::text::{shorten_path, to_printable, wrap_plain};
 
 /// The lines of an ask that has no focus.
@@ -29,7 +29,7 @@ pub(super) fn dock_lines(state: &TuiState, area: Rect) -> Option<u16> {
     if state.focus != PaneFocus::Ask {
         return Some(FOLDED_LINES.min(area.height.saturating_sub(1)));
     }
-    let subject = subject_lines(state, &ask.subject, area.width.saturating_sub(2)).len();
+    let subject = subject_lines(state, ask, area.width.saturating_sub(2)).len();
     let lines = u16::try_from(subject).unwrap_or(u16::MAX).saturating_add(option_lines(ask) + 2);
     let kept = if area.height < LOW_PANE_LINES { 0 } else { MIN_TRANSCRIPT_LINES };
     Some(lines.min(area.height.saturating_sub(kept)))
@@ -42,18 +42,22 @@ pub(crate) fn dock_scroll_limit(state: &TuiState) -> usize {
     let asks = open.open_asks();
     let Some((_, ask)) = open.dock.current(&asks) else { return 0 };
     let room = usize::from(area.height.saturating_sub(1 + option_lines(ask)));
-    subject_lines(state, &ask.subject, area.width.saturating_sub(2)).len().saturating_sub(room)
+    subject_lines(state, ask, area.width.saturating_sub(2)).len().saturating_sub(room)
 }
 
 /// Returns the whole subject as text, for a screen of its own.
 pub(crate) fn whole_subject(state: &TuiState, ask: &RowAsk) -> Vec<String> {
     let width = divide_screen(state).overlay.width.saturating_sub(4);
-    subject_lines(state, &ask.subject, width).iter().map(ToString::to_string).collect()
+    subject_lines(state, ask, width).iter().map(ToString::to_string).collect()
 }
 
 /// Returns the lines below the subject: the options, or those of a form.
 fn option_lines(ask: &RowAsk) -> u16 {
-    let options = if ask.options.is_empty() { 2 } else { ask.options.len() + usize::from(ask.more_options > 0) };
+    let options = if ask.options.is_empty() {
+        form_answers(ask).len()
+    } else {
+        ask.options.len() + usize::from(ask.more_options > 0)
+    };
     u16::try_from(options).unwrap_or(u16::MAX)
 }
 
@@ -98,7 +102,7 @@ fn draw_resolved(resolved: &ResolvedAsk, area: Rect, canvas: &mut Canvas) {
 
 fn draw_folded(state: &TuiState, ask: &RowAsk, area: Rect, canvas: &mut Canvas) {
     let width = area.width.saturating_sub(2);
-    if let Some(line) = subject_lines(state, &ask.subject, width).first() {
+    if let Some(line) = subject_lines(state, ask, width).first() {
         canvas.write_line(area.x + 2, area.y, width, line);
     }
     if area.height > 1 {
@@ -120,7 +124,7 @@ fn draw_whole(state: &TuiState, ask: &RowAsk, area: Rect, canvas: &mut Canvas) {
     let options = option_lines(ask).min(area.height);
     let subject_area = Rect { height: area.height - options, ..area };
     let width = area.width.saturating_sub(2);
-    let lines = subject_lines(state, &ask.subject, width);
+    let lines = subject_lines(state, ask, width);
     let scroll = open.dock.scroll.min(lines.len().saturating_sub(usize::from(subject_area.height)));
     for (line, y) in lines.iter().skip(scroll).zip(subject_area.top()..subject_area.bottom()) {
         canvas.write_line(area.x + 2, y, width, line);
@@ -142,9 +146,13 @@ fn draw_options(ask: &RowAsk, selected: usize, is_waiting: bool, area: Rect, can
         lines.push((key.to_string(), &option.name));
     }
     if ask.options.is_empty() {
-        let url = ask.form.as_ref().and_then(|form| form.url.as_deref());
-        lines.push(("1".to_owned(), url.unwrap_or("Fill in the form")));
-        lines.push(("d".to_owned(), "Decline"));
+        let describe = |answer: FormAnswer| match answer {
+            FormAnswer::CopyLink => "Copy the link",
+            FormAnswer::FillIn => "Fill in the form",
+            FormAnswer::AcceptLink => "Done: I have opened the link",
+            FormAnswer::Decline => "Decline",
+        };
+        lines.extend(form_answers(ask).into_iter().map(|(key, answer)| (key.to_string(), describe(answer))));
     }
     for ((number, (key, name)), y) in lines.iter().enumerate().zip(area.top()..area.bottom()) {
         let is_chosen = number == selected;
@@ -163,8 +171,9 @@ fn draw_options(ask: &RowAsk, selected: usize, is_waiting: bool, area: Rect, can
     }
 }
 
-/// Returns the subject of an ask: command, directory, paths, diffs and other text.
-fn subject_lines(state: &TuiState, subject: &AskSubject, width: u16) -> Vec<Line<'static>> {
+/// Returns the subject of an ask: command, directory, paths, diffs, other text and the link to open.
+fn subject_lines(state: &TuiState, ask: &RowAsk, width: u16) -> Vec<Line<'static>> {
+    let subject = &ask.subject;
     let (theme, columns) = (state.theme, usize::from(width));
     let home = state.options.home.as_deref();
     let mut lines = Vec::new();
@@ -180,6 +189,9 @@ fn subject_lines(state: &TuiState, subject: &AskSubject, width: u16) -> Vec<Line
         for line in text.trim_end().lines() {
             lines.extend(wrap_plain(&to_printable(line), theme.plain, columns));
         }
+    }
+    if let Some(link) = ask.form.as_ref().and_then(|form| form.url.as_deref()) {
+        lines.extend(wrap_plain(&to_printable(link), theme.strong, columns));
     }
     if !subject.detailed {
         lines.push(Line::styled("The agent sent no details.", theme.faint));

@@ -11,6 +11,7 @@ mod frames;
 mod host_loss;
 mod key_page;
 mod last_lines;
+mod link_questions;
 mod moving;
 mod queueing;
 mod random_keys;
