@@ -11,5 +11,5 @@ pub use printable::{
     truncate_to_columns,
 };
 pub use times::format_duration;
-pub(crate) use times::{format_age, parse_millis};
+pub(crate) use times::{format_age, parse_millis, time_to_next_age};
 pub(crate) use wrap::{expand_tabs, wrap_exactly, wrap_plain, wrap_spans};

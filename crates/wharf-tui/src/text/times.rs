@@ -1,5 +1,7 @@
 //! Instants and durations in few columns.
 
+use std::time::Duration;
+
 use chrono::DateTime;
 
 /// Returns a duration in one or two units: `0.4s`, `12s`, `3m05s`, `2h10m`.
@@ -27,6 +29,17 @@ pub(crate) fn format_age(at_millis: u64, now_millis: u64) -> String {
         3_600..86_400 => format!("{}h", seconds / 3_600),
         _ => format!("{}d", (seconds / 86_400).min(999)),
     }
+}
+
+/// Returns the time until the age of this instant is written otherwise.
+pub(crate) fn time_to_next_age(at_millis: u64, now_millis: u64) -> Duration {
+    let millis = now_millis.saturating_sub(at_millis);
+    let unit = match millis / 1_000 {
+        0..3_600 => 60_000,
+        3_600..86_400 => 3_600_000,
+        _ => 86_400_000,
+    };
+    Duration::from_millis(unit - millis % unit)
 }
 
 #[cfg(test)]

@@ -6,9 +6,13 @@ use wharf_api::{SessionStatus, TurnPhase};
 
 use crate::effect::TuiEffect;
 use crate::model::{HostLoss, HostPresence, InterruptStep, RowsLink, TuiState};
+use crate::text::time_to_next_age;
+use crate::view::{listed_sessions, shown_since};
 
 /// The interval in which clocks and countdowns on the screen change.
 const CLOCK_INTERVAL: Duration = Duration::from_secs(1);
+/// The ages in the list change at most so often.
+const AGE_INTERVAL: Duration = Duration::from_secs(60);
 /// "Opening" appears after this time.
 const OPENING_NOTE_DELAY: Duration = Duration::from_millis(150);
 
@@ -38,6 +42,7 @@ impl TuiState {
             self.seen_report_at(),
             self.search_at(),
             self.next_line_at(),
+            self.next_age_at(),
         ];
         all.into_iter().flatten().min()
     }
@@ -59,6 +64,16 @@ impl TuiState {
         let is_interrupting =
             self.open.as_ref().is_some_and(|open| matches!(open.interrupt, InterruptStep::Asked { .. }));
         self.has_terminal_focus && (is_retrying || is_working || is_interrupting)
+    }
+
+    /// Returns when an age in the list is to be drawn anew: once a minute at most, and only if a person can see it. A clock that
+    /// runs draws the ages too.
+    fn next_age_at(&self) -> Option<Duration> {
+        let is_seen = self.has_terminal_focus && self.overlays.is_empty();
+        let is_shown = is_seen && self.connection.is_connected() && !self.has_running_clock();
+        let listed = if is_shown { listed_sessions(self) } else { Vec::new() };
+        let waits = listed.iter().map(|session| time_to_next_age(shown_since(session), self.now.unix_millis));
+        waits.min().map(|wait| self.now.elapsed + wait.max(AGE_INTERVAL))
     }
 
     /// Does everything whose time has come.

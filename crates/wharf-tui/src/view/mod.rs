@@ -21,7 +21,7 @@ pub(crate) use ask_dock::{dock_scroll_limit, whole_subject};
 pub(crate) use canvas::Canvas;
 pub(crate) use overlays::count_reader_lines;
 pub(crate) use rows::{RowLayoutOptions, lay_out_row};
-pub(crate) use session_list::listed_sessions;
+pub(crate) use session_list::{listed_sessions, shown_since};
 pub use theme::ColourUse;
 pub(crate) use theme::Theme;
 pub(crate) use transcript::{count_row_lines, find_shown_row, row_context, transcript_area, visible_rows};
@@ -67,6 +67,11 @@ pub fn view(state: &TuiState) -> ScreenFrame {
     let area = Rect::new(0, 0, state.size.width, state.size.height);
     let mut canvas = Canvas::new(area, state.theme);
     let areas = divide_screen(state);
+    if let Some(area) = areas.size_note {
+        let (least, size) = (areas::MIN_USABLE_SIZE, state.size);
+        let text = format!(" needs {}×{} cells, has {}×{}", least.width, least.height, size.width, size.height);
+        canvas.write(area.x, area.y, area.width, &text, state.theme.wants);
+    }
     if let Some(area) = areas.list {
         session_list::draw_list(state, area, &mut canvas);
     }

@@ -8,10 +8,12 @@ use crate::composer::lay_out_editor;
 use crate::model::{ListEntry, PaneFocus, TuiState, attention_mark, last_activity, needs_person};
 use crate::rows::last_line;
 use crate::session_words::display_name;
-use crate::text::{format_age, parse_millis, shorten_path, to_printable, wrap_plain};
+use crate::text::{format_age, parse_millis, shorten_path, to_printable, truncate_to_columns, wrap_plain};
 
 /// The columns before the text of a session: the bar of the selection and the mark.
 const MARK_COLUMNS: u16 = 3;
+/// The columns of the agent's name.
+const MAX_AGENT_COLUMNS: usize = 12;
 
 pub(super) fn draw_list(state: &TuiState, area: Rect, canvas: &mut Canvas) {
     let is_focused = state.focus == PaneFocus::List && state.overlays.is_empty();
@@ -43,7 +45,8 @@ pub(super) fn draw_list(state: &TuiState, area: Rect, canvas: &mut Canvas) {
 fn draw_head(state: &TuiState, area: Rect, is_focused: bool, canvas: &mut Canvas) {
     let left = canvas.write_right(area, &state.list.describe_waiting(None), canvas.theme.wants);
     let style = if is_focused { canvas.theme.strong } else { canvas.theme.faint };
-    canvas.write(area.x, area.y, left, " Sessions", style);
+    let host = state.list.host_name.as_ref().map(|name| format!(" · host: {name}")).unwrap_or_default();
+    canvas.write(area.x, area.y, left, &format!(" Sessions{host}"), style);
 }
 
 fn draw_empty(state: &TuiState, area: Rect, canvas: &mut Canvas) {
@@ -146,8 +149,7 @@ fn draw_heading(name: &str, detail: &str, area: Rect, canvas: &mut Canvas) {
 fn draw_session(state: &TuiState, session: &SessionInfo, area: Rect, selection: Option<bool>, canvas: &mut Canvas) {
     let theme = canvas.theme;
     let attention = session.attention.as_ref();
-    let since = attention.and_then(|attention| parse_millis(&attention.since));
-    let at = if needs_person(session) { since } else { None }.unwrap_or_else(|| last_activity(session));
+    let at = shown_since(session);
     let draft = if state.drafts.has_text(&session.id) { "✎ " } else { "" };
     let age = format!("{draft}{}", format_age(at, state.now.unix_millis));
     let left = canvas.write_right(Rect { height: 1, ..area }, &age, theme.faint);
@@ -179,20 +181,35 @@ fn draw_session(state: &TuiState, session: &SessionInfo, area: Rect, selection: 
     if area.height > 1 {
         let detail = describe_last_line(state, session);
         let is_muted = attention.is_some_and(|attention| attention.muted);
-        let detail = if is_muted { format!("muted · {detail}") } else { detail };
-        let room = area.width.saturating_sub(MARK_COLUMNS);
-        canvas.write(area.x + MARK_COLUMNS, area.y + 1, room, &detail, theme.faint);
+        let detail = match (is_muted, detail.is_empty()) {
+            (false, _) => detail,
+            (true, true) => "muted".to_owned(),
+            (true, false) => format!("muted · {detail}"),
+        };
+        let line = Rect { y: area.y + 1, height: 1, ..area };
+        let agent = truncate_to_columns(&to_printable(&session.adapter_slug), MAX_AGENT_COLUMNS);
+        let left = canvas.write_right(line, &agent, theme.faint);
+        let room = left.saturating_sub(MARK_COLUMNS + 1);
+        canvas.write(area.x + MARK_COLUMNS, line.y, room, &detail, theme.faint);
     }
 }
 
-/// Returns the line below the title: the reason of the attention, else the newest line, else the agent.
+/// Returns the instant whose age the list shows: since when the session needs the person, else when it last did something
+/// (milliseconds since 1970).
+pub(crate) fn shown_since(session: &SessionInfo) -> u64 {
+    let attention = session.attention.as_ref().filter(|_| needs_person(session));
+    let since = attention.and_then(|attention| parse_millis(&attention.since));
+    since.unwrap_or_else(|| last_activity(session))
+}
+
+/// Returns the line below the title: the reason of the attention, else the newest line.
 fn describe_last_line(state: &TuiState, session: &SessionInfo) -> String {
     let reason = session.attention.as_ref().and_then(|attention| attention.text.clone());
     let newest = || match state.open.as_ref().filter(|open| open.id == session.id) {
         Some(open) => open.rows.iter().rev().find_map(|(_, row)| last_line(row)),
         None => state.list.last_lines.get(&session.id).map(str::to_owned),
     };
-    reason.or_else(newest).unwrap_or_else(|| session.adapter_slug.clone())
+    reason.or_else(newest).unwrap_or_default()
 }
 
 /// Returns the workspace of a session; without one the last part of its directory.
