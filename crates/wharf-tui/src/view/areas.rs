@@ -3,6 +3,7 @@
 use ratatui_core::layout::Rect;
 
 use crate::composer::lay_out_editor;
+use crate::input::ScreenSize;
 use crate::model::{PaneFocus, TuiState};
 
 /// From this width on the list and the session stand side by side.
@@ -10,6 +11,12 @@ const SIDE_BY_SIDE_COLUMNS: u16 = 100;
 const LIST_COLUMNS: u16 = 36;
 /// A screen that is lower has no bottom line.
 const MIN_LINES_FOR_KEYS: u16 = 16;
+/// On a pane that is lower the queue takes one line.
+const MIN_LINES_FOR_QUEUE: u16 = 12;
+/// On a screen that is smaller a line says so.
+pub(super) const MIN_USABLE_SIZE: ScreenSize = ScreenSize { width: 60, height: 12 };
+/// A screen that is lower has no line to spare for that.
+const MIN_LINES_FOR_SIZE_NOTE: u16 = 5;
 /// A screen that is lower has no header and no plan.
 const MIN_LINES_FOR_HEADER: u16 = 10;
 const MAX_COMPOSER_LINES: u16 = 8;
@@ -20,6 +27,8 @@ pub(crate) const COMPOSER_MARK_COLUMNS: u16 = 2;
 /// The parts of the screen. A part without room is `None`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ScreenAreas {
+    /// The line that says how large the screen should be.
+    pub(crate) size_note: Option<Rect>,
     pub(crate) list: Option<Rect>,
     pub(crate) session: Option<SessionAreas>,
     /// The room of what lies over the panes.
@@ -44,6 +53,8 @@ pub(crate) fn divide_screen(state: &TuiState) -> ScreenAreas {
     let mut rest = Rect::new(0, 0, state.size.width, state.size.height);
     let keys = (rest.height >= MIN_LINES_FOR_KEYS).then(|| take_bottom(&mut rest, 1));
     let status = take_bottom(&mut rest, 1);
+    let is_too_small = state.size.width < MIN_USABLE_SIZE.width || state.size.height < MIN_USABLE_SIZE.height;
+    let size_note = (is_too_small && rest.height >= MIN_LINES_FOR_SIZE_NOTE).then(|| take_top(&mut rest, 1));
     let overlay = rest;
     let is_wide = rest.width >= SIDE_BY_SIDE_COLUMNS;
     let has_session = state.open.is_some();
@@ -59,7 +70,7 @@ pub(crate) fn divide_screen(state: &TuiState) -> ScreenAreas {
         (false, PaneFocus::Transcript | PaneFocus::Composer | PaneFocus::Ask) => (None, Some(rest)),
     };
     let session = session.filter(|_| has_session).map(|area| divide_session(state, area));
-    ScreenAreas { list, session, overlay, status, keys }
+    ScreenAreas { size_note, list, session, overlay, status, keys }
 }
 
 fn divide_session(state: &TuiState, area: Rect) -> SessionAreas {
@@ -72,7 +83,9 @@ fn divide_session(state: &TuiState, area: Rect) -> SessionAreas {
         let room = rest.height.saturating_sub(1).max(1);
         take_bottom(&mut rest, (lines + 1).min(room))
     });
-    let queue = queue_lines(state).filter(|_| is_high).map(|lines| take_bottom(&mut rest, lines));
+    let max_queue_lines = if area.height < MIN_LINES_FOR_QUEUE { 1 } else { u16::MAX };
+    let queue =
+        queue_lines(state).filter(|_| rest.height > 1).map(|lines| take_bottom(&mut rest, lines.min(max_queue_lines)));
     let dock = super::ask_dock::dock_lines(state, rest)
         .or_else(|| super::state_card::card_lines(state, rest))
         .map(|lines| take_bottom(&mut rest, lines));

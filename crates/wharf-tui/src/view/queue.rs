@@ -10,9 +10,15 @@ use crate::text::{format_age, parse_millis};
 pub(super) fn draw_queue(state: &TuiState, area: Rect, canvas: &mut Canvas) {
     let Some(open) = &state.open else { return };
     let Some(beside) = open.rows.state() else { return };
-    canvas.write_rule(Rect { height: 1, ..area }, &format!("Queue {}", beside.queue.len()), canvas.theme.faint);
     let edited = open.composing.queue_edit.as_ref().map(|edit| edit.prompt.as_str());
     let is_edited = |entry: &QueueEntry| edited == Some(entry.prompt_id.as_str());
+    let mut head = format!("Queue {}", beside.queue.len());
+    let shown = beside.queue.iter().find(|entry| is_edited(entry)).or_else(|| beside.queue.first());
+    if let Some(entry) = shown.filter(|_| area.height == 1) {
+        // The one line also names a prompt.
+        head = format!("{head} · {}", entry.shown_text());
+    }
+    canvas.write_rule(Rect { height: 1, ..area }, &head, canvas.theme.faint);
     let room = usize::from(area.height.saturating_sub(1));
     // The prompt that is being edited stays in view.
     let skipped = beside.queue.iter().position(is_edited).map_or(0, |place| (place + 1).saturating_sub(room));
