@@ -1,6 +1,7 @@
 //! The sessions of the host, their order, the selection and the filter.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use wharf_api::SessionInfo;
 
@@ -22,6 +23,8 @@ pub(crate) struct SessionList {
     /// The entries do not show the newest order.
     pub(crate) is_order_stale: bool,
     pub(crate) last_lines: NewestLines,
+    /// When the person was last notified of a session.
+    pub(crate) notified_at: BTreeMap<String, Duration>,
     /// The name of a host on another machine.
     pub(crate) host_name: Option<String>,
     /// The client was started for one session, which is open: the list does not choose the first screen.
@@ -45,14 +48,17 @@ impl SessionList {
         &self.entries
     }
 
-    pub(crate) fn replace_all(&mut self, sessions: Vec<SessionInfo>) {
-        let mut before = std::mem::take(&mut self.sessions);
+    /// Takes these sessions in the place of all others, and returns the earlier ones.
+    pub(crate) fn replace_all(&mut self, sessions: Vec<SessionInfo>) -> BTreeMap<String, SessionInfo> {
+        let before = std::mem::take(&mut self.sessions);
         for session in sessions {
-            self.note_output(before.remove(&session.id).as_ref(), &session);
+            self.note_output(before.get(&session.id), &session);
             self.sessions.insert(session.id.clone(), session);
         }
+        self.notified_at.retain(|id, _| self.sessions.contains_key(id));
         self.is_loaded = true;
         self.is_order_stale = true;
+        before
     }
 
     /// Puts a session in, and returns the state it had before.
@@ -74,6 +80,7 @@ impl SessionList {
     pub(crate) fn remove(&mut self, id: &str) {
         self.sessions.remove(id);
         self.last_lines.remove(id);
+        self.notified_at.remove(id);
         self.sort();
     }
 

@@ -1,5 +1,6 @@
 //! The terminal's title, notifications, and the report that the person has seen a session.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use wharf_api::{AttentionState, SessionInfo};
@@ -12,6 +13,8 @@ use crate::text::{to_printable, truncate_to_columns};
 
 /// A row counts as seen after it was in view for so long.
 const SEEN_DELAY: Duration = Duration::from_secs(1);
+/// A session notifies at most so often, unless it asks.
+const NOTIFICATION_INTERVAL: Duration = Duration::from_secs(60);
 /// The columns of the subject in a notification.
 const MAX_NOTIFIED_COLUMNS: usize = 140;
 
@@ -31,6 +34,14 @@ impl TuiState {
         }
     }
 
+    /// Announces what has changed since these sessions were listed: the connection was lost meanwhile.
+    pub(super) fn announce_differences(&mut self, before: &BTreeMap<String, SessionInfo>) {
+        let waiting: Vec<SessionInfo> = self.list.sessions().filter(|session| needs_person(session)).cloned().collect();
+        for session in waiting {
+            self.announce_change(before.get(&session.id), &session);
+        }
+    }
+
     /// Notifies a person who is elsewhere that a session needs an answer, has failed or has finished.
     pub(super) fn announce_change(&mut self, before: Option<&SessionInfo>, after: &SessionInfo) {
         let row = |session: &SessionInfo| session.attention.as_ref().and_then(|attention| attention.row.clone());
@@ -40,6 +51,13 @@ impl TuiState {
         if self.is_attended() || self.options.is_readonly {
             return;
         }
+        let now = self.now.elapsed;
+        let is_recent = |at: &Duration| now < *at + NOTIFICATION_INTERVAL;
+        let was_notified = self.list.notified_at.get(&after.id).is_some_and(is_recent);
+        if was_notified && attention.state != AttentionState::NeedsAnswer {
+            return;
+        }
+        self.list.notified_at.insert(after.id.clone(), now);
         let what = match attention.state {
             AttentionState::NeedsAnswer => "asks",
             AttentionState::Failed => "failed",

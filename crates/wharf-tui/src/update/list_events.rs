@@ -88,10 +88,12 @@ impl TuiState {
         match event {
             SessionStreamEvent::Snapshot(snapshot) => {
                 let is_first = !self.list.is_loaded;
-                self.list.replace_all(snapshot.sessions);
+                let before = self.list.replace_all(snapshot.sessions);
                 self.list.sort();
                 if is_first {
                     self.choose_first_screen();
+                } else {
+                    self.announce_differences(&before);
                 }
             }
             SessionStreamEvent::Session(session) => {
