@@ -15,7 +15,8 @@ impl TuiState {
     pub(super) fn handle_paste(&mut self, text: &str) {
         // Terminals send carriage returns for the line breaks of a pasted text.
         let text = text.replace("\r\n", "\n").replace('\r', "\n");
-        if self.overlays.is_empty() && self.focus == PaneFocus::Transcript && self.can_compose() {
+        let is_in_transcript = self.overlays.is_empty() && self.focus == PaneFocus::Transcript;
+        if is_in_transcript && !self.is_find_typed() && self.can_compose() {
             self.focus = PaneFocus::Composer;
         }
         let is_composer = self.overlays.is_empty() && self.focus == PaneFocus::Composer;
@@ -26,6 +27,8 @@ impl TuiState {
         let is_long = text.lines().count() > MAX_INLINE_LINES || text.len() > MAX_INLINE_BYTES;
         let inserted = match &mut self.open {
             Some(open) if is_composer && is_long => open.composing.add_paste(&text),
+            // The filter of the list and the text to find have one line.
+            Some(_) | None if self.overlays.is_empty() && !is_composer => text.trim_end().replace('\n', " "),
             Some(_) | None => text,
         };
         if let Some(field) = self.focused_field() {

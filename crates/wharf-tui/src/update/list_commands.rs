@@ -4,7 +4,7 @@ use wharf_api::AttentionState;
 
 use crate::composer::TextBuffer;
 use crate::keymap::ListCommand;
-use crate::model::TuiState;
+use crate::model::{PaneFocus, TuiState};
 use crate::view::divide_screen;
 
 impl TuiState {
@@ -19,7 +19,7 @@ impl TuiState {
             ListCommand::PageUp => self.list.move_selection(-page),
             ListCommand::Open => self.open_selected(),
             ListCommand::AnswerHere => self.answer_selected(),
-            ListCommand::Filter => self.list.filter = Some(TextBuffer::default()),
+            ListCommand::Filter => self.start_filter(),
             ListCommand::New => self.open_form(),
             ListCommand::Rename => self.open_rename(),
             ListCommand::Archive => self.toggle_archive(),
@@ -29,6 +29,13 @@ impl TuiState {
             ListCommand::Fork => self.fork_selected(),
             ListCommand::CopyId => self.copy_session_id(),
         }
+    }
+
+    /// Opens the field of the filter. The palette does so from everywhere, also if the list is hidden.
+    fn start_filter(&mut self) {
+        self.list.filter = Some(TextBuffer::default());
+        self.is_list_hidden = false;
+        self.focus = PaneFocus::List;
     }
 
     /// Opens the session that asks, with the focus on its ask. It may be one that the selected session's agent started.

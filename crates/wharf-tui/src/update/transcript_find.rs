@@ -21,10 +21,14 @@ impl TuiState {
         self.focus == PaneFocus::Transcript && find.is_some_and(|find| find.is_typed)
     }
 
+    /// Opens the field of the text to find. The palette does so from everywhere.
     pub(super) fn start_find(&mut self) {
-        if let Some(open) = &mut self.open {
-            open.view.find = Some(TranscriptFind { is_typed: true, ..TranscriptFind::default() });
-        }
+        let Some(open) = &mut self.open else {
+            self.tell("no session is open");
+            return;
+        };
+        open.view.find = Some(TranscriptFind { is_typed: true, ..TranscriptFind::default() });
+        self.focus = PaneFocus::Transcript;
     }
 
     /// Returns true if a text is looked for.
