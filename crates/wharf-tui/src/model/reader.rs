@@ -53,6 +53,8 @@ pub(crate) enum PageBody {
 /// Changed files, one of them selected.
 #[derive(Debug)]
 pub(crate) struct FileChoice {
+    /// The session that changed them.
+    pub(crate) session: String,
     pub(crate) files: Vec<ChangedFile>,
     pub(crate) selected: usize,
 }
@@ -60,6 +62,7 @@ pub(crate) struct FileChoice {
 /// The address of a text of a row.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct TextSource {
+    pub(crate) session: String,
     pub(crate) row: String,
     /// `output`, `input`, or the number of a part.
     pub(crate) part: String,

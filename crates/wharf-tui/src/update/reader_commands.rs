@@ -32,7 +32,7 @@ impl TuiState {
             }
             ReaderCommand::OpenPager => {
                 if let Some(text) = self.reader_page_text() {
-                    self.emit(TuiEffect::RunPager(text));
+                    self.page_text(&text);
                 }
             }
             ReaderCommand::OpenFile => self.open_changed_file(),
@@ -99,8 +99,7 @@ impl TuiState {
         let page = reader.document.as_ref().and_then(|document| document.page());
         let Some(PageBody::Files(choice)) = page.map(|page| &page.body) else { return };
         let Some(file) = choice.files.get(choice.selected) else { return };
-        let (path, rows) = (file.path.clone(), file.rows.clone());
-        let Some(session) = self.open.as_ref().map(|open| open.id.clone()) else { return };
+        let (session, path, rows) = (choice.session.clone(), file.path.clone(), file.rows.clone());
         if let Some(row) = rows.first()
             && self.require_host()
         {
