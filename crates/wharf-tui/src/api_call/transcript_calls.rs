@@ -5,6 +5,8 @@ use crate::rows::OlderRows;
 
 /// Rows of a page that is loaded above those that are there.
 const OLDER_PAGE_ROWS: usize = 100;
+/// Rows of a page around the newest one that is held: about half of them are newer.
+const NEWER_PAGE_ROWS: usize = 200;
 /// The prompts that the composer can walk through: the most rows of a page.
 const MAX_READ_PROMPTS: usize = 200;
 
@@ -22,6 +24,12 @@ pub(crate) fn read_older_rows(session: &str, older: &OlderRows) -> Option<ApiCal
     };
     let path = join_path(&["sessions", session, "rows"]);
     Some(ApiCall::get(format!("{path}?limit={OLDER_PAGE_ROWS}&{position}")))
+}
+
+/// Reads the page around the newest row that is held, after newer ones were dropped.
+pub(crate) fn read_newer_rows(session: &str, newest: &str) -> ApiCall {
+    let path = join_path(&["sessions", session, "rows"]);
+    ApiCall::get(format!("{path}?limit={NEWER_PAGE_ROWS}&around={}", percent_encode(newest)))
 }
 
 /// Reads the newest row of a session that says something, and little beside it.

@@ -64,6 +64,9 @@ pub(crate) enum CallPurpose {
     OlderRows {
         stream: StreamId,
     },
+    NewerRows {
+        stream: StreamId,
+    },
     Reading(ReadingPurpose),
     /// A prompt; the text goes back to the composer if it is refused.
     SendPrompt {

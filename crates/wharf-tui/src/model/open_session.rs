@@ -9,7 +9,7 @@ use crate::composer::TextBuffer;
 use crate::input::StreamId;
 use crate::rows::{RowPlace, RowSet};
 
-/// The rows that are held while the newest one is in view.
+/// The rows that are held.
 const MAX_HELD_ROWS: usize = 2_000;
 
 /// The stream of the session's rows.
@@ -55,6 +55,8 @@ pub(crate) struct OpenSession {
     pub(crate) requested_mode: Option<(String, Duration)>,
     /// An older page was requested.
     pub(crate) is_loading_older: bool,
+    /// A newer page was requested.
+    pub(crate) is_loading_newer: bool,
     /// The row that was reported as seen, or is about to be, and when.
     pub(crate) seen: Option<(String, Duration)>,
     pub(crate) is_seen_reported: bool,
@@ -76,6 +78,7 @@ impl OpenSession {
             interrupt: InterruptStep::Idle,
             requested_mode: None,
             is_loading_older: false,
+            is_loading_newer: false,
             seen: None,
             is_seen_reported: false,
         }
@@ -85,7 +88,7 @@ impl OpenSession {
     pub(crate) fn open_asks(&self) -> Vec<&RowAsk> {
         let ids = self.rows.state().map(|state| state.asks.as_slice()).unwrap_or_default();
         let open_ask = |id: &String| {
-            let RowBody::Ask(ask) = &self.rows.get(RowPlace::of_id(id))?.body else { return None };
+            let RowBody::Ask(ask) = &self.rows.get_pinned(RowPlace::of_id(id))?.body else { return None };
             (ask.state == AskState::Open).then_some(&**ask)
         };
         ids.iter().filter_map(open_ask).collect()
@@ -103,7 +106,7 @@ impl OpenSession {
     pub(crate) fn pinned_plan(&self) -> Option<&RowPlan> {
         let state = self.rows.state().filter(|state| state.session.status.is_alive())?;
         let id = state.plan.as_deref()?;
-        let RowBody::Plan(plan) = &self.rows.get(RowPlace::of_id(id))?.body else { return None };
+        let RowBody::Plan(plan) = &self.rows.get_pinned(RowPlace::of_id(id))?.body else { return None };
         Some(plan)
     }
 

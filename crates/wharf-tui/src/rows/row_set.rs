@@ -2,7 +2,15 @@
 
 use std::collections::BTreeMap;
 
+use super::row_size::estimate_bytes;
 use wharf_api::{RowAppend, RowBody, RowPage, RowPart, RowStreamEvent, StateChange, TranscriptRow, TranscriptState};
+
+/// The bytes of the rows that are held.
+const MAX_HELD_BYTES: usize = 8 << 20;
+/// So many rows are held however large they are: they may be on the screen.
+const MIN_HELD_ROWS: usize = 200;
+/// The rows of asks and plans that are held though the rows around them were dropped.
+const MAX_PINNED_ROWS: usize = 64;
 
 /// A row's place in the transcript: the seq of the event that created it, and its number among the rows of that event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -62,6 +70,15 @@ pub struct RowSet {
     /// Rows up to this place were dropped or never loaded.
     floor: Option<RowPlace>,
     older: OlderRows,
+    /// Rows after this place were dropped: they have to be loaded again.
+    ceiling: Option<RowPlace>,
+    /// The next page of the stream joins the rows to the newest ones again.
+    is_rejoining: bool,
+    /// Asks and plans after the ceiling: the reader shows them wherever it is.
+    pinned: BTreeMap<RowPlace, TranscriptRow>,
+    /// About how many bytes each row takes, and all of them.
+    sizes: BTreeMap<RowPlace, usize>,
+    bytes: usize,
     max_rows: usize,
     /// Rises with every row that comes, changes otherwise than by an append, or goes.
     revision: u64,
@@ -69,7 +86,19 @@ pub struct RowSet {
 
 impl RowSet {
     pub fn new(max_rows: usize) -> Self {
-        Self { rows: BTreeMap::new(), state: None, floor: None, older: OlderRows::None, max_rows, revision: 0 }
+        Self {
+            rows: BTreeMap::new(),
+            state: None,
+            floor: None,
+            older: OlderRows::None,
+            ceiling: None,
+            is_rejoining: false,
+            pinned: BTreeMap::new(),
+            sizes: BTreeMap::new(),
+            bytes: 0,
+            max_rows,
+            revision: 0,
+        }
     }
 
     pub fn state(&self) -> Option<&TranscriptState> {
@@ -78,6 +107,11 @@ impl RowSet {
 
     pub fn get(&self, place: RowPlace) -> Option<&TranscriptRow> {
         self.rows.get(&place)
+    }
+
+    /// Returns a row, also an ask or a plan that is newer than all rows that are held.
+    pub fn get_pinned(&self, place: RowPlace) -> Option<&TranscriptRow> {
+        self.rows.get(&place).or_else(|| self.pinned.get(&place))
     }
 
     /// Yields the rows with their places, the oldest first.
@@ -111,6 +145,35 @@ impl RowSet {
     /// Tells where the rows before the oldest one can be read.
     pub fn older(&self) -> &OlderRows {
         &self.older
+    }
+
+    /// Returns true if newer rows than those that are held were dropped.
+    pub const fn has_newer(&self) -> bool {
+        self.ceiling.is_some()
+    }
+
+    /// Returns true if more rows can be held before some are dropped.
+    pub fn has_room(&self) -> bool {
+        self.rows.len() < self.max_rows && self.bytes < MAX_HELD_BYTES
+    }
+
+    /// Adds the page around the newest row that is held, after newer ones were dropped. Returns true if there are no rows after
+    /// the page.
+    pub fn load_newer(&mut self, page: RowPage) -> bool {
+        let last = page.rows.last().map(|row| RowPlace::of_id(&row.id));
+        self.ceiling = self.ceiling.map(|ceiling| last.map_or(ceiling, |last| last.max(ceiling)));
+        for row in page.rows {
+            self.put(row);
+        }
+        page.after.is_none()
+    }
+
+    /// Has the next page of the stream join the rows to the newest ones again. Returns false if no newer rows were dropped, or if
+    /// that page is awaited already.
+    pub const fn rejoin(&mut self) -> bool {
+        let is_needed = self.has_newer() && !self.is_rejoining;
+        self.is_rejoining |= is_needed;
+        is_needed
     }
 
     /// Applies one event.
@@ -149,6 +212,9 @@ impl RowSet {
     /// Forgets all rows and begins with these, which are the newest.
     pub fn restart(&mut self, rows: Vec<TranscriptRow>, before: Option<String>) {
         self.rows.clear();
+        self.sizes.clear();
+        self.bytes = 0;
+        self.forget_ceiling();
         self.revision += 1;
         let first = rows.first().map(|row| RowPlace::of_id(&row.id));
         self.floor = first.filter(|_| before.is_some()).map(RowPlace::just_before);
@@ -159,11 +225,26 @@ impl RowSet {
     /// Returns true if the reader has this row, or has dropped it.
     pub fn knows(&self, id: &str) -> bool {
         let place = RowPlace::of_id(id);
-        self.rows.contains_key(&place) || self.floor.is_some_and(|floor| place <= floor)
+        let is_dropped = self.floor.is_some_and(|floor| place <= floor) || self.is_above_ceiling(place);
+        self.rows.contains_key(&place) || is_dropped
+    }
+
+    fn is_above_ceiling(&self, place: RowPlace) -> bool {
+        self.ceiling.is_some_and(|ceiling| place > ceiling)
+    }
+
+    fn forget_ceiling(&mut self) {
+        self.ceiling = None;
+        self.is_rejoining = false;
+        self.pinned.clear();
     }
 
     fn apply_page(&mut self, page: RowPage) -> RowEffect {
         self.state = page.state.or(self.state.take());
+        if self.has_newer() && !self.is_rejoining {
+            return RowEffect::of_changed(self.load(page.rows));
+        }
+        self.forget_ceiling();
         let newest = self.rows.last_key_value().map(|(place, _)| *place);
         let first = page.rows.first().map(|row| RowPlace::of_id(&row.id));
         if newest.is_none() && self.floor.is_none() {
@@ -183,18 +264,77 @@ impl RowSet {
         if is_known || self.floor.is_some_and(|floor| place <= floor) {
             return None;
         }
+        if self.is_above_ceiling(place) {
+            self.pin(place, row);
+            return None;
+        }
+        let size = estimate_bytes(&row);
+        let earlier = self.sizes.insert(place, size).unwrap_or_default();
+        self.bytes = self.bytes.saturating_sub(earlier) + size;
         self.rows.insert(place, row);
         self.revision += 1;
         Some(place)
     }
 
-    /// Drops the oldest rows if there are more than `max_rows`. The reader calls it when it does not need them any more.
-    pub fn drop_oldest(&mut self) {
-        while self.rows.len() > self.max_rows {
-            self.revision += 1;
-            self.floor = self.rows.pop_first().map(|(place, _)| place);
-            self.older = self.rows.values().next().map_or(OlderRows::None, |row| OlderRows::Around(row.id.clone()));
+    /// Keeps a row after the ceiling if it is an ask or a plan.
+    fn pin(&mut self, place: RowPlace, row: TranscriptRow) {
+        let is_older = self.pinned.get(&place).is_some_and(|known| known.rev >= row.rev);
+        if is_older || !matches!(row.body, RowBody::Ask(_) | RowBody::Plan(_)) {
+            return;
         }
+        self.pinned.insert(place, row);
+        if self.pinned.len() > MAX_PINNED_ROWS {
+            self.pinned.pop_first();
+        }
+    }
+
+    fn is_too_large(&self) -> bool {
+        let is_heavy = self.bytes > MAX_HELD_BYTES && self.rows.len() > MIN_HELD_ROWS;
+        is_heavy || self.rows.len() > self.max_rows
+    }
+
+    /// Drops the oldest rows if there are more than `max_rows`, or if they are too large. The reader calls it when it does not
+    /// need them any more.
+    pub fn drop_oldest(&mut self) {
+        while self.is_too_large() {
+            self.drop_first();
+        }
+    }
+
+    /// Drops rows of the end that is farther from this place, if there are too many or if they are too large.
+    pub fn drop_far_from(&mut self, place: RowPlace) {
+        if !self.is_too_large() {
+            return;
+        }
+        let mut before = self.rows.range(..place).count();
+        while self.is_too_large() {
+            if before > self.rows.len() - before {
+                before -= 1;
+                self.drop_first();
+            } else {
+                self.drop_last();
+            }
+        }
+    }
+
+    fn drop_first(&mut self) {
+        self.revision += 1;
+        let Some((place, _)) = self.rows.pop_first() else { return };
+        self.forget_size(place);
+        self.floor = Some(place);
+        self.older = self.rows.values().next().map_or(OlderRows::None, |row| OlderRows::Around(row.id.clone()));
+    }
+
+    fn drop_last(&mut self) {
+        self.revision += 1;
+        let Some((place, row)) = self.rows.pop_last() else { return };
+        self.forget_size(place);
+        self.ceiling = Some(self.rows.last_key_value().map_or_else(|| place.just_before(), |(last, _)| *last));
+        self.pin(place, row);
+    }
+
+    fn forget_size(&mut self, place: RowPlace) {
+        self.bytes = self.bytes.saturating_sub(self.sizes.remove(&place).unwrap_or_default());
     }
 
     fn append(&mut self, append: &RowAppend) -> RowEffect {
@@ -212,6 +352,8 @@ impl RowSet {
         text.push_str(&append.text);
         row.rev = append.rev;
         row.changed_at.clone_from(&append.changed_at);
+        self.bytes += append.text.len();
+        *self.sizes.entry(place).or_default() += append.text.len();
         RowEffect::Changed(vec![place])
     }
 
@@ -323,6 +465,64 @@ mod tests {
         apply(&mut set, "row", message("1-9", 9, "d"));
         set.drop_oldest();
         assert_eq!((set.len(), set.knows("1-2")), (2, true));
+    }
+
+    #[test]
+    fn rows_are_dropped_at_the_end_that_is_farther_away() {
+        let mut set = RowSet::new(4);
+        let rows: Vec<Value> = (2..8).map(|seq| message(&format!("1-{seq}"), seq, "a")).collect();
+        apply(&mut set, "page", page(None, &rows));
+        set.drop_far_from(RowPlace::of_id("1-3"));
+        assert_eq!((set.len(), set.has_newer(), set.older()), (4, true, &OlderRows::None));
+        assert_eq!(apply(&mut set, "row", message("1-9", 9, "b")), RowEffect::None, "a row after a gap is left out");
+        assert_eq!(apply(&mut set, "append", append("1-7", 7, 10, "b")), RowEffect::None, "a row that was dropped");
+        assert_eq!(apply(&mut set, "page", page(Some("f3.1-30"), &[message("1-30", 30, "c")])), RowEffect::None);
+
+        let mut newer: RowPage =
+            serde_json::from_value(page(Some("f3.1-4"), &[message("1-5", 5, "a"), message("1-6", 6, "a")])).unwrap();
+        newer.after = Some("f3.1-6".to_owned());
+        assert!(!set.load_newer(newer));
+        assert_eq!((set.len(), set.has_newer()), (5, true));
+        set.drop_far_from(RowPlace::of_id("1-6"));
+        assert_eq!((set.len(), set.older()), (4, &OlderRows::Around("1-3".to_owned())));
+
+        set.rejoin();
+        let rows: Vec<Value> = (6..10).map(|seq| message(&format!("1-{seq}"), seq, "a")).collect();
+        let RowEffect::Changed(places) = apply(&mut set, "page", page(Some("f3.1-6"), &rows)) else {
+            panic!("nothing changed")
+        };
+        assert_eq!((places.len(), set.has_newer()), (3, false));
+    }
+
+    #[test]
+    fn large_rows_are_dropped_and_appends_count() {
+        let mut set = RowSet::new(5_000);
+        let text = "x".repeat(100_000);
+        let rows: Vec<Value> = (2..302).map(|seq| message(&format!("1-{seq}"), seq, &text)).collect();
+        apply(&mut set, "page", page(None, &rows));
+        set.drop_oldest();
+        assert_eq!(set.len(), MIN_HELD_ROWS, "rows that may be on the screen stay");
+        let mut set = RowSet::new(5_000);
+        let rows: Vec<Value> = (2..1_002).map(|seq| message(&format!("1-{seq}"), seq, "")).collect();
+        apply(&mut set, "page", page(None, &rows));
+        set.drop_oldest();
+        assert_eq!(set.len(), 1_000);
+        apply(&mut set, "append", append("1-1001", 1_001, 1_002, &"x".repeat(MAX_HELD_BYTES - 500_000)));
+        set.drop_oldest();
+        assert!(set.len() < 600, "{} rows", set.len());
+    }
+
+    #[test]
+    fn asks_and_plans_after_a_gap_stay_known() {
+        let mut set = RowSet::new(2);
+        let rows: Vec<Value> = (2..6).map(|seq| message(&format!("1-{seq}"), seq, "a")).collect();
+        apply(&mut set, "page", page(None, &rows));
+        set.drop_far_from(RowPlace::of_id("1-2"));
+        let plan = json!({ "id": "1-9", "rev": 9, "at": "", "changedAt": "", "turn": null, "parent": null, "open": true,
+            "summary": "", "kind": "plan", "done": 0, "total": 0, "entries": [] });
+        apply(&mut set, "row", plan);
+        let place = RowPlace::of_id("1-9");
+        assert!(set.get(place).is_none() && set.get_pinned(place).is_some());
     }
 
     #[test]

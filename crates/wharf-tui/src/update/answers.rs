@@ -42,6 +42,7 @@ impl TuiState {
                 if let Some(open) = self.open.as_mut().filter(|open| open.stream == *stream) {
                     open.is_loading_older = false;
                     open.rows.load_older(page);
+                    open.limit_held_rows();
                     if open.view.seek.is_some() {
                         self.seek_row();
                     } else {
@@ -49,6 +50,7 @@ impl TuiState {
                     }
                 }
             }
+            CallPurpose::NewerRows { stream } => self.take_newer_rows(*stream, read_answer(body)?),
             CallPurpose::Reading(purpose) => self.take_reading_answer(purpose, body)?,
             CallPurpose::Adapters => self.choices.adapters = read_answer::<AdapterList>(body)?.adapters,
             CallPurpose::Places => self.choices.places = Some(read_answer::<PlaceList>(body)?),
@@ -100,6 +102,12 @@ impl TuiState {
                     open.is_loading_older = false;
                 }
                 self.tell_error(format!("older rows cannot be read: {}", failure.text));
+            }
+            CallPurpose::NewerRows { stream } => {
+                if let Some(open) = self.open.as_mut().filter(|open| open.stream == stream) {
+                    open.is_loading_newer = false;
+                }
+                self.tell_error(format!("newer rows cannot be read: {}", failure.text));
             }
             CallPurpose::Reading(purpose) => self.take_reading_failure(&purpose, &failure.text),
             CallPurpose::ReadRow { .. } => self.tell_error(failure.text),

@@ -79,7 +79,8 @@ impl TuiState {
         let open = self.open.as_ref()?;
         let attention = self.open_info()?.attention.as_ref()?;
         let is_shown = self.focus != PaneFocus::List && self.overlays.is_empty();
-        let is_looked_at = is_shown && self.is_attended() && open.view.anchor == ScrollAnchor::End;
+        let is_at_end = open.view.anchor == ScrollAnchor::End && !open.rows.has_newer();
+        let is_looked_at = is_shown && self.is_attended() && is_at_end;
         let has_row = |row: &String| open.rows.knows(row);
         attention.row.clone().filter(|row| is_looked_at && attention.unread && has_row(row))
     }

@@ -13,6 +13,7 @@ mod last_lines;
 mod list_commands;
 mod list_events;
 mod menu_commands;
+mod newer_rows;
 mod open_session;
 mod pick_commands;
 mod programs;

@@ -88,10 +88,7 @@ impl TuiState {
     /// Brings everything that depends on the rows up to date.
     pub(super) fn after_rows_changed(&mut self) {
         let Some(open) = &mut self.open else { return };
-        // A row that is sought among the older ones would be dropped before it is reached.
-        if open.view.anchor == ScrollAnchor::End && open.view.seek.is_none() {
-            open.rows.drop_oldest();
-        }
+        open.limit_held_rows();
         if !open.is_turn_running() {
             open.interrupt = InterruptStep::Idle;
         }

@@ -56,6 +56,7 @@ impl TuiState {
         }
         self.note_end_left();
         self.load_older_if_near();
+        self.load_newer_if_near();
     }
 
     fn scroll_transcript(&mut self, by: isize) {
@@ -110,7 +111,8 @@ impl TuiState {
             let mut after = open.rows.iter_from(current).filter(|(place, _)| *place > current);
             after.find(|(place, row)| has_lines(*place, row)).map(|(place, _)| place)
         };
-        let is_last = next.is_none() && by > 0;
+        // Newer rows that were dropped are being loaded.
+        let is_last = next.is_none() && by > 0 && !open.rows.has_newer();
         next = next.or(Some(current));
         if let Some(open) = &mut self.open {
             open.view.selected = next;
@@ -193,7 +195,7 @@ impl TuiState {
         let Some(area) = transcript_area(self) else { return };
         let Some(open) = &self.open else { return };
         let lines: usize = visible_rows(self, open, area).iter().map(|row| row.lines).sum();
-        if lines < usize::from(area.height) && open.rows.len() < MAX_ROWS_TO_FILL {
+        if lines < usize::from(area.height) && open.rows.len() < MAX_ROWS_TO_FILL && open.rows.has_room() {
             self.load_older_rows();
         }
     }

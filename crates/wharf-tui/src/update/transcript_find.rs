@@ -6,7 +6,8 @@ use crate::api_call::search_session;
 use crate::input::StreamId;
 use crate::layout::RowFold;
 use crate::model::{
-    CallPurpose, FindQuery, OpenSession, PaneFocus, ReadingPurpose, RowSearch, RowsLink, TranscriptFind, TuiState,
+    CallPurpose, FindQuery, OpenSession, PaneFocus, ReadingPurpose, RowSearch, RowsLink, ScrollAnchor, TranscriptFind,
+    TuiState,
 };
 use crate::rows::{OlderRows, RowPlace, row_text};
 use crate::view::row_context;
@@ -41,6 +42,7 @@ impl TuiState {
             open.view.seek = None;
             open.view.find = None;
         }
+        self.leave_sought_rows();
     }
 
     /// Looks for the typed text, from the selected row towards older ones.
@@ -78,6 +80,9 @@ impl TuiState {
         let found = open.rows.iter_from(selected).find(is_hit).map(|(place, _)| place);
         match found {
             Some(place) => self.go_to_row(place),
+            None if open.rows.has_newer() => {
+                self.tell(format!("no newer row that is loaded has “{}” · G loads the newest", query.text));
+            }
             None => self.tell(format!("no newer row has “{}”", query.text)),
         }
     }
@@ -132,6 +137,7 @@ impl TuiState {
             self.go_to_row(place);
         } else if is_past || *open.rows.older() == OlderRows::None {
             open.view.seek = None;
+            self.leave_sought_rows();
             self.tell("the row that was found is gone");
         } else {
             self.load_older_rows();
@@ -143,6 +149,14 @@ impl TuiState {
     pub(super) fn stop_seeking(&mut self, stream: StreamId) {
         if let Some(open) = self.open.as_mut().filter(|open| open.stream == stream) {
             open.view.seek = None;
+        }
+        self.leave_sought_rows();
+    }
+
+    /// Goes back to the newest rows if the person was there, and the search has dropped them.
+    fn leave_sought_rows(&mut self) {
+        if self.open.as_ref().is_some_and(|open| open.view.anchor == ScrollAnchor::End) {
+            self.rejoin_stream();
         }
     }
 }

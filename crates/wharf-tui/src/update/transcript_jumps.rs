@@ -22,6 +22,7 @@ impl TuiState {
         open.view.anchor = ScrollAnchor::End;
         open.view.selected = open.rows.iter().next_back().map(|(place, _)| place);
         self.select_shown_row();
+        self.rejoin_stream();
     }
 
     pub(super) fn go_to_prompt(&mut self, is_after: bool) {

@@ -64,10 +64,14 @@ fn draw_clock(state: &TuiState, since_millis: u64, line: Rect, canvas: &mut Canv
 
 /// Draws over the last line: the text that is looked for, and that there are newer rows.
 fn draw_below_marks(state: &TuiState, open: &OpenSession, line: Rect, canvas: &mut Canvas) {
-    if open.view.anchor != ScrollAnchor::End {
-        let text = match count_new_rows(state, open) {
-            0 => " ↓ newer below ".to_owned(),
-            count => format!(" ↓ {count} new · G "),
+    let has_newer = open.rows.has_newer();
+    if open.view.anchor != ScrollAnchor::End || has_newer {
+        let text = match (count_new_rows(state, open), has_newer) {
+            (0, false) => " ↓ newer below ".to_owned(),
+            (0, true) => " ↓ newer below · G ".to_owned(),
+            (count, false) => format!(" ↓ {count} new · G "),
+            // Those that were dropped are not counted.
+            (count, true) => format!(" ↓ more than {count} new · G "),
         };
         canvas.write_right(line, &text, canvas.theme.selected);
     }

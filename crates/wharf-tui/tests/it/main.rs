@@ -8,6 +8,7 @@ mod completing;
 mod composing;
 mod first_screens;
 mod frames;
+mod held_rows;
 mod host_loss;
 mod input_places;
 mod key_page;
