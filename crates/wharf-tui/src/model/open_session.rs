@@ -37,6 +37,14 @@ pub(crate) enum InterruptStep {
     Asked { since: Duration },
 }
 
+/// The interrupt of one turn.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct TurnInterrupt {
+    pub(crate) step: InterruptStep,
+    /// The turn that is meant. The next one may begin before the client sees the end of this one.
+    pub(crate) turn: Option<String>,
+}
+
 /// The session that is open.
 #[derive(Debug)]
 pub(crate) struct OpenSession {
@@ -50,7 +58,7 @@ pub(crate) struct OpenSession {
     pub(crate) composer: TextBuffer,
     pub(crate) composing: ComposingState,
     pub(crate) dock: AskDock,
-    pub(crate) interrupt: InterruptStep,
+    pub(crate) interrupt: TurnInterrupt,
     /// An older page was requested.
     pub(crate) is_loading_older: bool,
     /// The row that was reported as seen, or is about to be, and when.
@@ -70,7 +78,7 @@ impl OpenSession {
             composer: TextBuffer::with_text(draft),
             composing: ComposingState::default(),
             dock: AskDock::default(),
-            interrupt: InterruptStep::Idle,
+            interrupt: TurnInterrupt::default(),
             is_loading_older: false,
             seen: None,
             is_seen_reported: false,
@@ -101,6 +109,18 @@ impl OpenSession {
         let id = state.plan.as_deref()?;
         let RowBody::Plan(plan) = &self.rows.get(RowPlace::of_id(id))?.body else { return None };
         Some(plan)
+    }
+
+    /// Returns the turn of the newest row that belongs to one.
+    pub(crate) fn newest_turn(&self) -> Option<&str> {
+        self.rows.iter().rev().find_map(|(_, row)| row.turn.as_deref())
+    }
+
+    /// Ends the interrupt of a turn that is over.
+    pub(crate) fn drop_old_interrupt(&mut self) {
+        if !self.is_turn_running() || self.newest_turn() != self.interrupt.turn.as_deref() {
+            self.interrupt = TurnInterrupt::default();
+        }
     }
 
     /// Returns true while a turn runs or waits for an answer.

@@ -4,7 +4,7 @@ use wharf_api::{RowBody, RowStreamEvent};
 
 use crate::api_call::read_row;
 use crate::input::{StreamId, StreamInput};
-use crate::model::{CallPurpose, InterruptStep, RowsLink, ScrollAnchor, TuiState};
+use crate::model::{CallPurpose, RowsLink, ScrollAnchor, TuiState};
 use crate::rows::{RowEffect, RowPlace};
 
 impl TuiState {
@@ -84,9 +84,7 @@ impl TuiState {
         if open.view.anchor == ScrollAnchor::End && open.view.seek.is_none() {
             open.rows.drop_oldest();
         }
-        if !open.is_turn_running() {
-            open.interrupt = InterruptStep::Idle;
-        }
+        open.drop_old_interrupt();
         self.drop_started_queue_edit();
         self.seek_row();
         self.refresh_dock();

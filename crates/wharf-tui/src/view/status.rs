@@ -56,7 +56,7 @@ fn describe_loss(state: &TuiState, loss: &HostLoss, retry_at: Option<std::time::
 fn describe_session(state: &TuiState) -> Option<String> {
     let open = state.open.as_ref()?;
     let info = state.open_info()?;
-    let text = match open.interrupt {
+    let text = match open.interrupt.step {
         InterruptStep::Armed { .. } => "Esc again to interrupt the turn".to_owned(),
         InterruptStep::Asked { since } => {
             let left =

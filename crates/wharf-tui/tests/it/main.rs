@@ -9,6 +9,7 @@ mod composing;
 mod first_screens;
 mod frames;
 mod host_loss;
+mod kept_texts;
 mod key_page;
 mod last_lines;
 mod moving;
