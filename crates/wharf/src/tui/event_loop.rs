@@ -135,7 +135,9 @@ impl EventLoop {
                 let is_known = self.finish_changes().await?;
                 self.screen.release();
                 if !is_known {
-                    output::print_note("wharf: the host has not answered the last change; a prompt without an answer is kept unsent");
+                    output::print_note(
+                        "wharf: the host has not answered the last change; a prompt without an answer is kept unsent",
+                    );
                 }
                 if !text.is_empty() {
                     output::print_line(&text);
