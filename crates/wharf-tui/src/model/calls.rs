@@ -149,6 +149,16 @@ impl UnansweredPrompts {
 }
 
 impl CallPurpose {
+    /// Returns the session and the text of a prompt that the person wrote.
+    pub(crate) fn sent_text(&self) -> Option<(String, String)> {
+        if let Self::SendPrompt(SentPrompt { session, text, .. })
+        | Self::SaveQueued(SavedQueueEdit { session, text, .. }) = self
+        {
+            return Some((session.clone(), text.clone()));
+        }
+        None
+    }
+
     /// Returns true if the person wants something done, and false for everything that is only read.
     const fn is_change(&self) -> bool {
         match self {

@@ -123,12 +123,8 @@ impl TuiState {
 
     /// Keeps all unsent texts, and the prompts that the host has not answered.
     pub(super) fn keep_texts(&mut self) {
-        let sent = self.calls.changes().filter_map(|purpose| match purpose {
-            CallPurpose::SendPrompt(prompt) => Some((prompt.session.clone(), prompt.text.clone())),
-            CallPurpose::SaveQueued(edit) => Some((edit.session.clone(), edit.text.clone())),
-            _ => None,
-        });
-        for (session, text) in sent.collect::<Vec<_>>() {
+        let sent: Vec<_> = self.calls.changes().filter_map(CallPurpose::sent_text).collect();
+        for (session, text) in sent {
             self.restore_prompt(&session, &text);
         }
         self.save_drafts(None);

@@ -120,9 +120,9 @@ pub(super) fn draw_keys(state: &TuiState, area: Rect, canvas: &mut Canvas) {
     };
     let shown = scopes.iter().flat_map(|scope| all_bindings().filter(move |binding| binding.scope == *scope));
     let edits_queue = state.open.as_ref().is_some_and(|open| open.composing.queue_edit.is_some());
-    let name_effect = |binding: &KeyBinding| match binding.command {
-        TuiCommand::Composer(ComposerCommand::Send) if edits_queue => Some("save"),
-        _ => binding.short,
+    let name_effect = |binding: &KeyBinding| {
+        let saves = edits_queue && binding.command == TuiCommand::Composer(ComposerCommand::Send);
+        if saves { Some("save") } else { binding.short }
     };
     let mut texts: Vec<String> = Vec::new();
     for binding in shown.filter(acts) {

@@ -38,13 +38,13 @@ fn changes(scene: &mut Scene) -> Vec<(CallId, String, String)> {
     calls.map(|(id, call)| (id, call.path.replace("/sessions/sess_a", ""), call.body.unwrap_or_default())).collect()
 }
 
-/// Returns the texts that were written for a session or the form, the last one of each.
+/// Returns the text that was written last for a session or the form.
 fn saved_draft(scene: &mut Scene, key: &DraftKey) -> Option<String> {
-    let saves = scene.take_effects().into_iter().filter_map(|effect| match effect {
+    let mut newest_first = scene.take_effects().into_iter().rev();
+    newest_first.find_map(|effect| match effect {
         TuiEffect::SaveDraft { key: saved, text } if saved == *key => Some(text),
         _ => None,
-    });
-    saves.last()
+    })
 }
 
 fn draft_of(session: &str) -> DraftKey {
