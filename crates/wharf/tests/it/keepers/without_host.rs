@@ -18,7 +18,7 @@ use crate::program::run_failing_serve;
 use crate::rest::wait_for_session;
 use crate::{
     TREE_ENDS_WITHIN, add_section, connect_client, cwd, join_session, log, open_session, parse_pids, prompt_for_text,
-    scripted_host,
+    scripted_host, start_from_shell,
 };
 
 /// The longest time that a start of the host may take beside a keeper that does not answer.
@@ -281,7 +281,9 @@ async fn disk_that_fills_up_without_a_host_loses_nothing() -> Result<()> {
 
 #[tokio::test]
 async fn sixty_four_agents_are_taken_over_at_once() -> Result<()> {
-    let mut host = KeepingHost::start(scripted_host(&[])?)?;
+    // Most shells allow fewer open files than so many agents take.
+    let (options, _folder) = start_from_shell(scripted_host(&[])?, "ulimit -Sn 200")?;
+    let mut host = KeepingHost::start(options)?;
     let client = connect_client(&host).await?;
     let mut sessions = Vec::new();
     for number in 0..KEEPERS_AT_ONCE {
