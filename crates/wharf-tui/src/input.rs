@@ -37,6 +37,8 @@ pub enum TuiInput {
     Program(ProgramEnd),
     /// The text was handed to the terminal's clipboard, or not: the text says why.
     Copied(Result<(), String>),
+    /// The client ends now. Unsent texts, and prompts without an answer, are kept.
+    End,
 }
 
 /// The size of the terminal in cells.

@@ -8,6 +8,8 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
+use rustix::process::Signal;
 use wharf_core::{Seq, SessionId};
 
 use super::agent_log::{AgentLog, AgentLogWriter};
@@ -19,16 +21,19 @@ use super::kept_files::{KeptFiles, file_position, file_size, read_range};
 use super::ledger::{InFlight, Ledger};
 use super::outbox::Outbox;
 use super::process_records::{KeeperLimits, KeptRecord, LeftTree, ProcessRecords};
+use super::process_table;
 use super::stderr::StderrTail;
 use crate::config::KeeperSettings;
 use crate::frame::FrameReader;
-use crate::ids::random_text;
+use crate::ids::{Now, random_text};
 
-/// How long a keeper may take to answer. It has nothing else to do.
-const ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
-/// How long the last host may take to die after its lease is free.
-const BUSY_TIMEOUT: Duration = Duration::from_secs(2);
-const BUSY_INTERVAL: Duration = Duration::from_millis(10);
+/// How long a keeper may take to answer one call. It has nothing else to do, but its memory may have to come back from the disk.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(3);
+/// How long a keeper that runs is asked again and again before its agent is given up.
+const ASK_TIMEOUT: Duration = Duration::from_secs(10);
+/// How often a keeper may close the connection. It does so if this host was too slow to say hello, and for a wrong secret.
+const MAX_REFUSALS: u32 = 3;
+const ASK_INTERVAL: Duration = Duration::from_millis(10);
 /// Keepers that are asked at once: one that does not answer must not hold up the others.
 const MAX_ASKED_AT_ONCE: usize = 16;
 const SECRET_CHARS: usize = 32;
@@ -59,6 +64,8 @@ pub(crate) struct AdoptedAgent {
     pub(crate) outbox: Outbox,
     pub(crate) stderr: StderrTail,
     pub(crate) in_flight: InFlight,
+    /// When the agent's first turn began, as far as it is known.
+    pub(crate) first_turn_at: Option<Instant>,
 }
 
 /// The parts of the host that an agent is taken over with.
@@ -101,17 +108,37 @@ fn ask_keeper(tree: &LeftTree, records: &ProcessRecords) -> io::Result<AnsweredK
         return Err(io::Error::other(message));
     }
     let (socket_dir, pid) = (records.socket_dir(tree.kept.protocol), tree.keeper_pid());
-    let busy_until = Instant::now() + BUSY_TIMEOUT;
+    let give_up_at = Instant::now() + ASK_TIMEOUT;
+    let mut refusals = 0;
     loop {
-        let control = at_long_path(&socket_dir, pid, |path| UnixStream::connect(path))?;
-        if let Some(keeper) = greet_keeper(tree, control)? {
-            return Ok(keeper);
+        // A keeper that was stopped cannot answer, and nothing else would wake it.
+        process_table::send_signal(pid, Signal::CONT);
+        let control = at_long_path(&socket_dir, pid, connect_at_once);
+        let error = match control.and_then(|control| greet_keeper(tree, control)) {
+            Ok(Some(keeper)) => return Ok(keeper),
+            Ok(None) => io::Error::other("its keeper has another host"),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => io::Error::other("its keeper does not answer"),
+            Err(error) if error.kind() == io::ErrorKind::ConnectionAborted && refusals < MAX_REFUSALS => {
+                refusals += 1;
+                error
+            }
+            Err(error) => return Err(error),
+        };
+        if Instant::now() > give_up_at || !tree.keeper().is_alive() {
+            return Err(error);
         }
-        if Instant::now() > busy_until {
-            return Err(io::Error::other("its keeper has another host"));
-        }
-        std::thread::sleep(BUSY_INTERVAL);
+        std::thread::sleep(ASK_INTERVAL);
     }
+}
+
+/// Connects to a socket of this machine. Fails with `WouldBlock` if its queue of callers is full, instead of waiting for ever.
+fn connect_at_once(path: &str) -> io::Result<UnixStream> {
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+    rustix::net::connect(&socket, &SocketAddrUnix::new(path)?)?;
+    let stream = UnixStream::from(socket);
+    stream.set_nonblocking(false)?;
+    Ok(stream)
 }
 
 /// Says hello. Returns `None` if the keeper still has its last host.
@@ -124,7 +151,7 @@ fn greet_keeper(tree: &LeftTree, mut control: UnixStream) -> io::Result<Option<A
             return Ok(line);
         }
         if !receiver.receive(&control)? {
-            return Err(io::Error::other("its keeper refused this host"));
+            return Err(io::Error::new(io::ErrorKind::ConnectionAborted, "its keeper refused this host"));
         }
     };
     let answer = next_line(&mut receiver)?;
@@ -169,12 +196,14 @@ impl AnsweredKeeper {
         let log = AgentLogWriter::new(std::sync::Arc::clone(&context.log));
         let stderr = StderrTail::follow_after(stderr_pipe, Some(log), &stderr)?;
         let process = KeeperProcess::adopt(pid)?;
+        let since_first_turn = tree.time_since_first_turn(Now::millis());
+        let first_turn_at = since_first_turn.and_then(|since| Instant::now().checked_sub(since));
         let token = tree.token().map(|digest| context.tokens.restore_token(digest, session, pid));
         context.records.adopt(tree);
         control.set_nonblocking(true)?;
         let control = tokio::net::UnixStream::from_std(control)?;
         let (process, _) = follow_keeper(pid, process, (control, reports), context.records.clone(), token);
-        Ok(AdoptedAgent { process: process.with_pid(agent), reader, outbox, stderr, in_flight })
+        Ok(AdoptedAgent { process: process.with_pid(agent), reader, outbox, stderr, in_flight, first_turn_at })
     }
 }
 
@@ -203,7 +232,11 @@ pub(crate) fn keep_agent(
     let (session, version) = (session.to_string(), env!("CARGO_PKG_VERSION").to_owned());
     let limits = Some(KeeperLimits::from_settings(settings));
     // The record comes first: a kept agent without a record would be known to no host.
-    records.note_kept(pid, KeptRecord { session, start, protocol: PROTOCOL_VERSION, version, secret, limits });
+    let kept = KeptRecord { session, start, protocol: PROTOCOL_VERSION, version, secret, limits };
+    if let Err(error) = records.note_kept(pid, kept) {
+        let _ = fs::remove_file(&socket);
+        return Err(error);
+    }
     process.keep(order, files, listener);
     Ok(())
 }

@@ -9,7 +9,7 @@ use rustix::io::Errno;
 use tokio::io::unix::AsyncFd;
 use tokio::io::{AsyncRead, Interest, ReadBuf};
 
-use super::kept_files::{ReleasedPrefix, move_bytes, register};
+use super::kept_files::{MIN_RELEASED_BYTES, PAGE_BYTES, ReleasedPrefix, move_bytes, register, release_range};
 
 /// The bytes of one move: as many as a pipe holds.
 const MOVE_BYTES: usize = 64 << 10;
@@ -23,6 +23,8 @@ pub(crate) struct AgentOutput {
     /// How far the output is in the file.
     moved: u64,
     released: ReleasedPrefix,
+    /// The end of what was given back of an oversized line.
+    dropped_end: u64,
 }
 
 impl AgentOutput {
@@ -30,12 +32,23 @@ impl AgentOutput {
     pub(crate) fn new(pipe: OwnedFd, file: OwnedFd, read: u64, moved: u64) -> io::Result<Self> {
         rustix::io::ioctl_fionbio(&pipe, true)?;
         let pipe = register(pipe, Interest::READABLE)?;
-        Ok(Self { pipe, file, read, moved, released: ReleasedPrefix::default() })
+        Ok(Self { pipe, file, read, moved, released: ReleasedPrefix::default(), dropped_end: 0 })
     }
 
     /// Gives the memory of output back that no host needs any more.
     pub(crate) fn release(&mut self, end: u64) {
         self.released.extend(&self.file, end.min(self.read));
+    }
+
+    /// Gives the memory of a part of a line back that is too long to be taken. The next host would read zeros there, and finds
+    /// the line as long as it is.
+    pub(crate) fn release_dropped(&mut self, from: u64, to: u64) {
+        let from = from.max(self.dropped_end).next_multiple_of(PAGE_BYTES);
+        let to = to.min(self.read) / PAGE_BYTES * PAGE_BYTES;
+        if to.saturating_sub(from) >= MIN_RELEASED_BYTES {
+            release_range(&self.file, from, to);
+            self.dropped_end = to;
+        }
     }
 
     /// Copies bytes of the file. They are there.
@@ -80,5 +93,59 @@ impl AsyncRead for AgentOutput {
                 Err(_would_block) => {}
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use super::super::kept_files::create_file;
+    use super::*;
+    use crate::frame::{FrameLine, FrameReader};
+
+    /// Returns the bytes of memory that a file takes.
+    fn held_bytes(file: &OwnedFd) -> u64 {
+        u64::try_from(rustix::fs::fstat(file).unwrap().st_blocks).unwrap() * 512
+    }
+
+    #[tokio::test]
+    async fn memory_of_a_line_over_the_limit_is_given_back() {
+        const LINE_BYTES: usize = 16 << 20;
+        let (reader, mut writer) = io::pipe().unwrap();
+        let file = create_file("test").unwrap();
+        let output = AgentOutput::new(reader.into(), file.try_clone().unwrap(), 0, 0).unwrap();
+        let mut lines = FrameReader::starting_at(output, 1 << 20, 0);
+        let writing = std::thread::spawn(move || {
+            let block = [b'x'; 64 << 10];
+            (0..LINE_BYTES / block.len()).for_each(|_| writer.write_all(&block).unwrap());
+            writer.write_all(b"\nnext\n").unwrap();
+        });
+        let mut most = 0;
+        while !lines.find_line() {
+            if let Some((from, to)) = lines.dropped_range() {
+                lines.source_mut().release_dropped(from, to);
+            }
+            lines.fill().await.unwrap();
+            most = most.max(held_bytes(&file));
+        }
+        writing.join().unwrap();
+        assert!(most < 3 << 20, "{most} bytes are held");
+        assert!(
+            matches!(lines.found_line(), FrameLine::Oversized { bytes, head } if bytes == LINE_BYTES as u64 && head.starts_with(b"xxx"))
+        );
+        while !lines.find_line() {
+            lines.fill().await.unwrap();
+        }
+        assert_eq!(lines.found_line(), FrameLine::Frame(b"next"));
+        // The next host reads from the beginning of the line, which is as long as it was.
+        let output = AgentOutput::new(io::pipe().unwrap().0.into(), file, 0, LINE_BYTES as u64 + 6).unwrap();
+        let mut again = FrameReader::starting_at(output, 1 << 20, 0);
+        while !again.find_line() {
+            again.fill().await.unwrap();
+        }
+        assert!(
+            matches!(again.found_line(), FrameLine::Oversized { bytes, head } if bytes == LINE_BYTES as u64 && head.starts_with(b"xxx"))
+        );
     }
 }

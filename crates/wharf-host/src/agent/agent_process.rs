@@ -123,7 +123,7 @@ pub(super) enum KeeperProcess {
     Child {
         child: Box<Child>,
         /// Keeps it from being taken for an orphan.
-        _registration: RegisteredKeeper,
+        registration: RegisteredKeeper,
     },
     /// Becomes readable when the process ends.
     Adopted(AsyncFd<OwnedFd>),
@@ -135,8 +135,17 @@ impl KeeperProcess {
     pub(super) fn adopt(pid: u32) -> std::io::Result<Self> {
         use rustix::process::{Pid, PidfdFlags, pidfd_open};
         let pid = i32::try_from(pid).ok().and_then(Pid::from_raw).ok_or(std::io::ErrorKind::NotFound)?;
-        let handle = pidfd_open(pid, PidfdFlags::NONBLOCK)?;
+        // The handle is only polled, so that it need not be non-blocking, which older kernels do not know.
+        let handle = pidfd_open(pid, PidfdFlags::empty())?;
         Ok(Self::Adopted(register(handle, Interest::READABLE)?))
+    }
+
+    /// Leaves the keeper to the next host. Until this one ends, it is a child that is no orphan.
+    fn stay_registered(self) {
+        match self {
+            Self::Child { registration, .. } => std::mem::forget(registration),
+            Self::Adopted(_) => {}
+        }
     }
 
     /// Waits until the process has ended.
@@ -163,7 +172,10 @@ pub(super) fn follow_keeper(
     let mut follower = KeeperFollower::new(pid, control, orders, records.clone(), started);
     let watch = async move {
         match follower.follow_to_end(&mut process).await {
-            TreeEnd::Left => return,
+            TreeEnd::Left => {
+                process.stay_registered();
+                return;
+            }
             TreeEnd::Gone => {}
             TreeEnd::KeeperGone => follower.read_last_reports().await,
             TreeEnd::Late => {
@@ -186,6 +198,7 @@ pub(super) fn follow_keeper(
         if awaits_host {
             report.send_replace(Some(follower.how.clone()));
             if !follower.release_keeper(&mut process).await {
+                process.stay_registered();
                 return;
             }
         }

@@ -43,6 +43,8 @@ pub fn check_keeper_support() -> io::Result<()> {
     if moved != 1 || file_position(&file)? != 1 {
         return Err(io::Error::other("splice does not count what it moves"));
     }
+    // The next host follows a keeper that is no child of its own by this.
+    rustix::process::pidfd_open(rustix::process::getpid(), rustix::process::PidfdFlags::empty())?;
     Ok(())
 }
 
@@ -60,7 +62,7 @@ mod tests {
         records.add(own, "tag", None);
         assert_eq!(inspect_keepers(temp.path()), KeeperReport::default(), "an agent that ends with its host");
         let (session, version, secret) = ("sess_1".to_owned(), "0.0.9".to_owned(), "s".to_owned());
-        records.note_kept(own, KeptRecord { session, start: 1, protocol: 1, version, secret, limits: None });
+        records.note_kept(own, KeptRecord { session, start: 1, protocol: 1, version, secret, limits: None }).unwrap();
         let sockets = records.socket_dir(1);
         fs::create_dir_all(&sockets).unwrap();
         for name in [own.to_string(), "1".to_owned()] {

@@ -126,7 +126,7 @@ pub(crate) fn read_range(file: impl AsFd, from: u64, to: u64) -> io::Result<Vec<
 
 pub(super) const PAGE_BYTES: u64 = 4096;
 /// The bytes that may be of no use any more before their memory is given back. Each time costs a system call.
-const MIN_RELEASED_BYTES: u64 = 256 << 10;
+pub(super) const MIN_RELEASED_BYTES: u64 = 256 << 10;
 
 /// The beginning of a file in memory that is of no use any more. Its memory is given back; the offsets of the rest stay.
 #[derive(Debug, Default)]

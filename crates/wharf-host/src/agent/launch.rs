@@ -165,7 +165,7 @@ impl Launch {
         drop(theirs);
         let pipes = (child.stdin.take(), child.stdout.take(), child.stderr.take());
         let pid = child.id().unwrap_or_default();
-        let process = KeeperProcess::Child { child: Box::new(child), _registration: RegisteredKeeper(pid) };
+        let process = KeeperProcess::Child { child: Box::new(child), registration: RegisteredKeeper(pid) };
         if let Some(guard) = &guard {
             guard.set_root(pid);
         }

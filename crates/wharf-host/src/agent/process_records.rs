@@ -15,6 +15,7 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
+use wharf_core::Millis;
 
 use super::keeper::protocol::PROTOCOL_VERSION;
 use super::process_table::{Process, ProcessTable, find_tagged, kill_until_gone};
@@ -68,6 +69,9 @@ struct TreeRecord {
     /// The hash of the token that the tree was given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     token: Option<String>,
+    /// When the agent's first turn began, in milliseconds since 1970: processes that are younger are the agent's work.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    first_turn_millis: Option<u64>,
     /// Set if the agent outlives its host.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     kept: Option<KeptRecord>,
@@ -131,6 +135,16 @@ impl LeftTree {
         self.record.keeper.pid
     }
 
+    /// Returns the keeper's process.
+    pub(crate) fn keeper(&self) -> Process {
+        self.record.keeper
+    }
+
+    /// Returns how long ago the agent's first turn began.
+    pub(crate) fn time_since_first_turn(&self, now: Millis) -> Option<Duration> {
+        self.record.first_turn_millis.map(|at| Duration::from_millis(now.0.saturating_sub(at)))
+    }
+
     pub(crate) fn token(&self) -> Option<blake3::Hash> {
         self.record.token.as_deref().and_then(|text| blake3::Hash::from_hex(text).ok())
     }
@@ -180,33 +194,45 @@ impl ProcessRecords {
         let keeper = Process { pid: keeper, started: super::process_table::started_at(keeper).unwrap_or_default() };
         let (directory, system, seen) = (directory.clone(), system.clone(), BTreeSet::new());
         let (tag, token) = (tag.to_owned(), token.map(|token| token.to_hex().to_string()));
-        self.insert(TreeRecord { directory, system, host: *host, keeper, tag, seen, token, kept: None });
+        let (first_turn_millis, kept) = (None, None);
+        self.insert(TreeRecord { directory, system, host: *host, keeper, tag, seen, token, first_turn_millis, kept });
     }
 
     fn insert(&self, record: TreeRecord) {
         {
             let _writing = self.lock_writing();
-            self.write_record(&record);
+            self.write_or_report(&record);
             self.lock_running().insert(record.keeper.pid, record);
         }
         self.tell_count();
     }
 
     /// Changes the record of a running tree, and writes it if `change` returns true.
-    fn change_record(&self, keeper: u32, change: impl FnOnce(&mut TreeRecord) -> bool) {
+    fn change_record(&self, keeper: u32, change: impl FnOnce(&mut TreeRecord) -> bool) -> io::Result<()> {
         let _writing = self.lock_writing();
         let changed = self.lock_running().get_mut(&keeper).and_then(|record| change(record).then(|| record.clone()));
-        if let Some(record) = changed {
-            self.write_record(&record);
-        }
+        changed.map_or(Ok(()), |record| self.write_record(&record))
     }
 
-    /// Notes what the next host needs to take the agent over. The keeper is told to keep it after this.
-    pub(crate) fn note_kept(&self, keeper: u32, kept: KeptRecord) {
-        self.change_record(keeper, |record| {
+    /// Notes what the next host needs to take the agent over. The keeper is told to keep it after this, and only if the note is
+    /// on disk.
+    pub(crate) fn note_kept(&self, keeper: u32, kept: KeptRecord) -> io::Result<()> {
+        let noted = self.change_record(keeper, |record| {
             record.kept = Some(kept);
             true
         });
+        if noted.is_err()
+            && let Some(record) = self.lock_running().get_mut(&keeper)
+        {
+            record.kept = None;
+        }
+        noted
+    }
+
+    /// Notes when the agent's first turn began.
+    pub(crate) fn note_first_turn(&self, keeper: u32, at: Millis) {
+        let noted = self.change_record(keeper, |record| record.first_turn_millis.replace(at.0).is_none());
+        report_unwritten(keeper, noted);
     }
 
     pub(crate) fn is_kept(&self, keeper: u32) -> bool {
@@ -252,16 +278,17 @@ impl ProcessRecords {
     }
 
     /// The keepers that run.
-    pub(crate) fn running_keepers(&self) -> Vec<u32> {
-        self.lock_running().keys().copied().collect()
+    pub(crate) fn running_keepers(&self) -> Vec<Process> {
+        self.lock_running().values().map(|record| record.keeper).collect()
     }
 
     /// Notes the processes below a keeper, as they are now.
     pub(crate) fn note_seen(&self, keeper: u32, seen: BTreeSet<Process>) {
-        self.change_record(keeper, |record| {
+        let noted = self.change_record(keeper, |record| {
             let before = std::mem::replace(&mut record.seen, seen);
             record.seen != before
         });
+        report_unwritten(keeper, noted);
     }
 
     /// Notes the first process of a tree, which the keeper has just started.
@@ -368,7 +395,11 @@ impl ProcessRecords {
         record.directory == self.shared.directory && record.system == self.shared.system && !record.host.is_alive()
     }
 
-    fn write_record(&self, record: &TreeRecord) {
+    fn write_or_report(&self, record: &TreeRecord) {
+        report_unwritten(record.keeper.pid, self.write_record(record));
+    }
+
+    fn write_record(&self, record: &TreeRecord) -> io::Result<()> {
         let _ = fs::DirBuilder::new().recursive(true).mode(0o700).create(&self.shared.dir);
         let path = self.record_path(record.keeper.pid);
         let half = path.with_extension(UNFINISHED_EXTENSION);
@@ -377,10 +408,10 @@ impl ProcessRecords {
             let file = fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&half);
             file.and_then(|mut file| io::Write::write_all(&mut file, &text)).and_then(|()| fs::rename(&half, &path))
         });
-        if let Err(error) = written {
+        if written.is_err() {
             let _ = fs::remove_file(&half);
-            tracing::debug!(%error, keeper = record.keeper.pid, "a process tree could not be recorded");
         }
+        written
     }
 
     fn tell_count(&self) {
@@ -398,6 +429,13 @@ impl ProcessRecords {
 
     fn record_path(&self, keeper: u32) -> PathBuf {
         self.shared.dir.join(keeper.to_string())
+    }
+}
+
+/// Reports a record that could not be written. That is no reason to end the tree: this host still knows it.
+fn report_unwritten(keeper: u32, written: io::Result<()>) {
+    if let Err(error) = written {
+        tracing::debug!(%error, keeper, "a process tree could not be recorded");
     }
 }
 
@@ -480,6 +518,7 @@ mod tests {
             tag: "x".to_owned(),
             seen: BTreeSet::new(),
             token: None,
+            first_turn_millis: None,
             kept: None,
         };
         assert!(records.is_ours(&record));
@@ -508,6 +547,7 @@ mod tests {
             tag: random_text(20),
             seen: BTreeSet::from([Process { pid: parent, started: started + 1 }]),
             token: None,
+            first_turn_millis: None,
             kept: None,
         };
         assert_eq!(find_leftover_processes(&[record.clone()], &ProcessTable::read()), HashSet::new());
@@ -531,9 +571,10 @@ mod tests {
             tag: random_text(20),
             seen: BTreeSet::new(),
             token: None,
+            first_turn_millis: None,
             kept: Some(kept_record(1)),
         };
-        records.write_record(&record);
+        records.write_record(&record).unwrap();
         let path = records.record_path(keeper.pid);
         let half = path.with_extension(UNFINISHED_EXTENSION);
         fs::copy(&path, &half).unwrap();
@@ -543,6 +584,18 @@ mod tests {
         fs::rename(&path, &half).unwrap();
         assert_eq!(records.take_left_trees().len(), 1);
         assert!(path.exists() && !half.exists());
+    }
+
+    #[test]
+    fn agent_is_not_kept_without_a_record_of_it() {
+        let temp = tempfile::tempdir().unwrap();
+        let records = records(temp.path());
+        let keeper = std::process::id();
+        records.add(keeper, "tag", None);
+        // A directory in the place of the unfinished record: it cannot be written, as on a full disk.
+        fs::create_dir(records.record_path(keeper).with_extension(UNFINISHED_EXTENSION)).unwrap();
+        assert!(records.note_kept(keeper, kept_record(1)).is_err());
+        assert!(!records.is_kept(keeper));
     }
 
     #[test]
@@ -558,7 +611,8 @@ mod tests {
         let seen = |count: u32| (0..count % 2 * 50).map(|pid| Process { pid, started: u64::from(count) }).collect();
         std::thread::scope(|scope| {
             scope.spawn(|| (1..CHANGES).for_each(|count| records.note_seen(keeper, seen(count))));
-            scope.spawn(|| (1..CHANGES).for_each(|start| records.note_kept(keeper, kept_record(start.into()))));
+            scope
+                .spawn(|| (1..CHANGES).for_each(|start| records.note_kept(keeper, kept_record(start.into())).unwrap()));
             for _ in 0..CHANGES {
                 assert!(read().is_ok(), "{}", fs::read_to_string(&path).unwrap());
             }
@@ -579,6 +633,6 @@ mod tests {
         records.remove(own);
         records.note_seen(own, BTreeSet::new());
         assert!(!path.exists());
-        assert_eq!(records.running_keepers(), [0_u32; 0]);
+        assert_eq!(records.running_keepers(), []);
     }
 }

@@ -40,6 +40,8 @@ impl FilesAndTerminals {
     pub(crate) fn new(roots: Roots, mut launch: Launch, agent: u32) -> Self {
         // The session's log is for the agent's own words.
         launch.log = None;
+        // Helpers and terminals end with this host.
+        launch.is_kept = false;
         let roots = Arc::new(roots);
         let max_bytes = launch.frame_limit;
         let outside = Arc::new(OutsideFiles::new(launch.clone(), agent));

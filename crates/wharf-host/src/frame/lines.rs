@@ -61,6 +61,12 @@ impl<R: AsyncRead + Unpin> FrameReader<R> {
         &mut self.source
     }
 
+    /// Returns the part of an oversized line that was dropped, behind the bytes that tell about it.
+    pub(crate) fn dropped_range(&self) -> Option<(u64, u64)> {
+        let from = self.passed.saturating_sub(self.dropped) + HEAD_BYTES as u64;
+        (from < self.passed && self.dropped > 0).then_some((from, self.passed))
+    }
+
     /// Returns the place in the stream behind the line that was returned last.
     pub(crate) fn line_end(&self) -> u64 {
         self.passed + self.taken as u64

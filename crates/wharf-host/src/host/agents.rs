@@ -104,7 +104,9 @@ impl Host {
     pub fn has_started(&self, pid: u32) -> bool {
         let is_kept = || {
             let keepers = self.inner.agents.records().running_keepers();
-            process_table::process_and_ancestors(pid).iter().any(|above| keepers.contains(above))
+            process_table::process_and_ancestors(pid)
+                .iter()
+                .any(|above| keepers.iter().any(|keeper| keeper.pid == *above))
         };
         process_table::is_gone(pid) || process_table::is_below(pid, std::process::id()) || is_kept()
     }

@@ -281,7 +281,7 @@ impl Host {
         let mut count = records.watch_count();
         loop {
             count.mark_unchanged();
-            let is_gone = !records.running_keepers().iter().any(|keeper| roots.contains(keeper));
+            let is_gone = !records.running_keepers().iter().any(|keeper| roots.contains(&keeper.pid));
             if is_gone || count.changed().await.is_err() {
                 return;
             }

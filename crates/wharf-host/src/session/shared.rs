@@ -58,6 +58,8 @@ pub(crate) struct Rest {
     pub(crate) alone_since: Option<Millis>,
     /// When the first turn since the agent's start began: processes that are younger are the agent's work.
     pub(crate) first_turn_at: Option<Instant>,
+    /// The next host would know when that was.
+    is_first_turn_noted: bool,
     /// True if the session could be brought back.
     pub(crate) comes_back: bool,
     /// How long the agent's manifest lets it be idle.
@@ -102,8 +104,21 @@ impl Shared {
     /// Sets the pid of the agent's keeper, 0 if it is gone, and drops the measurements of the last one.
     pub(crate) fn set_keeper(&self, pid: u32) {
         self.keeper.store(pid.into(), Ordering::Relaxed);
-        self.lock_rest().first_turn_at = None;
+        let mut rest = self.lock_rest();
+        (rest.first_turn_at, rest.is_first_turn_noted) = (None, false);
+        drop(rest);
         self.set_resources(None);
+    }
+
+    /// Restores when the first turn of an agent that was taken over began.
+    pub(crate) fn restore_first_turn(&self, at: Option<Instant>) {
+        let mut rest = self.lock_rest();
+        (rest.first_turn_at, rest.is_first_turn_noted) = (at, at.is_some());
+    }
+
+    /// Returns true for the first turn since the agent's start, once.
+    pub(crate) fn take_first_turn_news(&self) -> bool {
+        !std::mem::replace(&mut self.lock_rest().is_first_turn_noted, true)
     }
 
     /// Returns the roots of the process trees that belong to the agent: its own, and its terminals'.

@@ -55,10 +55,18 @@ struct SessionCpu {
 
 /// The figures of one sample.
 struct UsageSample {
-    trees: Vec<(SessionHandle, Vec<(u32, TreeUsage)>)>,
+    sessions: Vec<SessionSample>,
     /// How many keepers there are, those of agents without a session included.
     keepers: usize,
     took: Duration,
+}
+
+/// The trees of one session that were measured.
+struct SessionSample {
+    handle: SessionHandle,
+    trees: Vec<(u32, TreeUsage)>,
+    /// Whether the agent has terminals open.
+    has_terminals: bool,
 }
 
 /// Takes samples for as long as the host lives. While no agent runs it costs nothing.
@@ -72,8 +80,8 @@ pub(crate) fn track_usage(host: &Arc<Inner>) {
             changes.borrow_and_update();
             keepers.borrow_and_update();
             let Some(look) = take_sample(&weak).await else { return };
-            let (keepers_run, rest) = (look.keepers > 0 || !look.trees.is_empty(), look.took * MIN_PAUSE_PER_SAMPLE);
-            if look.trees.is_empty() {
+            let (keepers_run, rest) = (look.keepers > 0 || !look.sessions.is_empty(), look.took * MIN_PAUSE_PER_SAMPLE);
+            if look.sessions.is_empty() {
                 accounts = UsageTracker::default();
                 if let Some(host) = weak.upgrade() {
                     host.metrics.note_agents(BTreeMap::new());
@@ -136,22 +144,24 @@ async fn take_sample(host: &Weak<Inner>) -> Option<UsageSample> {
         .collect();
     let keepers = records.running_keepers();
     if roots.is_empty() && keepers.is_empty() {
-        return Some(UsageSample { trees: Vec::new(), keepers: 0, took: Duration::ZERO });
+        return Some(UsageSample { sessions: Vec::new(), keepers: 0, took: Duration::ZERO });
     }
     let measured = tokio::task::spawn_blocking(move || {
-        let (began, own) = (Instant::now(), std::process::id());
+        let began = Instant::now();
         let table = ProcessSnapshot::read_proc();
-        let trees = roots.into_iter().map(|(handle, roots)| {
-            let trees = roots.into_iter().filter_map(|root| Some((root, table.measure_tree(own, root)?))).collect();
-            (handle, trees)
+        let find = |pid: u32| keepers.iter().copied().find(|keeper| keeper.pid == pid);
+        let sessions = roots.into_iter().map(|(handle, roots)| {
+            let has_terminals = roots.len() > 1;
+            let measure = |root: u32| Some((root, table.measure_tree(find(root)?)?));
+            SessionSample { handle, trees: roots.into_iter().filter_map(measure).collect(), has_terminals }
         });
-        let trees = trees.collect();
+        let sessions = sessions.collect();
         for keeper in &keepers {
-            if let Some(below) = table.descendants_of(own, *keeper) {
-                records.note_seen(*keeper, below);
+            if let Some(below) = table.descendants_of(*keeper) {
+                records.note_seen(keeper.pid, below);
             }
         }
-        UsageSample { trees, keepers: keepers.len(), took: began.elapsed() }
+        UsageSample { sessions, keepers: keepers.len(), took: began.elapsed() }
     });
     measured.await.ok()
 }
@@ -163,17 +173,17 @@ impl UsageTracker {
         let limits = &inner.config.limits;
         self.sleep_after = inner.config.session.sleep_after.to_std();
         let caps = MemoryCaps { session: limits.session_memory.0, total: limits.memory.0 };
-        let seen: HashSet<SessionId> = look.trees.iter().map(|(handle, _)| handle.id().clone()).collect();
+        let seen: HashSet<SessionId> = look.sessions.iter().map(|sample| sample.handle.id().clone()).collect();
         self.sessions.retain(|id, _| seen.contains(id));
         self.over.retain(|id| seen.contains(id));
         inner.metrics.look.observe(look.took);
         let (mut news, mut handles, mut standings) = (false, Vec::new(), Vec::new());
         let mut agents = BTreeMap::new();
-        for (handle, trees) in look.trees {
-            let (standing, visible) = self.apply_session(&handle, &trees, caps, &mut agents);
+        for sample in look.sessions {
+            let (standing, visible) = self.apply_session(&sample, caps, &mut agents);
             news |= visible;
             standings.push(standing);
-            handles.push(handle);
+            handles.push(sample.handle);
         }
         inner.metrics.note_agents(agents);
         if news {
@@ -192,15 +202,15 @@ impl UsageTracker {
     /// Publishes the figures of one session. Returns true if a client that watches would see a difference.
     fn apply_session(
         &mut self,
-        handle: &SessionHandle,
-        trees: &[(u32, TreeUsage)],
+        sample: &SessionSample,
         caps: MemoryCaps,
         agents: &mut BTreeMap<String, AgentUse>,
     ) -> (SessionUsage, bool) {
+        let SessionSample { handle, trees, .. } = sample;
         let account = self.sessions.entry(handle.id().clone()).or_default();
         let cpu_millis = account.add_trees(trees);
         let memory = trees.iter().map(|(_, tree)| tree.memory).sum();
-        let standing = session_usage(handle, memory, trees, self.sleep_after);
+        let standing = session_usage(sample, memory, self.sleep_after);
         // Without a visible process there are no figures.
         if trees.is_empty() {
             handle.shared.set_resources(None);
@@ -264,18 +274,12 @@ impl SessionCpu {
 }
 
 /// Returns the session's usage. A session with open terminals is not idle, whatever its agent does.
-fn session_usage(
-    handle: &SessionHandle,
-    memory: u64,
-    trees: &[(u32, TreeUsage)],
-    sleep_after: Option<Duration>,
-) -> SessionUsage {
-    let (rest, now) = (handle.shared.rest(), Now::millis());
-    let has_terminals = trees.len() > 1;
+fn session_usage(sample: &SessionSample, memory: u64, sleep_after: Option<Duration>) -> SessionUsage {
+    let (rest, now) = (sample.handle.shared.rest(), Now::millis());
     let time_since = |since: Option<Millis>| {
-        since.filter(|_| !has_terminals).map(|since| Duration::from_millis(now.0.saturating_sub(since.0)))
+        since.filter(|_| !sample.has_terminals).map(|since| Duration::from_millis(now.0.saturating_sub(since.0)))
     };
-    let unattended_for = time_since(rest.unattended_since).filter(|_| !has_work_processes(&rest, trees));
+    let unattended_for = time_since(rest.unattended_since).filter(|_| !has_work_processes(&rest, &sample.trees));
     let of_manifest = rest.for_at_most.map(|limit| (Duration::from_millis(limit.0), true));
     let idle_limit = of_manifest.or(sleep_after.map(|limit| (limit, false)));
     let idle_limit = idle_limit.map(|(limit, is_of_manifest)| IdleLimit { limit, is_of_manifest });

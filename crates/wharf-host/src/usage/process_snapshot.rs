@@ -50,13 +50,13 @@ impl ProcessSnapshot {
         seen
     }
 
-    /// Measures the child `root` of `parent` and all its descendants. Returns `None` if it is gone, even if another
-    /// process has its number now. A process that lost its own parent is below the keeper, which adopts it.
-    pub(super) fn measure_tree(&self, parent: u32, root: u32) -> Option<TreeUsage> {
+    /// Measures `root` and all its descendants. Returns `None` if it is gone, even if another process has its number now. A
+    /// process that lost its own parent is below the keeper, which adopts it.
+    pub(super) fn measure_tree(&self, root: Process) -> Option<TreeUsage> {
         let mut tree = TreeUsage::default();
         let mut buffer = [0; 4096];
         let mut last_started = 0;
-        for pid in self.tree_pids(parent, root)? {
+        for pid in self.tree_pids(root)? {
             tree.processes += 1;
             last_started = last_started.max(self.started.get(&pid).copied().unwrap_or_default());
             tree.cpu_millis += self.ticks.get(&pid).copied().unwrap_or_default() * TICK_MILLIS;
@@ -70,15 +70,15 @@ impl ProcessSnapshot {
         Some(tree)
     }
 
-    /// Returns the descendants of the child `root` of `parent`, without `root`; `None` if it is gone.
-    pub(super) fn descendants_of(&self, parent: u32, root: u32) -> Option<BTreeSet<Process>> {
-        let below = self.tree_pids(parent, root)?.into_iter().skip(1);
+    /// Returns the descendants of `root`, without `root`; `None` if it is gone.
+    pub(super) fn descendants_of(&self, root: Process) -> Option<BTreeSet<Process>> {
+        let below = self.tree_pids(root)?.into_iter().skip(1);
         Some(below.filter_map(|pid| Some(Process { pid, started: *self.started.get(&pid)? })).collect())
     }
 
-    fn tree_pids(&self, parent: u32, root: u32) -> Option<Vec<u32>> {
-        self.children.get(&parent)?.iter().find(|child| **child == root)?;
-        let (mut members, mut next) = (Vec::new(), vec![root]);
+    fn tree_pids(&self, root: Process) -> Option<Vec<u32>> {
+        self.started.get(&root.pid).filter(|started| **started == root.started)?;
+        let (mut members, mut next) = (Vec::new(), vec![root.pid]);
         while let Some(pid) = next.pop() {
             members.push(pid);
             next.extend(self.children.get(&pid).into_iter().flatten());
@@ -171,11 +171,16 @@ mod tests {
     #[cfg(target_os = "linux")]
     fn this_process_is_in_the_table() {
         let (seen, parent) = (ProcessSnapshot::read_proc(), std::os::unix::process::parent_id());
-        let tree = seen.measure_tree(parent, std::process::id()).unwrap();
+        let own = Process::current();
+        let tree = seen.measure_tree(own).unwrap();
         assert!(tree.processes >= 1 && tree.memory > 100_000, "{tree:?}");
         assert!(tree.youngest_since.unwrap().elapsed() < Duration::from_secs(3_600), "{tree:?}");
-        assert_eq!(seen.measure_tree(std::process::id(), std::process::id()), None);
-        assert_eq!(seen.measure_tree(parent, u32::MAX), None);
+        assert_eq!(
+            seen.measure_tree(Process { started: own.started + 1, ..own }),
+            None,
+            "another process of that number"
+        );
+        assert_eq!(seen.measure_tree(Process { pid: u32::MAX, ..own }), None);
         assert_eq!(seen.started.get(&parent).copied(), crate::agent::process_table::started_at(parent));
         assert!(own_usage().unwrap().0 > tree.memory / 2);
     }

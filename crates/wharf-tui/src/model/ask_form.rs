@@ -1,5 +1,7 @@
 //! The form of an agent's question: its fields, read from the agent's JSON schema, and the values that the person gives.
 
+use std::time::Duration;
+
 use serde_json::{Map, Value};
 
 use crate::composer::TextBuffer;
@@ -9,6 +11,7 @@ use crate::composer::TextBuffer;
 pub(crate) struct AskFormInput {
     pub(crate) session: String,
     pub(crate) ask: u64,
+    pub(crate) opened_at: Duration,
     pub(crate) title: String,
     pub(crate) fields: Vec<AskFormField>,
     pub(crate) focused: usize,
@@ -41,14 +44,19 @@ enum AskFieldKind {
 
 impl AskFormInput {
     /// Makes the form for a schema. A schema without properties has one field for the whole answer.
-    pub(crate) fn new(session: String, ask: u64, title: String, schema: Option<&Value>) -> Self {
+    pub(crate) fn new(
+        (session, ask): (String, u64),
+        title: String,
+        schema: Option<&Value>,
+        opened_at: Duration,
+    ) -> Self {
         let required = schema.and_then(|schema| schema["required"].as_array()).cloned().unwrap_or_default();
         let properties = schema.and_then(|schema| schema["properties"].as_object());
         let fields = properties.into_iter().flatten().map(|(name, schema)| {
             let is_required = required.iter().any(|required| required.as_str() == Some(name));
             AskFormField::new(name, schema, is_required)
         });
-        Self { session, ask, title, fields: fields.collect(), focused: 0, error: None }
+        Self { session, ask, opened_at, title, fields: fields.collect(), focused: 0, error: None }
     }
 
     pub(crate) fn focused_text(&mut self) -> Option<&mut TextBuffer> {
@@ -182,7 +190,7 @@ mod tests {
             "count": { "type": "integer", "default": 3 },
             "force": { "type": "boolean" },
             "tags": { "type": "array" } } });
-        AskFormInput::new("sess".to_owned(), 1, "Release".to_owned(), Some(&schema))
+        AskFormInput::new(("sess".to_owned(), 1), "Release".to_owned(), Some(&schema), Duration::ZERO)
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! The requests that have no answer yet, each with its purpose.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use super::TextSource;
 use crate::input::{CallId, StreamId};
@@ -69,10 +70,9 @@ pub(crate) enum CallPurpose {
     },
     Reading(ReadingPurpose),
     /// A prompt; the text goes back to the composer if it is refused.
-    SendPrompt {
-        session: String,
-        text: String,
-    },
+    SendPrompt(SentPrompt),
+    /// The changed text of a waiting prompt; it goes back to the composer if it is refused.
+    SaveQueued(SavedQueueEdit),
     Interrupt {
         session: String,
     },
@@ -101,11 +101,98 @@ pub(crate) enum CallPurpose {
     Search {
         query: String,
     },
-    Fork,
+    /// A copy of a session. It opens if the person has pressed no key since.
+    Fork {
+        since: Duration,
+    },
     Host,
     Adapters,
     Places,
-    Spawn,
+    /// A new session. It opens if the person waits for it.
+    Spawn {
+        since: Duration,
+    },
+}
+
+/// A prompt that was sent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct SentPrompt {
+    pub(crate) session: String,
+    pub(crate) text: String,
+    /// The idempotency key: the host takes a prompt once for each key.
+    pub(crate) key: String,
+}
+
+/// A changed waiting prompt that was sent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct SavedQueueEdit {
+    pub(crate) session: String,
+    pub(crate) prompt: String,
+    pub(crate) text: String,
+    /// The prompt is to be sent at once when the host has its text.
+    pub(crate) is_sent_now: bool,
+}
+
+/// Prompts of which it is not known whether the host has them.
+#[derive(Debug, Default)]
+pub(crate) struct UnansweredPrompts(Vec<SentPrompt>);
+
+impl UnansweredPrompts {
+    /// The prompts that are remembered.
+    const MAX_COUNT: usize = 16;
+
+    pub(crate) fn add(&mut self, prompt: SentPrompt) {
+        if self.0.len() >= Self::MAX_COUNT {
+            self.0.remove(0);
+        }
+        self.0.push(prompt);
+    }
+
+    /// Returns the key under which this text was sent without an answer.
+    pub(crate) fn take_key(&mut self, session: &str, text: &str) -> Option<String> {
+        let place = self.0.iter().position(|prompt| prompt.session == session && prompt.text == text)?;
+        Some(self.0.remove(place).key)
+    }
+}
+
+impl CallPurpose {
+    /// Returns the session and the text of a prompt that the person wrote.
+    pub(crate) fn sent_text(&self) -> Option<(String, String)> {
+        if let Self::SendPrompt(SentPrompt { session, text, .. })
+        | Self::SaveQueued(SavedQueueEdit { session, text, .. }) = self
+        {
+            return Some((session.clone(), text.clone()));
+        }
+        None
+    }
+
+    /// Returns true if the person wants something done, and false for everything that is only read.
+    const fn is_change(&self) -> bool {
+        match self {
+            Self::SendPrompt(_)
+            | Self::SaveQueued(_)
+            | Self::Interrupt { .. }
+            | Self::AnswerAsk { .. }
+            | Self::Change { .. }
+            | Self::NextMode { .. }
+            | Self::Fork { .. }
+            | Self::Spawn { .. } => true,
+            Self::LastLine { .. }
+            | Self::PromptHistory { .. }
+            | Self::QueuedText { .. }
+            | Self::ReadRow { .. }
+            | Self::OlderRows { .. }
+            | Self::NewerRows { .. }
+            | Self::Reading(_)
+            | Self::MarkSeen
+            | Self::Files { .. }
+            | Self::Upload { .. }
+            | Self::Search { .. }
+            | Self::Host
+            | Self::Adapters
+            | Self::Places => false,
+        }
+    }
 }
 
 #[derive(Debug, Default)]
@@ -124,6 +211,11 @@ impl PendingCalls {
     /// Returns the purpose of a request that is answered now.
     pub(crate) fn finish(&mut self, id: CallId) -> Option<CallPurpose> {
         self.pending.remove(&id)
+    }
+
+    /// Returns the changes that have no answer yet.
+    pub(crate) fn changes(&self) -> impl Iterator<Item = &CallPurpose> {
+        self.pending.values().filter(|purpose| purpose.is_change())
     }
 
     pub(crate) fn next_number(&mut self) -> u64 {

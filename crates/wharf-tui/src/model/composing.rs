@@ -89,6 +89,15 @@ impl ComposingState {
         expanded
     }
 
+    /// Returns the text with pasted texts and the paths of files in the place of their chips.
+    pub(crate) fn expand_chips(&self, text: &str) -> String {
+        let mut expanded = self.expand_pastes(text);
+        for upload in &self.uploads {
+            expanded = expanded.replace(&upload.chip, &upload.path);
+        }
+        expanded
+    }
+
     /// Keeps a long text and returns its chip.
     pub(crate) fn add_paste(&mut self, text: &str) -> String {
         let chip = format!("[pasted {} lines #{}]", text.lines().count(), self.pastes.len() + 1);

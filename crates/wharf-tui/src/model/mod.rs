@@ -19,7 +19,9 @@ mod transcript_view;
 
 pub(crate) use ask_dock::{ANSWER_GUARD, AskDock, FormAnswer, ResolvedAsk, form_answers, only_option, option_key};
 pub(crate) use ask_form::{AskFormField, AskFormInput};
-pub(crate) use calls::{CallPurpose, PendingCalls, ReadingPurpose, RowSearch, TextUse};
+pub(crate) use calls::{
+    CallPurpose, PendingCalls, ReadingPurpose, RowSearch, SavedQueueEdit, SentPrompt, TextUse, UnansweredPrompts,
+};
 pub(crate) use composing::{
     AttachedUpload, Completion, CompletionItem, ComposingState, HistoryWalk, QueueEdit, UploadState,
 };
@@ -28,7 +30,7 @@ pub(crate) use drafts::DraftStore;
 pub(crate) use last_lines::NewestLines;
 pub(crate) use list_order::{ListEntry, attention_mark, last_activity, needs_person, order_sessions};
 pub(crate) use new_session::{NewSessionField, NewSessionForm, StartChoices};
-pub(crate) use open_session::{InterruptStep, OpenSession, RowsLink};
+pub(crate) use open_session::{InterruptStep, OpenSession, RowsLink, TurnInterrupt};
 pub(crate) use overlay::{Overlay, Palette, RenameInput};
 pub(crate) use pick_list::{PickAction, PickItem, PickList, PickSource};
 pub(crate) use reader::{FileChoice, PageBody, ReaderDocument, ReaderPage, ReaderText, TextSource};

@@ -35,6 +35,14 @@ pub(crate) enum InterruptStep {
     Asked { since: Duration },
 }
 
+/// The interrupt of one turn.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct TurnInterrupt {
+    pub(crate) step: InterruptStep,
+    /// The turn that is meant. The next one may begin before the client sees the end of this one.
+    pub(crate) turn: Option<String>,
+}
+
 /// The session that is open.
 #[derive(Debug)]
 pub(crate) struct OpenSession {
@@ -50,7 +58,7 @@ pub(crate) struct OpenSession {
     pub(crate) composer: TextBuffer,
     pub(crate) composing: ComposingState,
     pub(crate) dock: AskDock,
-    pub(crate) interrupt: InterruptStep,
+    pub(crate) interrupt: TurnInterrupt,
     /// The mode that Shift-Tab requested last, and until when it counts as the current one.
     pub(crate) requested_mode: Option<(String, Duration)>,
     /// An older page was requested.
@@ -75,7 +83,7 @@ impl OpenSession {
             composer: TextBuffer::with_text(draft),
             composing: ComposingState::default(),
             dock: AskDock::default(),
-            interrupt: InterruptStep::Idle,
+            interrupt: TurnInterrupt::default(),
             requested_mode: None,
             is_loading_older: false,
             is_loading_newer: false,
@@ -108,6 +116,18 @@ impl OpenSession {
         let id = state.plan.as_deref()?;
         let RowBody::Plan(plan) = &self.rows.get_pinned(RowPlace::of_id(id))?.body else { return None };
         Some(plan)
+    }
+
+    /// Returns the turn of the newest row that belongs to one.
+    pub(crate) fn newest_turn(&self) -> Option<&str> {
+        self.rows.newest_turn()
+    }
+
+    /// Ends the interrupt of a turn that is over.
+    pub(crate) fn drop_old_interrupt(&mut self) {
+        if !self.is_turn_running() || self.newest_turn() != self.interrupt.turn.as_deref() {
+            self.interrupt = TurnInterrupt::default();
+        }
     }
 
     /// Returns true while a turn runs or waits for an answer.

@@ -5,7 +5,10 @@ use std::time::Duration;
 
 use wharf_api::SessionInfo;
 
-use super::{DraftStore, HostPresence, NewSessionForm, OpenSession, Overlay, PendingCalls, SessionList, StartChoices};
+use super::{
+    AskFormInput, DraftStore, HostPresence, NewSessionForm, OpenSession, Overlay, PendingCalls, SessionList,
+    StartChoices, UnansweredPrompts,
+};
 use crate::api_call::ApiCall;
 use crate::effect::{DraftKey, TuiEffect};
 use crate::input::{ScreenSize, StreamId};
@@ -85,6 +88,9 @@ pub struct TuiState {
     pub(crate) choices: StartChoices,
     pub(crate) drafts: DraftStore,
     pub(crate) calls: PendingCalls,
+    pub(crate) unanswered_prompts: UnansweredPrompts,
+    /// The form whose answer is on its way. It comes back if the host does not take the answer.
+    pub(crate) sent_form: Option<AskFormInput>,
     pub(crate) message: Option<StatusMessage>,
     /// The first key of a chord.
     pub(crate) chord: Option<KeyPress>,
@@ -125,6 +131,8 @@ impl TuiState {
             choices: StartChoices::default(),
             drafts,
             calls: PendingCalls::default(),
+            unanswered_prompts: UnansweredPrompts::default(),
+            sent_form: None,
             message: None,
             chord: None,
             detach_armed_until: None,
@@ -136,6 +144,11 @@ impl TuiState {
             outbox: Vec::new(),
             options,
         }
+    }
+
+    /// Returns true while the host has not answered something that the person wants done.
+    pub fn has_unanswered_changes(&self) -> bool {
+        self.calls.changes().next().is_some()
     }
 
     /// Adds an effect to those that `update` returns.

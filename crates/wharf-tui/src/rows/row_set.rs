@@ -76,6 +76,8 @@ pub struct RowSet {
     is_rejoining: bool,
     /// Asks and plans after the ceiling: the reader shows them wherever it is.
     pinned: BTreeMap<RowPlace, TranscriptRow>,
+    /// The newest row after the ceiling that belongs to a turn, and that turn.
+    turn_above: Option<(RowPlace, String)>,
     /// About how many bytes each row takes, and all of them.
     sizes: BTreeMap<RowPlace, usize>,
     bytes: usize,
@@ -94,6 +96,7 @@ impl RowSet {
             ceiling: None,
             is_rejoining: false,
             pinned: BTreeMap::new(),
+            turn_above: None,
             sizes: BTreeMap::new(),
             bytes: 0,
             max_rows,
@@ -112,6 +115,12 @@ impl RowSet {
     /// Returns a row, also an ask or a plan that is newer than all rows that are held.
     pub fn get_pinned(&self, place: RowPlace) -> Option<&TranscriptRow> {
         self.rows.get(&place).or_else(|| self.pinned.get(&place))
+    }
+
+    /// Returns the turn of the newest row that belongs to one, also if that row was dropped.
+    pub fn newest_turn(&self) -> Option<&str> {
+        let above = self.turn_above.as_ref().map(|(_, turn)| turn.as_str());
+        above.or_else(|| self.rows.values().rev().find_map(|row| row.turn.as_deref()))
     }
 
     /// Yields the rows with their places, the oldest first.
@@ -237,6 +246,7 @@ impl RowSet {
         self.ceiling = None;
         self.is_rejoining = false;
         self.pinned.clear();
+        self.turn_above = None;
     }
 
     fn apply_page(&mut self, page: RowPage) -> RowEffect {
@@ -276,8 +286,13 @@ impl RowSet {
         Some(place)
     }
 
-    /// Keeps a row after the ceiling if it is an ask or a plan.
+    /// Keeps a row after the ceiling if it is an ask or a plan; of others only the newest turn.
     fn pin(&mut self, place: RowPlace, row: TranscriptRow) {
+        if let Some(turn) = &row.turn
+            && self.turn_above.as_ref().is_none_or(|(newest, _)| place >= *newest)
+        {
+            self.turn_above = Some((place, turn.clone()));
+        }
         let is_older = self.pinned.get(&place).is_some_and(|known| known.rev >= row.rev);
         if is_older || !matches!(row.body, RowBody::Ask(_) | RowBody::Plan(_)) {
             return;
@@ -523,6 +538,10 @@ mod tests {
         apply(&mut set, "row", plan);
         let place = RowPlace::of_id("1-9");
         assert!(set.get(place).is_none() && set.get_pinned(place).is_some());
+        let mut next = message("1-10", 10, "b");
+        next["turn"] = json!("prm_2");
+        apply(&mut set, "row", next);
+        assert_eq!((set.get(RowPlace::of_id("1-10")), set.newest_turn()), (None, Some("prm_2")));
     }
 
     #[test]

@@ -5,8 +5,9 @@ use wharf_api::{
     AdapterList, FileList, HostInfo, PlaceList, QueueEntry, RowPage, SearchPage, SpawnedSession, TranscriptRow,
 };
 
+use crate::api_call::send_queued;
 use crate::input::{ApiFailure, CallId};
-use crate::model::{CallPurpose, InterruptStep, OpenSession, TuiState};
+use crate::model::{CallPurpose, OpenSession, Overlay, TuiState, TurnInterrupt};
 
 /// Reads an answer as a type of the contract.
 pub(super) fn read_answer<T: DeserializeOwned>(body: &[u8]) -> Result<T, ApiFailure> {
@@ -54,15 +55,21 @@ impl TuiState {
             CallPurpose::Reading(purpose) => self.take_reading_answer(purpose, body)?,
             CallPurpose::Adapters => self.choices.adapters = read_answer::<AdapterList>(body)?.adapters,
             CallPurpose::Places => self.choices.places = Some(read_answer::<PlaceList>(body)?),
-            CallPurpose::Spawn => self.finish_form(read_answer::<SpawnedSession>(body)?),
+            CallPurpose::Spawn { since } => self.finish_form(read_answer::<SpawnedSession>(body)?, *since),
             CallPurpose::Files { session, query } => {
                 self.show_found_files(session, query, read_answer::<FileList>(body)?);
             }
             CallPurpose::Upload { .. } => self.finish_upload(call, read_answer(body)?),
             CallPurpose::Search { query } => self.show_hits(query, read_answer::<SearchPage>(body)?),
-            CallPurpose::Fork => self.finish_form(read_answer::<SpawnedSession>(body)?),
+            CallPurpose::Fork { since } => self.finish_fork(read_answer::<SpawnedSession>(body)?, *since),
             CallPurpose::Host => self.note_host(&read_answer::<HostInfo>(body)?),
-            CallPurpose::SendPrompt { .. }
+            CallPurpose::SaveQueued(edit) => {
+                if edit.is_sent_now {
+                    let call = send_queued(&edit.session, &edit.prompt);
+                    self.call(call, CallPurpose::Change { failed: "not sent" });
+                }
+            }
+            CallPurpose::SendPrompt(_)
             | CallPurpose::Change { .. }
             | CallPurpose::NextMode { .. }
             | CallPurpose::Interrupt { .. }
@@ -74,12 +81,24 @@ impl TuiState {
 
     fn take_failure(&mut self, call: CallId, purpose: CallPurpose, failure: ApiFailure) {
         match purpose {
-            CallPurpose::SendPrompt { session, text } => {
-                self.restore_prompt(&session, &text);
-                self.tell_error(format!("not sent: {}", failure.text));
+            CallPurpose::SendPrompt(prompt) => {
+                self.restore_prompt(&prompt.session, &prompt.text);
+                if failure.code.is_none() {
+                    self.tell_error(format!("not known whether it was sent: {}", failure.text));
+                    self.unanswered_prompts.add(prompt);
+                } else {
+                    self.tell_error(format!("not sent: {}", failure.text));
+                }
             }
-            CallPurpose::Spawn => {
+            CallPurpose::SaveQueued(edit) => {
+                self.restore_prompt(&edit.session, &edit.text);
+                self.tell_error(format!("the waiting prompt was not changed: {}", failure.text));
+            }
+            CallPurpose::Spawn { .. } => {
                 self.form.is_starting = false;
+                if !self.overlays.iter().any(|overlay| matches!(overlay, Overlay::NewSession)) {
+                    self.tell_error(format!("not started: {}", failure.text));
+                }
                 self.form.error = Some(failure.text);
             }
             CallPurpose::AnswerAsk { session, ask } => {
@@ -88,11 +107,14 @@ impl TuiState {
                 {
                     open.dock.answering = None;
                 }
+                if let Some(form) = self.sent_form.take().filter(|form| form.ask == ask && form.session == session) {
+                    self.overlays.push(Overlay::AskForm(form));
+                }
                 self.tell_error(format!("not answered: {}", failure.text));
             }
             CallPurpose::Interrupt { session } => {
                 if let Some(open) = self.find_open(&session) {
-                    open.interrupt = InterruptStep::Idle;
+                    open.interrupt = TurnInterrupt::default();
                 }
                 self.tell_error(format!("not interrupted: {}", failure.text));
             }
@@ -115,7 +137,7 @@ impl TuiState {
             CallPurpose::NextMode { stream } => self.fail_next_mode(stream, &failure.text),
             CallPurpose::Upload { .. } => self.fail_upload(call, &failure.text),
             CallPurpose::Search { .. } => self.tell_error(format!("not searched: {}", failure.text)),
-            CallPurpose::Fork => self.tell_error(format!("not copied: {}", failure.text)),
+            CallPurpose::Fork { .. } => self.tell_error(format!("not copied: {}", failure.text)),
             CallPurpose::QueuedText { .. } => {
                 self.tell_error(format!("the waiting prompt cannot be edited: {}", failure.text));
             }

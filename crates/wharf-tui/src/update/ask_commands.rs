@@ -222,7 +222,8 @@ impl TuiState {
             self.tell_error("this form is too large for the terminal; answer it with: wharf answer");
             return;
         }
-        let input = AskFormInput::new(open.id.clone(), ask.ask_id, ask.subject.title.clone(), schema);
+        let input =
+            AskFormInput::new((open.id.clone(), ask.ask_id), ask.subject.title.clone(), schema, self.now.elapsed);
         self.overlays.push(Overlay::AskForm(input));
     }
 

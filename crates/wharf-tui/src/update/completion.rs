@@ -27,10 +27,13 @@ impl TuiState {
             self.set_completion(Completion { start, word, items, selected: 0 });
             return;
         }
-        let items = open.composing.completion.take().filter(|held| held.start == start).map(|held| held.items);
         let query = word[1..].to_owned();
+        let held = open.composing.completion.take().filter(|held| held.start == start);
+        let mut items = held.map(|held| held.items).unwrap_or_default();
+        // The host still looks for the longer word. Of the files that it found before, those that fit stay.
+        items.retain(|item| item.text.to_lowercase().contains(&query.to_lowercase()));
         let session = open.id.clone();
-        open.composing.completion = Some(Completion { start, word, items: items.unwrap_or_default(), selected: 0 });
+        open.composing.completion = Some(Completion { start, word, items, selected: 0 });
         if self.connection.is_connected() {
             self.call(find_files(&session, &query, MAX_FILES), CallPurpose::Files { session, query });
         }
@@ -67,6 +70,16 @@ impl TuiState {
         };
         completion.items = found.files.into_iter().take(MAX_FILES).map(item).collect();
         completion.selected = 0;
+    }
+
+    /// Drops a completion whose word is not before the cursor any more: the text or the cursor was changed from elsewhere.
+    pub(super) fn drop_stale_completion(&mut self) {
+        let Some(open) = &mut self.open else { return };
+        let (text, cursor) = (open.composer.text(), open.composer.cursor());
+        let fits = |held: &Completion| text.get(held.start..cursor) == Some(held.word.as_str());
+        if !open.composing.completion.as_ref().is_none_or(fits) {
+            open.composing.completion = None;
+        }
     }
 
     /// Returns true if a completion with items is in view.

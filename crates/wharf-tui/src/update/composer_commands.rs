@@ -7,7 +7,8 @@ use crate::effect::{DraftKey, TuiEffect};
 use crate::input::StreamId;
 use crate::keymap::{ComposerCommand, EditCommand};
 use crate::model::{
-    CallPurpose, HistoryWalk, Overlay, PaneFocus, PickAction, PickItem, PickList, TuiState, UploadState,
+    CallPurpose, HistoryWalk, Overlay, PaneFocus, PickAction, PickItem, PickList, SavedQueueEdit, SentPrompt, TuiState,
+    UploadState,
 };
 
 const HISTORY_TITLE: &str = "Earlier prompts";
@@ -16,6 +17,11 @@ impl TuiState {
     pub(super) fn run_composer_command(&mut self, command: ComposerCommand) {
         if self.open.is_none() {
             self.tell("no session is open");
+            return;
+        }
+        let is_harmless = matches!(command, ComposerCommand::FocusTranscript | ComposerCommand::DetachOrDelete);
+        if self.options.is_readonly && !is_harmless {
+            self.tell("an observer sends and changes nothing");
             return;
         }
         match command {
@@ -71,13 +77,16 @@ impl TuiState {
         open.composing.completion = None;
         if let Some(edit) = queue_edit {
             open.composer.set_text(&edit.typed);
-            let purpose = CallPurpose::Change { failed: "the waiting prompt was not changed" };
-            self.call(change_queued(&session, &edit.prompt, Some(content), None), purpose);
+            let call = change_queued(&session, &edit.prompt, Some(content), None);
+            let is_sent_now = when == PromptWhen::Now;
+            let saved = SavedQueueEdit { session, prompt: edit.prompt, text, is_sent_now };
+            self.call(call, CallPurpose::SaveQueued(saved));
         } else {
             self.go_to_newest();
-            let key = self.new_idempotency_key();
+            let known = self.unanswered_prompts.take_key(&session, &text);
+            let key = known.unwrap_or_else(|| self.new_idempotency_key());
             let call = send_prompt(&session, content, when, &key);
-            self.call(call, CallPurpose::SendPrompt { session, text });
+            self.call(call, CallPurpose::SendPrompt(SentPrompt { session, text, key }));
         }
         self.note_draft();
     }
@@ -96,15 +105,29 @@ impl TuiState {
 
     /// Puts a text that was not sent back into its composer, before anything that was typed since.
     pub(super) fn restore_prompt(&mut self, session: &str, text: &str) {
-        match self.open.as_mut().filter(|open| open.id == session) {
-            Some(open) => {
-                let typed = open.composer.text().to_owned();
-                let joined = if typed.is_empty() { text.to_owned() } else { format!("{text}\n{typed}") };
+        let Some(open) = self.open.as_mut().filter(|open| open.id == session) else {
+            let key = DraftKey::Session(session.to_owned());
+            let joined = join_texts(text, self.drafts.text(&key));
+            self.drafts.set(key, &joined, self.now.elapsed);
+            return;
+        };
+        match &mut open.composing.queue_edit {
+            Some(edit) => edit.typed = join_texts(text, &edit.typed),
+            None => {
+                let joined = join_texts(text, open.composer.text());
                 open.composer.set_text(&joined);
-                self.note_draft();
             }
-            None => self.drafts.set(DraftKey::Session(session.to_owned()), text, self.now.elapsed),
         }
+        self.note_draft();
+    }
+
+    /// Keeps all unsent texts, and the prompts that the host has not answered.
+    pub(super) fn keep_texts(&mut self) {
+        let sent: Vec<_> = self.calls.changes().filter_map(CallPurpose::sent_text).collect();
+        for (session, text) in sent {
+            self.restore_prompt(&session, &text);
+        }
+        self.save_drafts(None);
     }
 
     /// Returns the prompts of the session that are known, the newest first, each once.
@@ -172,6 +195,15 @@ impl TuiState {
         let mut list = PickList::new(HISTORY_TITLE, self.earlier_prompts().into_iter().map(history_item).collect());
         list.note = "no earlier prompt of this session has these words".to_owned();
         self.overlays.push(Overlay::PickList(list));
+    }
+}
+
+/// Joins a text that comes back with the text that was typed since.
+pub(super) fn join_texts(first: &str, second: &str) -> String {
+    match (first.is_empty(), second.is_empty()) {
+        (true, _) => second.to_owned(),
+        (_, true) => first.to_owned(),
+        (false, false) => format!("{first}\n{second}"),
     }
 }
 

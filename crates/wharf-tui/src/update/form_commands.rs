@@ -1,12 +1,14 @@
 //! Forms: a new session, and the form of an agent's question.
 
+use std::time::Duration;
+
 use wharf_api::SpawnedSession;
 
 use crate::api_call::{list_adapters, list_places, spawn_session};
 use crate::composer::TextBuffer;
 use crate::effect::DraftKey;
 use crate::keymap::FormCommand;
-use crate::model::{CallPurpose, NewSessionField, Overlay, TuiState};
+use crate::model::{ANSWER_GUARD, CallPurpose, NewSessionField, Overlay, TuiState};
 
 const FIELDS: [NewSessionField; 4] =
     [NewSessionField::Directory, NewSessionField::Agent, NewSessionField::Mode, NewSessionField::Prompt];
@@ -103,11 +105,17 @@ impl TuiState {
         if !self.require_host() {
             return;
         }
+        let now = self.now.elapsed;
         let Some(Overlay::AskForm(form)) = self.overlays.last_mut() else { return };
+        if now < form.opened_at + ANSWER_GUARD {
+            return;
+        }
         let (session, ask) = (form.session.clone(), form.ask);
         match form.to_content() {
             Ok(content) => {
-                self.overlays.pop();
+                if let Some(Overlay::AskForm(form)) = self.overlays.pop() {
+                    self.sent_form = Some(form);
+                }
                 self.send_form_answer(session, ask, Some(content));
             }
             Err(reason) => form.error = Some(reason),
@@ -133,21 +141,38 @@ impl TuiState {
         self.form.is_starting = true;
         self.form.error = None;
         let key = self.new_idempotency_key();
-        self.call(spawn_session(&args, variables, &key), CallPurpose::Spawn);
+        let since = self.now.elapsed;
+        self.call(spawn_session(&args, variables, &key), CallPurpose::Spawn { since });
     }
 
-    /// The session is made: the form closes and the session opens.
-    pub(super) fn finish_form(&mut self, spawned: SpawnedSession) {
+    /// The session is made: the form closes, and the session opens if the person waits for it.
+    pub(super) fn finish_form(&mut self, spawned: SpawnedSession, since: Duration) {
         self.form.is_starting = false;
         self.form.prompt = TextBuffer::default();
         self.drafts.set(DraftKey::NewSession, "", self.now.elapsed);
+        let before = self.overlays.len();
         self.overlays.retain(|overlay| !matches!(overlay, Overlay::NewSession));
-        if let Some(warning) = spawned.warnings.first() {
-            self.tell(warning.clone());
-        }
+        let is_awaited = self.overlays.len() < before || self.last_key_at <= since;
+        self.open_made_session(spawned, is_awaited, "started · Ctrl-T shows it");
+    }
+
+    /// The copy is made. It opens if the person has pressed no key since.
+    pub(super) fn finish_fork(&mut self, spawned: SpawnedSession, since: Duration) {
+        let is_awaited = self.last_key_at <= since;
+        self.open_made_session(spawned, is_awaited, "copied · Ctrl-T shows it");
+    }
+
+    fn open_made_session(&mut self, spawned: SpawnedSession, is_awaited: bool, note: &str) {
         let id = spawned.session.id.clone();
         self.list.put(spawned.session);
         self.list.sort();
+        if !is_awaited {
+            self.tell(note);
+            return;
+        }
+        if let Some(warning) = spawned.warnings.first() {
+            self.tell(warning.clone());
+        }
         self.open_session(&id);
         if let Some(open) = &mut self.open {
             open.is_started_here = true;

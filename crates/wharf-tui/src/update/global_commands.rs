@@ -7,6 +7,7 @@ use crate::effect::TuiEffect;
 use crate::keymap::{GlobalCommand, KeyScope, all_bindings};
 use crate::model::{
     CallPurpose, HostLoss, HostPresence, InterruptStep, Overlay, Palette, PaneFocus, ReaderText, TuiState,
+    TurnInterrupt,
 };
 
 /// A second Ctrl-C within this time detaches.
@@ -101,25 +102,28 @@ impl TuiState {
         let now = self.now.elapsed;
         let Some(open) = &mut self.open else { return };
         if !open.is_turn_running() {
-            open.interrupt = InterruptStep::Idle;
+            open.interrupt = TurnInterrupt::default();
             self.focus = PaneFocus::List;
             return;
         }
-        let session = open.id.clone();
+        let (session, turn) = (open.id.clone(), open.newest_turn().map(str::to_owned));
         // The step of the interrupt stands where the message was.
         self.message = None;
-        let force = match open.interrupt {
+        let force = match open.interrupt.step {
             InterruptStep::Armed { until } if now < until => false,
             InterruptStep::Asked { .. } => true,
             InterruptStep::Armed { .. } | InterruptStep::Idle => {
-                open.interrupt = InterruptStep::Armed { until: now + INTERRUPT_WINDOW };
+                open.interrupt = TurnInterrupt { step: InterruptStep::Armed { until: now + INTERRUPT_WINDOW }, turn };
                 return;
             }
         };
-        open.interrupt = InterruptStep::Asked { since: now };
-        if self.require_host() {
-            self.call(interrupt_turn(&session, force), CallPurpose::Interrupt { session });
+        if !self.require_host() {
+            return;
         }
+        if let Some(open) = &mut self.open {
+            open.interrupt = TurnInterrupt { step: InterruptStep::Asked { since: now }, turn };
+        }
+        self.call(interrupt_turn(&session, force), CallPurpose::Interrupt { session });
     }
 
     /// Leaves the client. Everything goes on, and unsent texts are kept.

@@ -2,14 +2,19 @@
 
 use crate::composer::{TextBuffer, move_by_line};
 use crate::effect::DraftKey;
-use crate::keymap::{EditCommand, KeyMeaning, KeyPress, KeyScope, TuiCommand};
-use crate::model::{ANSWER_GUARD, NewSessionField, Overlay, PaneFocus, PickSource, TuiState};
+use crate::keymap::{EditCommand, KeyCode, KeyMeaning, KeyPress, KeyScope, TuiCommand};
+use crate::model::{ANSWER_GUARD, HostPresence, NewSessionField, Overlay, PaneFocus, PickSource, TuiState};
+use crate::update::composer_commands::join_texts;
 use crate::view::{COMPOSER_MARK_COLUMNS, divide_screen};
 
 impl TuiState {
     /// Returns the places whose keys act now, the innermost first.
     pub(crate) fn key_scopes(&self) -> Vec<KeyScope> {
         match self.overlays.last() {
+            // Nothing is shown yet that a key could mean.
+            None if matches!(self.connection, HostPresence::Connecting { .. }) && self.open.is_none() => {
+                vec![KeyScope::Everywhere]
+            }
             Some(Overlay::Palette(_) | Overlay::PickList(_) | Overlay::Rename(_)) => {
                 vec![KeyScope::Menu, KeyScope::TextField, KeyScope::Everywhere]
             }
@@ -62,6 +67,9 @@ impl TuiState {
         // A key in a terminal proves that its window has the focus.
         self.has_terminal_focus = true;
         self.wants_ask_focus = false;
+        if self.is_second_tap(key) {
+            return;
+        }
         let prefix = self.chord.take();
         let scopes = self.key_scopes();
         match self.keymap.find(&scopes, prefix, key) {
@@ -70,6 +78,13 @@ impl TuiState {
             KeyMeaning::Unbound if prefix.is_some() => self.tell("no such key"),
             KeyMeaning::Unbound => self.type_key(key),
         }
+    }
+
+    /// Returns true for the second tap of a key that answered an ask: the card has just gone, and the key would be typed or send
+    /// the unfinished text.
+    fn is_second_tap(&self, key: KeyPress) -> bool {
+        let has_just_left = self.ask_left_at.is_some_and(|at| self.now.elapsed < at + ANSWER_GUARD);
+        has_just_left && (key.typed_char().is_some() || key == KeyPress::plain(KeyCode::Enter))
     }
 
     pub(crate) fn run_command(&mut self, command: TuiCommand) {
@@ -89,10 +104,6 @@ impl TuiState {
     /// Types a character into the focused field. In the transcript it goes to the composer, which gets the focus.
     fn type_key(&mut self, key: KeyPress) {
         let Some(character) = key.typed_char() else { return };
-        // The second tap of a key that answered an ask.
-        if self.ask_left_at.is_some_and(|at| self.now.elapsed < at + ANSWER_GUARD) {
-            return;
-        }
         let may_compose = self.overlays.is_empty()
             && self.focus == PaneFocus::Transcript
             && !self.is_find_typed()
@@ -151,7 +162,8 @@ impl TuiState {
             Some(Overlay::Palette(palette)) => Some(&mut palette.query),
             Some(Overlay::NewSession) => match self.form.field {
                 NewSessionField::Directory => Some(&mut self.form.directory),
-                NewSessionField::Prompt => Some(&mut self.form.prompt),
+                // A text that is typed while the session starts would be in no session.
+                NewSessionField::Prompt => Some(&mut self.form.prompt).filter(|_| !self.form.is_starting),
                 NewSessionField::Agent | NewSessionField::Mode => None,
             },
             Some(Overlay::Reader(_)) => None,
@@ -196,11 +208,13 @@ impl TuiState {
     /// Keeps the text of the composer as the session's draft.
     pub(super) fn note_draft(&mut self) {
         let Some(open) = &self.open else { return };
+        let text = open.composer.text();
         let typed = match &open.composing.queue_edit {
-            Some(edit) => edit.typed.as_str(),
-            None => open.composer.text(),
+            Some(edit) if edit.original == text => edit.typed.clone(),
+            Some(edit) => join_texts(text, &edit.typed),
+            None => text.to_owned(),
         };
-        let text = open.composing.expand_pastes(typed);
+        let text = open.composing.expand_chips(&typed);
         self.drafts.set(DraftKey::Session(open.id.clone()), &text, self.now.elapsed);
     }
 

@@ -55,7 +55,9 @@ pub fn update(state: &mut TuiState, input: TuiInput, now: Moment) -> Vec<TuiEffe
         TuiInput::Program(end) => state.handle_program_end(end),
         TuiInput::Copied(Ok(())) => state.tell("copied"),
         TuiInput::Copied(Err(reason)) => state.tell_error(reason),
+        TuiInput::End => state.keep_texts(),
     }
+    state.drop_stale_completion();
     state.run_due_timers();
     state.refresh_title();
     state.take_effects()

@@ -5,6 +5,7 @@ use wharf_api::QueueEntry;
 use crate::api_call::{PromptWhen, change_queued, read_queued, remove_queued, send_queued};
 use crate::input::StreamId;
 use crate::model::{CallPurpose, Overlay, PickAction, PickList, QueueEdit, TuiState};
+use crate::update::composer_commands::join_texts;
 
 impl TuiState {
     fn queue(&self) -> &[QueueEntry] {
@@ -82,9 +83,10 @@ impl TuiState {
         }
         let Some(open) = &mut self.open else { return };
         open.composing.queue_edit = None;
-        if open.composer.text() == edit.original {
-            open.composer.set_text(&edit.typed);
-        }
+        let changed = Some(open.composer.text()).filter(|text| *text != edit.original).unwrap_or_default();
+        let joined = join_texts(changed, &edit.typed);
+        open.composer.set_text(&joined);
+        self.note_draft();
         self.tell("the prompt does not wait any more");
     }
 
@@ -127,7 +129,9 @@ impl TuiState {
             self.overlays.push(Overlay::PickList(list));
             return;
         }
-        if is_text {
+        let edit = open.composing.queue_edit.as_ref();
+        let is_changed = edit.is_some_and(|edit| edit.original != open.composer.text());
+        if is_text || is_changed {
             self.send_composer(PromptWhen::Now);
             return;
         }

@@ -4,7 +4,7 @@ use wharf_api::{RowBody, RowStreamEvent};
 
 use crate::api_call::read_row;
 use crate::input::{StreamId, StreamInput};
-use crate::model::{CallPurpose, InterruptStep, RowsLink, ScrollAnchor, TuiState};
+use crate::model::{CallPurpose, RowsLink, ScrollAnchor, TuiState};
 use crate::rows::{RowEffect, RowPlace};
 
 impl TuiState {
@@ -89,9 +89,7 @@ impl TuiState {
     pub(super) fn after_rows_changed(&mut self) {
         let Some(open) = &mut self.open else { return };
         open.limit_held_rows();
-        if !open.is_turn_running() {
-            open.interrupt = InterruptStep::Idle;
-        }
+        open.drop_old_interrupt();
         self.drop_started_queue_edit();
         self.seek_row();
         self.refresh_dock();

@@ -94,7 +94,8 @@ impl TuiState {
             return;
         }
         let key = self.new_idempotency_key();
-        self.call(fork_session(&session.id, &key), CallPurpose::Fork);
+        let since = self.now.elapsed;
+        self.call(fork_session(&session.id, &key), CallPurpose::Fork { since });
         self.tell("copying…");
     }
 

@@ -21,7 +21,7 @@ impl TuiState {
     pub fn next_wake(&self) -> Option<Duration> {
         let message = self.message.as_ref().map(|message| message.until);
         let open = self.open.as_ref();
-        let interrupt = open.and_then(|open| match open.interrupt {
+        let interrupt = open.and_then(|open| match open.interrupt.step {
             InterruptStep::Armed { until } => Some(until),
             InterruptStep::Asked { .. } | InterruptStep::Idle => None,
         });
@@ -62,7 +62,7 @@ impl TuiState {
             info.status == SessionStatus::Starting || (info.status.is_alive() && info.turn == TurnPhase::Running)
         });
         let is_interrupting =
-            self.open.as_ref().is_some_and(|open| matches!(open.interrupt, InterruptStep::Asked { .. }));
+            self.open.as_ref().is_some_and(|open| matches!(open.interrupt.step, InterruptStep::Asked { .. }));
         self.has_terminal_focus && (is_retrying || is_working || is_interrupting)
     }
 
@@ -83,9 +83,9 @@ impl TuiState {
             self.message = None;
         }
         if let Some(open) = &mut self.open
-            && matches!(open.interrupt, InterruptStep::Armed { until } if until <= now)
+            && matches!(open.interrupt.step, InterruptStep::Armed { until } if until <= now)
         {
-            open.interrupt = InterruptStep::Idle;
+            open.interrupt.step = InterruptStep::Idle;
         }
         if self.open.as_ref().is_some_and(|open| open.dock.resolved.is_some()) {
             self.refresh_dock();

@@ -68,7 +68,7 @@ fn describe_session(state: &TuiState) -> Option<String> {
     if let Some(reason) = &open.rows_loss {
         return Some(format!("no news of this session · trying again · {reason}"));
     }
-    let text = match open.interrupt {
+    let text = match open.interrupt.step {
         InterruptStep::Armed { .. } => "Esc again to interrupt the turn".to_owned(),
         InterruptStep::Asked { since } => {
             let left =
@@ -132,9 +132,9 @@ pub(super) fn draw_keys(state: &TuiState, area: Rect, canvas: &mut Canvas) {
     };
     let shown = scopes.iter().flat_map(|scope| all_bindings().filter(move |binding| binding.scope == *scope));
     let edits_queue = state.open.as_ref().is_some_and(|open| open.composing.queue_edit.is_some());
-    let name_effect = |binding: &KeyBinding| match binding.command {
-        TuiCommand::Composer(ComposerCommand::Send) if edits_queue => Some("save"),
-        _ => binding.short,
+    let name_effect = |binding: &KeyBinding| {
+        let saves = edits_queue && binding.command == TuiCommand::Composer(ComposerCommand::Send);
+        if saves { Some("save") } else { binding.short }
     };
     let mut texts: Vec<String> = Vec::new();
     for binding in shown.filter(acts) {

@@ -195,14 +195,20 @@ fn form_is_filled_in_and_sent_or_declined() {
     scene.rows(stream, "state", json!({ "asks": ["1-14"] }));
     scene.wait(Duration::from_secs(1));
     scene.press("ctrl-g enter enter");
+    assert!(!scene.text().contains("Branch is missing"), "the form has just appeared: {}", scene.text());
+    scene.wait(Duration::from_millis(400));
+    scene.press("enter");
     assert!(scene.text().contains("Branch is missing"), "{}", scene.text());
     scene.type_text("main");
     scene.press("tab right");
     crate::frames::check_frame(&scene, "ask_form_80x24");
     scene.press("enter");
     let answer = json!({ "action": "accept", "content": { "branch": "main", "draft": true } });
-    assert_eq!(bodies(&mut scene), [answer]);
+    let (call, sent) = scene.take_calls().into_iter().find(|(_, call)| call.path.contains("/asks/")).unwrap();
+    assert_eq!(serde_json::from_str::<Value>(&sent.body.unwrap()).unwrap(), answer);
     assert!(!scene.text().contains("* is required"), "{}", scene.text());
+    scene.refuse(call, "the disk is full");
+    assert!(scene.text().contains("* is required") && scene.text().contains("main"), "it comes back: {}", scene.text());
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use serde_json::json;
+use wharf_api::ErrorCode;
 use wharf_tui::{ApiFailure, DraftKey, StreamInput, TuiEffect, TuiInput};
 
 use crate::scene::{Scene, page, session, text_row};
@@ -25,7 +26,7 @@ fn refused_prompt_comes_back_before_the_text_typed_since() {
     let (id, call) = scene.take_calls().pop().unwrap();
     assert_eq!(call.path, "/sessions/sess_a/prompt");
     scene.type_text("second");
-    let failure = ApiFailure { code: None, text: "the queue is full".to_owned() };
+    let failure = ApiFailure { code: Some(ErrorCode::QUEUE_FULL), text: "the queue is full".to_owned() };
     scene.feed(TuiInput::Answer { call: id, answer: Err(failure) });
     let text = scene.text();
     assert!(text.contains("❯ first\n  second") && text.contains("not sent: the queue is full"), "{text}");

@@ -11,6 +11,7 @@ mod frames;
 mod held_rows;
 mod host_loss;
 mod input_places;
+mod kept_texts;
 mod key_page;
 mod last_lines;
 mod link_questions;

@@ -1,5 +1,7 @@
 //! Calls of the core, sent to the host.
 
+use std::time::Duration;
+
 use anyhow::Context;
 use hyper::Method;
 use serde_json::Value;
@@ -19,6 +21,10 @@ pub(super) fn start_call(client: &HostClient, id: CallId, call: ApiCall, inputs:
     });
 }
 
+/// How long a call may take. The host answers calls that take longer before they are done.
+const CALL_TIMEOUT: Duration = Duration::from_secs(60);
+/// How long a file may take: 20 MB over a slow link.
+const UPLOAD_TIMEOUT: Duration = Duration::from_secs(600);
 /// The largest file that is sent with a prompt.
 const MAX_UPLOAD_BYTES: u64 = 20 << 20;
 
@@ -35,7 +41,7 @@ pub(super) fn start_upload(
     let address = format!("{}?name={}", url_path(&["sessions", session, "uploads"]), percent_encode(&name));
     tokio::spawn(async move {
         let answer = match tokio::task::spawn_blocking(move || read_upload(&path)).await {
-            Ok(Ok(bytes)) => exchange(&client, &HostCall::post_file(address, bytes)).await,
+            Ok(Ok(bytes)) => exchange(&client, &HostCall::post_file(address, bytes), UPLOAD_TIMEOUT).await,
             Ok(Err(error)) => Err(ApiFailure { code: None, text: format!("{error:#}") }),
             Err(error) => Err(ApiFailure { code: None, text: error.to_string() }),
         };
@@ -56,11 +62,15 @@ fn read_upload(path: &str) -> anyhow::Result<Vec<u8>> {
 }
 
 async fn send(client: &HostClient, call: ApiCall) -> Result<Vec<u8>, ApiFailure> {
-    exchange(client, &to_host_call(client, call)).await
+    exchange(client, &to_host_call(client, call), CALL_TIMEOUT).await
 }
 
-async fn exchange(client: &HostClient, call: &HostCall) -> Result<Vec<u8>, ApiFailure> {
-    let answer = client.send_call(call).await;
+/// Sends a call and waits for its answer, but not for ever: the network may have lost it.
+async fn exchange(client: &HostClient, call: &HostCall, limit: Duration) -> Result<Vec<u8>, ApiFailure> {
+    let Ok(answer) = tokio::time::timeout(limit, client.send_call(call)).await else {
+        let text = format!("the host did not answer within {} seconds", limit.as_secs());
+        return Err(ApiFailure { code: None, text });
+    };
     answer
         .map(crate::client::HostAnswer::into_bytes)
         .map_err(|error| ApiFailure { code: Failure::code_of(&error), text: error.to_string() })

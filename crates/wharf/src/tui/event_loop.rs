@@ -32,6 +32,8 @@ const FRAME_INTERVAL: Duration = Duration::from_millis(33);
 const WAITING_INPUTS: usize = 256;
 /// The inputs that are applied before the next look at the keys.
 const INPUTS_PER_ROUND: usize = 64;
+/// How long the client waits at its end for the answers to prompts and changes.
+const LAST_ANSWERS_TIMEOUT: Duration = Duration::from_secs(3);
 /// The most bytes that terminals and tmux take for the clipboard.
 const MAX_COPIED_BYTES: usize = 74_000;
 
@@ -113,7 +115,7 @@ impl EventLoop {
                     self.apply(TuiInput::Resized(ScreenSize { width, height })).await?;
                     self.draw()?;
                 }
-                () = ends.next() => self.apply_effect(TuiEffect::Leave { text: String::new() }).await?,
+                () = ends.next() => self.left = Some(String::new()),
                 connected = &mut connecting, if self.client.is_none() => {
                     let connected = connected.map_err(add_doctor_advice)?;
                     let ready = connected.to_ready();
@@ -130,13 +132,34 @@ impl EventLoop {
                 () = wait_until(wake_at) => self.apply(TuiInput::Tick).await?,
             }
             if let Some(text) = self.left.take() {
+                let is_known = self.finish_changes().await?;
                 self.screen.release();
+                if !is_known {
+                    output::print_note(
+                        "wharf: the host has not answered the last change; a prompt without an answer is kept unsent",
+                    );
+                }
                 if !text.is_empty() {
                     output::print_line(&text);
                 }
                 return Ok(Exit::Ok);
             }
         }
+    }
+
+    /// Waits for the answers to the last prompts and changes, and keeps all unsent texts. Returns false if an answer did not come
+    /// in time.
+    async fn finish_changes(&mut self) -> anyhow::Result<bool> {
+        let give_up_at = Instant::now() + LAST_ANSWERS_TIMEOUT;
+        while self.state.has_unanswered_changes() {
+            match tokio::time::timeout_at(give_up_at, self.inputs.recv()).await {
+                Ok(Some(input)) => self.apply(input).await?,
+                Ok(None) | Err(_) => break,
+            }
+        }
+        let is_known = !self.state.has_unanswered_changes();
+        self.apply(TuiInput::End).await?;
+        Ok(is_known)
     }
 
     async fn apply_event(&mut self, event: std::io::Result<Event>) -> anyhow::Result<()> {
@@ -183,13 +206,6 @@ impl EventLoop {
             }
         }
         Ok(())
-    }
-
-    async fn apply_effect(&mut self, effect: TuiEffect) -> anyhow::Result<()> {
-        match self.carry_out(effect).await? {
-            Some(input) => self.apply(input).await,
-            None => Ok(()),
-        }
     }
 
     /// Carries an effect out. Returns its outcome if it is known at once.

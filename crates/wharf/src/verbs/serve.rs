@@ -109,6 +109,8 @@ async fn run_host(
     let state_dir = config.state_dir.clone();
     let listen = config.listen.clone();
     wharf_host::adopt_orphans();
+    // Each agent that is taken over needs several files.
+    let _ = wharf_host::raise_open_files();
     let host = Host::start(config)?;
     let watched = host.clone();
     tokio::spawn(reload_on_signal(host.clone(), reloads));

@@ -118,6 +118,18 @@ fn waiting_prompt_is_edited_in_place_and_runs_as_edited() -> Result<()> {
 }
 
 #[test]
+fn prompt_that_is_sent_in_the_moment_of_leaving_arrives() -> Result<()> {
+    let host = scripted_host(&[])?.start_host()?;
+    let (session, mut client) = open_new_session(&host, SIZES[1])?;
+    client.press("echo said in leaving\r\x04")?;
+    assert_eq!(client.finish()?.0, Some(0));
+    run_wharf(&host, &["prompt", &session, "--wait", "echo later"])?;
+    let output = run_wharf(&host, &["output", &session])?;
+    assert!(output.contains("said in leaving"), "{output}");
+    Ok(())
+}
+
+#[test]
 fn long_waiting_prompt_is_edited_whole() -> Result<()> {
     let host = scripted_host(&[])?.start_host()?;
     let (session, mut client) = open_new_session(&host, SIZES[1])?;

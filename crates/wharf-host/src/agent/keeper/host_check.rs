@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 use super::super::process_table;
 use super::protocol::{HELLO, PROTOCOL_VERSION};
 
-/// A host says its first line at once.
-const HELLO_TIMEOUT: Duration = Duration::from_millis(500);
+/// A host says its first line at once, unless the machine is very busy.
+const HELLO_TIMEOUT: Duration = Duration::from_secs(2);
 const MAX_HELLO_BYTES: usize = 256;
 
 /// Why a caller is refused.

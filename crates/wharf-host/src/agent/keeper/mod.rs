@@ -35,7 +35,9 @@ pub(super) const END_GRACE: Duration = Duration::from_secs(5);
 /// The same for what an agent leaves behind when it exits by itself: its work is done, nobody waits for more.
 pub(super) const LEFTOVER_GRACE: Duration = Duration::from_secs(1);
 /// How often SIGKILL is repeated: a process may fork while it is being killed.
-const KILL_INTERVAL: Duration = Duration::from_millis(20);
+const FIRST_KILL_INTERVAL: Duration = Duration::from_millis(20);
+/// A process that cannot be killed must not keep the keeper busy.
+const MAX_KILL_INTERVAL: Duration = Duration::from_secs(1);
 /// The refused callers that the next host is told of. More of them say nothing new.
 const MAX_REFUSED_CALLERS: usize = 16;
 
@@ -116,6 +118,8 @@ struct Keeper {
     children: ChildEvents,
     exit: Option<ExitStatus>,
     tree: Tree,
+    /// The pause before SIGKILL is repeated.
+    kill_interval: Duration,
     /// Set if the agent outlives its host.
     kept: Option<KeptAgent>,
     /// Set while a kept agent has no host.
@@ -136,6 +140,7 @@ impl Keeper {
             children,
             exit: None,
             tree,
+            kill_interval: FIRST_KILL_INTERVAL,
             kept: None,
             absence: None,
             refused_callers: Vec::new(),
@@ -218,8 +223,9 @@ impl Keeper {
         if let Tree::Ending { kill_at } = self.tree
             && kill_at <= now
         {
-            signal_tree(self.agent, Signal::KILL);
-            self.tree = Tree::Ending { kill_at: now + KILL_INTERVAL };
+            self.signal_tree(Signal::KILL);
+            self.tree = Tree::Ending { kill_at: now + self.kill_interval };
+            self.kill_interval = (self.kill_interval * 2).min(MAX_KILL_INTERVAL);
         }
         if let (Some(kept), Some(absence)) = (&self.kept, &mut self.absence)
             && absence.is_limit_reached(kept, now)
@@ -259,9 +265,21 @@ impl Keeper {
         }
     }
 
+    /// Signals the agent's group and every process that descends from us. Once the agent is reaped, the number of its group may
+    /// be another's.
+    fn signal_tree(&self, signal: Signal) {
+        let agent = Some(self.agent).filter(|_| self.exit.is_none());
+        if let Some(group) = agent.and_then(|agent| i32::try_from(agent).ok()).and_then(Pid::from_raw) {
+            let _ = rustix::process::kill_process_group(group, signal);
+        }
+        for pid in process_table::descendant_pids(std::process::id()) {
+            process_table::send_signal(pid, signal);
+        }
+    }
+
     fn end_tree(&mut self, grace: Duration) {
         if self.tree == Tree::Running {
-            signal_tree(self.agent, Signal::TERM);
+            self.signal_tree(Signal::TERM);
             self.tree = Tree::Ending { kill_at: Instant::now() + grace };
         }
     }
@@ -347,14 +365,4 @@ struct Ready {
     listener: bool,
     stdout: bool,
     stderr: bool,
-}
-
-/// Signals the agent's group and every process that descends from us.
-fn signal_tree(agent: u32, signal: Signal) {
-    if let Some(group) = i32::try_from(agent).ok().and_then(Pid::from_raw) {
-        let _ = rustix::process::kill_process_group(group, signal);
-    }
-    for pid in process_table::descendant_pids(std::process::id()) {
-        process_table::send_signal(pid, signal);
-    }
 }

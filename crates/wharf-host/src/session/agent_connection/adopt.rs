@@ -10,6 +10,7 @@ use crate::agent::adoption::{AdoptedAgent, keep_agent};
 use crate::agent::ledger::{OpenRequest, TurnStatus, log_ledger_fault};
 use crate::agent_services;
 use crate::frame;
+use crate::ids::Now;
 use crate::session::journal::{Journal, OwedLine, read_owed_lines};
 
 /// The answer to a request of which nobody knows how far an earlier host came with it.
@@ -47,14 +48,19 @@ impl AgentConnection {
         let is_running = !session.state().turns.is_empty();
         let deadline_ms = session.turn_deadline().map_or(0, |Millis(at)| at);
         log_ledger_fault(link.ledger().lock().set_turn_status(TurnStatus { is_running, deadline_ms }));
+        if is_running && self.context.shared.take_first_turn_news() {
+            let records = self.context.host.agents.records();
+            records.note_first_turn(link.keeper_pid(), Now::millis());
+        }
     }
 
     /// Goes on with an agent that was taken over: what the log owes it is sent, and what it asked for is served or answered.
     pub(in crate::session) fn adopt(&mut self, adopted: AdoptedAgent, journal: &mut Journal) {
-        let in_flight = adopted.in_flight.clone();
+        let (in_flight, first_turn_at) = (adopted.in_flight.clone(), adopted.first_turn_at);
         let link = AgentLink::resume(adopted, journal.state());
         journal.follow_output(Some(link.ledger().clone()), in_flight.read_offset);
         self.link_up(link, journal);
+        self.context.shared.restore_first_turn(first_turn_at);
         let owed = read_owed_lines(&self.context.shared.log, in_flight.sent_through, journal.state());
         let owed = owed.unwrap_or_else(|error| {
             tracing::error!(%error, "messages that an earlier host owed to the agent cannot be read");

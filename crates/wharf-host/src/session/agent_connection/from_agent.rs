@@ -64,9 +64,10 @@ impl AgentConnection {
                 }
                 if let (Input::Agent(AgentInput::Asked { agent_request, .. }), Some(link)) = (&input, &self.link)
                     && journal.state().asks.len() >= journal.session().settings().max_asks
+                    // It will be refused, which is no event. An earlier host may have taken it and answered.
+                    && !link.writer().take_request(agent_request, None)
                 {
-                    // It will be refused, which is no event.
-                    link.writer().take_request(agent_request, None);
+                    return;
                 }
                 journal.input(input, None);
             }

@@ -106,7 +106,7 @@ impl AgentLink {
 
     /// Goes on with an agent that was taken over.
     pub(super) fn resume(adopted: AdoptedAgent, state: &State) -> Self {
-        let AdoptedAgent { process, reader, outbox, stderr, in_flight } = adopted;
+        let AdoptedAgent { process, reader, outbox, stderr, in_flight, .. } = adopted;
         let ledger = outbox.ledger().clone();
         let session = state.agent_session.as_deref().unwrap_or_default().to_owned();
         let writer = AgentWriter::resume(outbox, session, &in_flight, state);
@@ -143,6 +143,10 @@ impl AgentLink {
         self.start
     }
 
+    pub(super) fn keeper_pid(&self) -> u32 {
+        self.process.keeper_pid()
+    }
+
     pub(super) fn process(&mut self) -> &mut AgentProcess {
         &mut self.process
     }
@@ -164,6 +168,9 @@ impl AgentLink {
     pub(super) async fn read(&mut self) -> std::io::Result<usize> {
         let needed_from = self.ledger.lock().confirmed_offset();
         self.reader.source_mut().release(needed_from);
+        if let Some((from, to)) = self.reader.dropped_range() {
+            self.reader.source_mut().release_dropped(from, to);
+        }
         self.reader.fill().await
     }
 

@@ -8,15 +8,17 @@ use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 use wharf_testkit::client::TestClient;
 use wharf_testkit::host::TestHost;
+use wharf_testkit::http::RestClient;
 use wharf_testkit::random::TestRandom;
 use wharf_testkit::small_disk::{DiskFiller, SmallDisk};
 use wharf_testkit::{WAIT_LIMIT, polling, processes};
 
 use super::{KeepingHost, pause_for_yields, pick_yields};
 use crate::program::run_failing_serve;
+use crate::rest::wait_for_session;
 use crate::{
     TREE_ENDS_WITHIN, add_section, connect_client, cwd, join_session, log, open_session, parse_pids, prompt_for_text,
-    scripted_host,
+    scripted_host, start_from_shell,
 };
 
 /// The longest time that a start of the host may take beside a keeper that does not answer.
@@ -59,7 +61,6 @@ async fn start_hanging_tree(host: &KeepingHost) -> Result<(TestClient, String, V
 enum KeeperFault {
     KilledAfterHost,
     KilledWithHost,
-    Stopped,
     OtherProtocol,
     WrongSecret,
     NoSocket,
@@ -67,8 +68,8 @@ enum KeeperFault {
 
 #[tokio::test]
 async fn agent_whose_keeper_fails_without_a_host_is_ended_at_the_next_start() -> Result<()> {
-    use KeeperFault::{KilledAfterHost, KilledWithHost, NoSocket, OtherProtocol, Stopped, WrongSecret};
-    for fault in [KilledAfterHost, KilledWithHost, Stopped, OtherProtocol, WrongSecret, NoSocket] {
+    use KeeperFault::{KilledAfterHost, KilledWithHost, NoSocket, OtherProtocol, WrongSecret};
+    for fault in [KilledAfterHost, KilledWithHost, OtherProtocol, WrongSecret, NoSocket] {
         let ended = end_behind_faulty_keeper(fault).await;
         ended.with_context(|| format!("{fault:?}"))?;
     }
@@ -90,10 +91,6 @@ async fn end_behind_faulty_keeper(fault: KeeperFault) -> Result<()> {
             host.kill()?;
             processes::send_sigkill(keeper);
         }
-        KeeperFault::Stopped => {
-            host.kill()?;
-            processes::send_sigstop(keeper);
-        }
         KeeperFault::OtherProtocol | KeeperFault::WrongSecret => {
             host.kill()?;
             let path = host.state_dir().join("run").join(keeper.to_string());
@@ -103,7 +100,6 @@ async fn end_behind_faulty_keeper(fault: KeeperFault) -> Result<()> {
                 KeeperFault::WrongSecret
                 | KeeperFault::KilledAfterHost
                 | KeeperFault::KilledWithHost
-                | KeeperFault::Stopped
                 | KeeperFault::NoSocket => ("secret", json!("wrong")),
             };
             ensure!(record["kept"][member] != Value::Null, "{record}");
@@ -123,6 +119,43 @@ async fn end_behind_faulty_keeper(fault: KeeperFault) -> Result<()> {
     let left = [run.join(keeper.to_string()), run.join("keepers-1").join(keeper.to_string())];
     ensure!(!left.iter().any(|path| path.exists()), "the keeper's record or socket is left");
     expect_session_back(&host, &session).await
+}
+
+#[tokio::test]
+async fn stopped_keeper_is_continued_and_its_agent_taken_over() -> Result<()> {
+    let mut host = KeepingHost::start(scripted_host(&[])?)?;
+    let (client, session) = open_session(&host).await?;
+    let agent = parse_pids(&prompt_for_text(&client, &session, "pid").await?);
+    host.kill()?;
+    processes::send_sigstop(host.only_keeper()?);
+    host.restart()?;
+    let client = join_session(&host, &session).await?;
+    let before = client.chunk_texts().len();
+    client.send_prompt(&session, "pid").await?;
+    assert_eq!(parse_pids(&client.chunk_texts().split_off(before).concat()), agent, "the same agent");
+    host.stop_all().await
+}
+
+#[tokio::test]
+async fn resources_of_an_agent_are_measured_after_it_was_taken_over() -> Result<()> {
+    let mut host = KeepingHost::start(scripted_host(&[])?)?;
+    let (client, session) = open_session(&host).await?;
+    assert_eq!(prompt_for_text(&client, &session, "echo once").await?, "once");
+    host.restart()?;
+    let client = join_session(&host, &session).await?;
+    prompt_for_text(&client, &session, "spawn").await?;
+    // Keeper, agent, and the children that were started since.
+    let http = RestClient::new(&host);
+    let is_measured = |session: &Value| session["resources"]["processes"].as_u64() >= Some(5);
+    wait_for_session(&http, &session, "the processes", is_measured).await?;
+    let record = || {
+        let path = host.state_dir().join("run").join(host.only_keeper()?.to_string());
+        Ok::<Value, anyhow::Error>(serde_json::from_slice(&std::fs::read(path)?)?)
+    };
+    let is_seen = || Ok((record()?["seen"].as_array().map_or(0, Vec::len) >= 4).then_some(()));
+    polling::poll_until(WAIT_LIMIT, is_seen).await?.context("the children are not in the record")?;
+    ensure!(record()?["first_turn_millis"].is_u64(), "{}", record()?);
+    host.stop_all().await
 }
 
 #[tokio::test]
@@ -248,7 +281,9 @@ async fn disk_that_fills_up_without_a_host_loses_nothing() -> Result<()> {
 
 #[tokio::test]
 async fn sixty_four_agents_are_taken_over_at_once() -> Result<()> {
-    let mut host = KeepingHost::start(scripted_host(&[])?)?;
+    // Most shells allow fewer open files than so many agents take.
+    let (options, _folder) = start_from_shell(scripted_host(&[])?, "ulimit -Sn 200")?;
+    let mut host = KeepingHost::start(options)?;
     let client = connect_client(&host).await?;
     let mut sessions = Vec::new();
     for number in 0..KEEPERS_AT_ONCE {
