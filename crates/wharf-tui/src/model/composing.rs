@@ -13,6 +13,8 @@ pub(crate) struct ComposingState {
     pub(crate) closed_completion: Option<usize>,
     /// Long texts that were pasted. Their chips stand in the text.
     pub(crate) pastes: Vec<PastedText>,
+    /// The texts that were pasted so far: no two chips have the same number.
+    paste_count: usize,
     /// Files that go with the prompt. Their chips stand in the text.
     pub(crate) uploads: Vec<AttachedUpload>,
     pub(crate) queue_edit: Option<QueueEdit>,
@@ -100,13 +102,42 @@ impl ComposingState {
 
     /// Keeps a long text and returns its chip.
     pub(crate) fn add_paste(&mut self, text: &str) -> String {
-        let chip = format!("[pasted {} lines #{}]", text.lines().count(), self.pastes.len() + 1);
+        self.paste_count += 1;
+        let chip = format!("[pasted {} lines #{}]", text.lines().count(), self.paste_count);
         self.pastes.push(PastedText { chip: chip.clone(), text: text.to_owned() });
         chip
+    }
+
+    /// Forgets the pasted texts that none of these texts names. The text that was cleared last is among them: Ctrl-Y brings it
+    /// back.
+    pub(crate) fn forget_pastes_beside(&mut self, texts: &[&str]) {
+        let typed = self.queue_edit.as_ref().map(|edit| edit.typed.as_str());
+        let walked = self.history.as_ref().map(|walk| walk.typed.as_str());
+        let is_named = |paste: &PastedText| {
+            let mut all = texts.iter().copied().chain(typed).chain(walked);
+            all.any(|text| text.contains(&paste.chip))
+        };
+        self.pastes.retain(is_named);
     }
 
     /// Returns the files whose chips are in the text.
     pub(crate) fn attached(&self, text: &str) -> Vec<&AttachedUpload> {
         self.uploads.iter().filter(|upload| text.contains(&upload.chip)).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pasted_texts_are_forgotten_once_no_text_names_them() {
+        let mut composing = ComposingState::default();
+        let chips: Vec<String> = ["one", "two", "three"].iter().map(|text| composing.add_paste(text)).collect();
+        composing.queue_edit =
+            Some(QueueEdit { prompt: "prm_1".to_owned(), original: String::new(), typed: chips[2].clone() });
+        composing.forget_pastes_beside(&[&format!("look: {}", chips[1])]);
+        assert_eq!(composing.expand_pastes(&chips.concat()), format!("{}twothree", chips[0]));
+        assert_eq!(composing.add_paste("four"), "[pasted 1 lines #4]", "a number is used once");
     }
 }

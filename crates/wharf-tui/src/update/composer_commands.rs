@@ -88,6 +88,9 @@ impl TuiState {
             let call = send_prompt(&session, content, when, &key);
             self.call(call, CallPurpose::SendPrompt(SentPrompt { session, text, key }));
         }
+        if let Some(open) = &mut self.open {
+            open.composing.forget_pastes_beside(&[&written, open.composer.text()]);
+        }
         self.note_draft();
     }
 

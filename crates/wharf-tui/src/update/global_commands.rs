@@ -62,8 +62,11 @@ impl TuiState {
     /// Ctrl-C never ends an agent: it clears the text, and twice it leaves the client.
     fn clear_or_detach(&mut self) {
         if let Some(field) = self.focused_field().filter(|field| !field.is_empty()) {
-            field.clear();
+            let cleared = field.clear();
             self.after_edit();
+            if let Some(open) = &mut self.open {
+                open.composing.forget_pastes_beside(&[&cleared, open.composer.text()]);
+            }
             self.tell("cleared · Ctrl-Y brings it back");
             return;
         }

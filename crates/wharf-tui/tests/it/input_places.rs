@@ -117,3 +117,18 @@ fn pager_gets_no_control_characters() {
     );
     assert_eq!(paged(&mut cut).as_deref(), Some("first\nsecond"));
 }
+
+#[test]
+fn cleared_text_comes_back_with_its_pasted_text() {
+    let (mut scene, _) = open_transcript(80, 24, &[prompt_row(2, "Fix it")]);
+    let pasted = (1..=20).map(|number| number.to_string()).collect::<Vec<_>>().join("\n");
+    scene.press("i");
+    scene.feed(TuiInput::Paste(pasted.clone()));
+    scene.press("ctrl-c ctrl-y");
+    assert!(scene.text().contains("[pasted 20 lines #1]"), "{}", scene.text());
+    scene.take_effects();
+    scene.press("enter");
+    let (_, call) = scene.take_calls().pop().unwrap();
+    let body: serde_json::Value = serde_json::from_str(call.body.as_deref().unwrap()).unwrap();
+    assert!(body.to_string().contains("\\n19\\n20"), "{body}");
+}
