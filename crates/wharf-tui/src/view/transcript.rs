@@ -70,7 +70,7 @@ fn draw_below_marks(state: &TuiState, open: &OpenSession, line: Rect, canvas: &m
             (0, false) => " ↓ newer below ".to_owned(),
             (0, true) => " ↓ newer below · G ".to_owned(),
             (count, false) => format!(" ↓ {count} new · G "),
-            // Those that were dropped are not counted.
+            // Rows that were dropped are not counted.
             (count, true) => format!(" ↓ more than {count} new · G "),
         };
         canvas.write_right(line, &text, canvas.theme.selected);
