@@ -1,6 +1,6 @@
 // What the page shows while the way to the host is bad, or events come late, twice or in pieces.
 import { startBehindProxy } from "./proxy.mjs";
-import { assert, openPage, test, waitIdle, waitSameText, withModule } from "./suite.mjs";
+import { assert, openPage, test, waitForModule, waitIdle, waitSameText, withModule } from "./suite.mjs";
 
 /** Opens a session behind a proxy that holds streams back, with the page's long waits made short. */
 async function openHeldBack(world, holdAfter, shortened) {
@@ -95,7 +95,7 @@ test("tool_that_ends_late_is_current_when_its_older_page_comes", async (world) =
   // The answer on its way is older than what the stream tells now.
   await world.host.prompt(id, "update late the late output");
   await waitContent(tab, "update late the late output");
-  assert.ok(await withModule(tab, "store.js", ({ app }) => app.transcript.unseenRevs.size > 0), "the stream told of the row");
+  await waitForModule(tab, "store.js", ({ app }) => app.transcript.unseenRevs.size > 0, "the stream to tell of the row");
   await older.release();
   await tab.wait(() => [...document.querySelectorAll(".tool")].find((one) => one.textContent.includes("Tool late"))?.className.includes("tool-completed"), "the tool to be completed");
   await tab.click(".tool-head", "Tool late");

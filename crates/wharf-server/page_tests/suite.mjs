@@ -31,7 +31,13 @@ export async function waitSameText(world, tab, id) {
 }
 
 /** Runs a function in the page with one of its modules and JSON values. */
-export const withModule = (tab, name, work, ...values) => tab.run(`async (name, ...values) => (${work})(await import(document.querySelector("script[type=module]").src.replace("main.js", name)), ...values)`, name, ...values);
+export const withModule = (tab, name, work, ...values) => tab.run(importing(work), name, ...values);
+
+/** Waits until a function in the page, with one of its modules, returns something. */
+export const waitForModule = (tab, name, work, what, ...values) => tab.wait(importing(work), what, name, ...values);
+
+/** Returns a function for the page that calls `work` with a module of the page. */
+const importing = (work) => `async (name, ...values) => (${work})(await import(document.querySelector("script[type=module]").src.replace("main.js", name)), ...values)`;
 
 /** Waits until the answers of a question count: taps right after it appeared do not. */
 export const waitSettled = (tab, where = "") => tab.waitFor(`${where} [data-settled]`);
