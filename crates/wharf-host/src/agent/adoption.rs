@@ -118,7 +118,7 @@ fn ask_keeper(tree: &LeftTree, records: &ProcessRecords) -> io::Result<AnsweredK
             Ok(Some(keeper)) => return Ok(keeper),
             Ok(None) => io::Error::other("its keeper has another host"),
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => io::Error::other("its keeper does not answer"),
-            Err(error) if error.kind() == io::ErrorKind::ConnectionAborted && refusals < MAX_REFUSALS => {
+            Err(error) if is_refusal(&error) && refusals < MAX_REFUSALS => {
                 refusals += 1;
                 error
             }
@@ -129,6 +129,12 @@ fn ask_keeper(tree: &LeftTree, records: &ProcessRecords) -> io::Result<AnsweredK
         }
         std::thread::sleep(ASK_INTERVAL);
     }
+}
+
+/// Returns true if the keeper has closed the connection.
+fn is_refusal(error: &io::Error) -> bool {
+    use io::ErrorKind::{BrokenPipe, ConnectionAborted, ConnectionReset};
+    matches!(error.kind(), ConnectionAborted | BrokenPipe | ConnectionReset)
 }
 
 /// Connects to a socket of this machine. Fails with `WouldBlock` if its queue of callers is full, instead of waiting for ever.
