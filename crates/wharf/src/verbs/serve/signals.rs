@@ -42,8 +42,10 @@ pub(super) fn listen() -> anyhow::Result<(impl Future<Output = StopKind>, Receiv
         let kind = stops.recv().await.unwrap_or(StopKind::LeaveAgents);
         tracing::info!(?kind, "stopping: no new work; a second signal ends at once");
         let _ = stopping.send(kind);
-        stops.recv().await;
-        std::process::exit(130);
+        // At the end of the program the senders go, which is no signal.
+        if stops.recv().await.is_some() {
+            std::process::exit(130);
+        }
     });
     let stopped = async move { stopped.await.unwrap_or(StopKind::LeaveAgents) };
     Ok((stopped, reloads))
