@@ -231,7 +231,11 @@ impl ProcessRecords {
 
     /// Notes when the agent's first turn began.
     pub(crate) fn note_first_turn(&self, keeper: u32, at: Millis) {
-        let noted = self.change_record(keeper, |record| record.first_turn_millis.replace(at.0).is_none());
+        let noted = self.change_record(keeper, |record| {
+            let is_first = record.first_turn_millis.is_none();
+            record.first_turn_millis.get_or_insert(at.0);
+            is_first
+        });
         report_unwritten(keeper, noted);
     }
 
