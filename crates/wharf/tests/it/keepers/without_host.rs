@@ -46,6 +46,15 @@ async fn expect_session_back(host: &TestHost, session: &str) -> Result<()> {
     Ok(())
 }
 
+/// Checks that the session goes on with the same process of its agent.
+async fn expect_same_agent(host: &TestHost, session: &str, agent: &[u32]) -> Result<()> {
+    let client = join_session(host, session).await?;
+    let before = client.chunk_texts().len();
+    client.send_prompt(session, "pid").await?;
+    assert_eq!(parse_pids(&client.chunk_texts().split_off(before).concat()), agent, "another agent");
+    Ok(())
+}
+
 /// Starts a session with a tree of children and a turn that hangs. Returns the session and every process of it.
 async fn start_hanging_tree(host: &KeepingHost) -> Result<(TestClient, String, Vec<u32>)> {
     let (client, session) = open_session(host).await?;
@@ -129,10 +138,7 @@ async fn stopped_keeper_is_continued_and_its_agent_taken_over() -> Result<()> {
     host.kill()?;
     processes::send_sigstop(host.only_keeper()?);
     host.restart()?;
-    let client = join_session(&host, &session).await?;
-    let before = client.chunk_texts().len();
-    client.send_prompt(&session, "pid").await?;
-    assert_eq!(parse_pids(&client.chunk_texts().split_off(before).concat()), agent, "the same agent");
+    expect_same_agent(&host, &session, &agent).await?;
     host.stop_all().await
 }
 
@@ -315,10 +321,7 @@ async fn second_host_on_the_state_directory_is_refused_and_takes_no_agent() -> R
         let error = run_failing_serve(&host.state_dir(), &["--listen", "127.0.0.1:0"])?;
         ensure!(error.contains("in use by the host"), "{error}");
         host.restart()?;
-        let client = join_session(&host, &session).await?;
-        let before = client.chunk_texts().len();
-        client.send_prompt(&session, "pid").await?;
-        assert_eq!(parse_pids(&client.chunk_texts().split_off(before).concat()), agent, "the same agent");
+        expect_same_agent(&host, &session, &agent).await?;
     }
     host.stop_all().await
 }
