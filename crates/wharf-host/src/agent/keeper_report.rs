@@ -50,7 +50,8 @@ pub fn check_keeper_support() -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::process_records::{DirectoryIdentity, KeptRecord, ProcessRecords};
+    use super::super::directory_identity::DirectoryIdentity;
+    use super::super::process_records::{KeptRecord, ProcessRecords};
     use super::*;
 
     #[test]

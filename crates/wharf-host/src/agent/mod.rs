@@ -5,6 +5,7 @@ pub(crate) mod agent_log;
 mod agent_output;
 mod agent_process;
 pub mod agent_token;
+pub(crate) mod directory_identity;
 pub mod initialize;
 pub mod keeper;
 mod keeper_report;

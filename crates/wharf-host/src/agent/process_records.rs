@@ -8,7 +8,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::fs;
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -17,44 +17,16 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 use wharf_core::Millis;
 
+use super::directory_identity::DirectoryIdentity;
 use super::keeper::protocol::PROTOCOL_VERSION;
 use super::process_table::{Process, ProcessTable, find_tagged, kill_until_gone};
 use crate::config::KeeperSettings;
-use crate::host::write_private;
-use crate::ids::random_text;
 
-const DIRECTORY_ID_LENGTH: usize = 20;
 /// How long a host may take to die after it has given its lease back.
 const DYING_HOST_TIMEOUT: Duration = Duration::from_secs(5);
 const DYING_HOST_INTERVAL: Duration = Duration::from_millis(5);
 /// The extension of a record that is being written.
 const UNFINISHED_EXTENSION: &str = "new";
-
-/// Names one state directory. A copy has another inode or device, and gets an id of its own.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct DirectoryIdentity {
-    device: u64,
-    inode: u64,
-    pub(crate) id: String,
-}
-
-impl DirectoryIdentity {
-    /// Reads the identity from the file `id` in the directory. It is made anew if it is missing, cannot be read, or is
-    /// that of another directory.
-    pub(crate) fn load_or_create(root: &Path) -> io::Result<Self> {
-        let (path, directory) = (root.join("id"), fs::metadata(root)?);
-        let known = fs::read(&path).ok().and_then(|text| wharf_json::read_own::<Self>(&text).ok());
-        if let Some(known) = known
-            && (known.device, known.inode) == (directory.dev(), directory.ino())
-        {
-            return Ok(known);
-        }
-        let id = random_text(DIRECTORY_ID_LENGTH);
-        let made = Self { device: directory.dev(), inode: directory.ino(), id };
-        write_private(&path, &serde_json::to_vec(&made)?)?;
-        Ok(made)
-    }
-}
 
 /// The record of one tree, as it is on disk.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -482,6 +454,7 @@ fn identify_system() -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ids::random_text;
 
     fn records(root: &Path) -> ProcessRecords {
         ProcessRecords::new(root.join("run"), DirectoryIdentity::load_or_create(root).unwrap())
@@ -490,22 +463,6 @@ mod tests {
     fn kept_record(start: u64) -> KeptRecord {
         let (session, version, secret) = ("sess_a".to_owned(), "0.1.0".to_owned(), "secret".to_owned());
         KeptRecord { session, start, protocol: PROTOCOL_VERSION, version, secret, limits: None }
-    }
-
-    #[test]
-    fn directory_keeps_its_identity_and_a_copy_gets_its_own() {
-        let temp = tempfile::tempdir().unwrap();
-        let [one, two] = ["one", "two"].map(|name| temp.path().join(name));
-        fs::create_dir(&one).unwrap();
-        fs::create_dir(&two).unwrap();
-        let made = DirectoryIdentity::load_or_create(&one).unwrap();
-        assert_eq!(DirectoryIdentity::load_or_create(&one).unwrap(), made);
-        fs::copy(one.join("id"), two.join("id")).unwrap();
-        let copied = DirectoryIdentity::load_or_create(&two).unwrap();
-        assert_ne!(copied.id, made.id);
-        // As versions before this wrote it: it does not say of which directory it is.
-        fs::write(one.join("id"), "abcdefghij0123456789").unwrap();
-        assert_ne!(DirectoryIdentity::load_or_create(&one).unwrap().id, "abcdefghij0123456789");
     }
 
     #[test]

@@ -9,7 +9,8 @@ use serde_json::json;
 
 use super::super::{FilesAndTerminals, Roots, ServiceError, answer_request};
 use crate::agent::Launch;
-use crate::agent::process_records::{DirectoryIdentity, ProcessRecords};
+use crate::agent::directory_identity::DirectoryIdentity;
+use crate::agent::process_records::ProcessRecords;
 use crate::agent::process_table::descendant_pids;
 
 fn tools(dir: &Path, program: std::path::PathBuf) -> FilesAndTerminals {

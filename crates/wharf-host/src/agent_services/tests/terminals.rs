@@ -10,7 +10,8 @@ use serde_json::{Value, json};
 
 use super::super::{FilesAndTerminals, Roots, ServiceError, answer_request, is_served};
 use crate::agent::Launch;
-use crate::agent::process_records::{DirectoryIdentity, ProcessRecords};
+use crate::agent::directory_identity::DirectoryIdentity;
+use crate::agent::process_records::ProcessRecords;
 use crate::agent::process_table::TAG_VARIABLE;
 
 struct Bench {
