@@ -25,6 +25,7 @@ mod ids;
 mod index;
 mod limits;
 pub mod metrics;
+mod monotonic;
 mod notify;
 mod people;
 mod registry;

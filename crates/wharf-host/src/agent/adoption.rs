@@ -18,7 +18,7 @@ use super::agent_process::{AgentProcess, KeeperProcess, follow_keeper};
 use super::agent_token::AgentTokens;
 use super::keeper::protocol::{BUSY, HELLO, KEEPER, KeepOrder, LineReceiver, PROTOCOL_VERSION, STARTED};
 use super::kept_files::{KeptFiles, file_position, file_size, read_range};
-use super::ledger::{InFlight, Ledger};
+use super::ledger::{InFlight, Ledger, TurnStatus};
 use super::outbox::Outbox;
 use super::process_records::{KeeperLimits, KeptRecord, LeftTree, ProcessRecords};
 use super::process_table;
@@ -64,6 +64,7 @@ pub(crate) struct AdoptedAgent {
     pub(crate) outbox: Outbox,
     pub(crate) stderr: StderrTail,
     pub(crate) in_flight: InFlight,
+    pub(crate) turn_status: TurnStatus,
     /// When the agent's first turn began, as far as it is known.
     pub(crate) first_turn_at: Option<Instant>,
 }
@@ -188,6 +189,7 @@ impl AnsweredKeeper {
         let Self { tree, control, files, stderr, agent, reports, .. } = self;
         let (pid, session) = (tree.keeper_pid(), SessionId::new(tree.kept.session.as_str()));
         let KeptFiles { stdin, input, stdout, output, stderr: stderr_pipe, ledger } = files;
+        let turn_status = TurnStatus::read(&ledger);
         let (ledger, in_flight) = Ledger::recover(ledger, head, file_size(&input)?)?;
         // A line that was cut off is none.
         rustix::fs::ftruncate(&input, in_flight.input_end)?;
@@ -209,7 +211,8 @@ impl AnsweredKeeper {
         control.set_nonblocking(true)?;
         let control = tokio::net::UnixStream::from_std(control)?;
         let (process, _) = follow_keeper(pid, process, (control, reports), context.records.clone(), token);
-        Ok(AdoptedAgent { process: process.with_pid(agent), reader, outbox, stderr, in_flight, first_turn_at })
+        let process = process.with_pid(agent);
+        Ok(AdoptedAgent { process, reader, outbox, stderr, in_flight, turn_status, first_turn_at })
     }
 }
 

@@ -13,9 +13,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use bytes::Bytes;
-use wharf_core::Seq;
+use wharf_core::{Millis, Seq};
+
+use crate::ids::Now;
+use crate::monotonic::monotonic_millis;
 
 use super::kept_files::{PAGE_BYTES, file_size, read_range, release_range, write_at};
 
@@ -28,7 +32,7 @@ const MAX_REPEATED_BYTES: usize = 64 << 10;
 
 /// The length and the kind of a record.
 const HEAD_BYTES: usize = 5;
-const STATUS_BYTES: usize = 24;
+const STATUS_BYTES: usize = 32;
 const STATUS_MARK: u64 = 0x3172_6570_6565_6b77;
 
 const KIND_READS: u8 = 1;
@@ -46,8 +50,11 @@ const KIND_PADDING: u8 = 6;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct TurnStatus {
     pub(crate) is_running: bool,
-    /// The time at which the turn has to end, in milliseconds since 1970; 0 for none.
+    /// The session's time at which the turn has to end, in milliseconds since 1970; 0 for none.
     pub(crate) deadline_ms: u64,
+    /// The session's time minus the [monotonic clock](monotonic_millis), in milliseconds; 0 if it is not known. The session's time
+    /// falls behind the wall clock when the machine sleeps in a turn.
+    pub(crate) clock_lead_ms: u64,
 }
 
 impl TurnStatus {
@@ -59,7 +66,19 @@ impl TurnStatus {
             return Self::default();
         }
         let is_running = fields.take_number().is_some_and(|running| running != 0);
-        Self { is_running, deadline_ms: fields.take_number().unwrap_or_default() }
+        let mut take_number = || fields.take_number().unwrap_or_default();
+        Self { is_running, deadline_ms: take_number(), clock_lead_ms: take_number() }
+    }
+
+    /// Returns the session's time: that of the host that wrote this, as if it had gone on.
+    pub(crate) fn session_time(self) -> Option<Millis> {
+        (self.clock_lead_ms > 0).then(|| Millis(monotonic_millis() + self.clock_lead_ms))
+    }
+
+    /// Returns how long the running turn may still last, if it has a deadline.
+    pub(super) fn time_left(self) -> Option<Duration> {
+        let now = self.session_time().unwrap_or_else(Now::millis);
+        (self.is_running && self.deadline_ms > 0).then(|| Duration::from_millis(self.deadline_ms.saturating_sub(now.0)))
     }
 }
 
@@ -230,7 +249,8 @@ impl Ledger {
     }
 
     fn write_status(&self) -> io::Result<()> {
-        let fields = [STATUS_MARK, self.status.is_running.into(), self.status.deadline_ms];
+        let TurnStatus { is_running, deadline_ms, clock_lead_ms } = self.status;
+        let fields = [STATUS_MARK, is_running.into(), deadline_ms, clock_lead_ms];
         write_at(&self.file, &fields.map(u64::to_le_bytes).concat(), 0)
     }
 
@@ -564,7 +584,7 @@ mod tests {
         let ledger = new_ledger();
         let file = ledger.lock().file.try_clone().unwrap();
         assert_eq!(TurnStatus::read(&file), TurnStatus::default());
-        let status = TurnStatus { is_running: true, deadline_ms: 77 };
+        let status = TurnStatus { is_running: true, deadline_ms: 77, clock_lead_ms: 5 };
         ledger.lock().set_turn_status(status).unwrap();
         assert_eq!(TurnStatus::read(&file), status);
     }

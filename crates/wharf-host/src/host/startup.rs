@@ -268,7 +268,8 @@ impl Inner {
         match self.load_from_log(&stat.id, snapshot) {
             Ok((mut session, shared)) => {
                 if let Some(adopted) = self.adopt(keepers, &session, &shared) {
-                    let step = session.handle(Input::Lifecycle(LifecycleInput::AgentAdopted), Now::millis());
+                    let now = adopted.turn_status.session_time().unwrap_or_else(Now::millis);
+                    let step = session.handle(Input::Lifecycle(LifecycleInput::AgentAdopted), now);
                     // Its agent runs already: without a permit it is over the limit, and new sessions are refused.
                     let permit = self.start_limits.take_session();
                     let first = FirstStart { permit, adopted: Some(Box::new(adopted)), ..FirstStart::default() };

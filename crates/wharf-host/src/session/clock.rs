@@ -4,16 +4,19 @@ use std::time::{Duration, Instant};
 
 use wharf_core::Millis;
 
+use crate::monotonic::monotonic_millis;
+
 /// Wall time as of `since`, and the monotonic clock from there on.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Clock {
     wall: Millis,
     since: Instant,
+    lead_ms: u64,
 }
 
 impl Clock {
     pub(super) fn new(wall: Millis) -> Self {
-        Self { wall, since: Instant::now() }
+        Self { wall, since: Instant::now(), lead_ms: wall.0.saturating_sub(monotonic_millis()) }
     }
 
     /// Takes over what the wall clock says; only while nothing is measured.
@@ -23,6 +26,11 @@ impl Clock {
 
     pub(super) fn now(&self) -> Millis {
         self.after(self.since.elapsed())
+    }
+
+    /// Returns how far this time is ahead of the [monotonic clock](monotonic_millis), by which the next host can go on with it.
+    pub(super) const fn lead_ms(&self) -> u64 {
+        self.lead_ms
     }
 
     fn after(&self, elapsed: Duration) -> Millis {
@@ -71,5 +79,13 @@ mod tests {
         assert_eq!(after.head(), before.head().next());
         assert_eq!(after.state().ended_at, Some(Millis(5)));
         Ok(())
+    }
+
+    #[test]
+    fn next_host_can_go_on_with_it() {
+        let wall = monotonic_millis() + 5_000;
+        let clock = Clock::new(Millis(wall));
+        let continued = Clock::new(Millis(monotonic_millis() + clock.lead_ms()));
+        assert!((wall..wall + 60_000).contains(&continued.now().0));
     }
 }

@@ -211,7 +211,7 @@ impl SessionTask {
                 Due::KeepAgent => agent.keep(journal),
             }
         }
-        agent.note_turns(journal.session());
+        agent.note_turns(journal);
     }
 
     fn obey(&mut self, command: Command) {

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::{UnixListener, UnixStream};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 use super::super::kept_files::{KeptFiles, create_file, move_bytes, write_at};
 use super::super::ledger::TurnStatus;
@@ -79,10 +79,7 @@ impl Absence {
     pub(super) fn begin(kept: &KeptAgent) -> Self {
         let (since, turn) = (Instant::now(), TurnStatus::read(&kept.files.ledger));
         let absence = if turn.is_running { kept.order.absence } else { kept.order.idle_absence };
-        let left = match turn {
-            TurnStatus { is_running: true, deadline_ms: 1.. } => absence.min(time_until(turn.deadline_ms)),
-            TurnStatus { .. } => absence,
-        };
+        let left = turn.time_left().map_or(absence, |left| absence.min(left));
         Self {
             since,
             // Instants stand still while the machine sleeps: a closed laptop costs no time.
@@ -158,26 +155,42 @@ impl Absence {
     }
 }
 
-/// Returns the time until a moment in milliseconds since 1970.
-fn time_until(deadline_ms: u64) -> Duration {
-    let deadline = UNIX_EPOCH + Duration::from_millis(deadline_ms);
-    deadline.duration_since(SystemTime::now()).unwrap_or_default()
-}
-
 #[cfg(test)]
 mod tests {
+    use super::super::super::ledger::Ledger;
     use super::*;
+    use crate::monotonic::monotonic_millis;
 
-    #[test]
-    fn agent_ends_if_the_socket_is_gone_and_no_host_can_call() {
-        let temp = tempfile::tempdir().unwrap();
-        let socket = temp.path().join("1").to_str().unwrap().to_owned();
+    /// Returns a kept agent whose socket is in this directory.
+    fn keep_agent_in(directory: &std::path::Path) -> KeptAgent {
+        let socket = directory.join("1").to_str().unwrap().to_owned();
         let listener = UnixListener::bind(&socket).unwrap();
         let hour = Duration::from_secs(3_600);
         let order = KeepOrder { secret: "s".to_owned(), absence: hour, idle_absence: hour, max_spool_bytes: 1, socket };
         let mut files: Vec<OwnedFd> = (0..KeptFiles::COUNT).map(|_| create_file("test").unwrap()).collect();
         files.push(listener.into());
-        let kept = KeptAgent::new(order, files).unwrap();
+        KeptAgent::new(order, files).unwrap()
+    }
+
+    #[test]
+    fn sleep_of_the_machine_does_not_bring_the_deadline_of_a_turn_nearer() {
+        let temp = tempfile::tempdir().unwrap();
+        let kept = keep_agent_in(temp.path());
+        // The session's time is that of 1970: as if the machine had slept since then.
+        let (clock_lead_ms, minute) = (1_000, Duration::from_secs(60));
+        let deadline_ms = monotonic_millis() + clock_lead_ms + 60_000;
+        let ledger = Ledger::create(kept.files.ledger.try_clone().unwrap()).unwrap();
+        ledger.lock().set_turn_status(TurnStatus { is_running: true, deadline_ms, clock_lead_ms }).unwrap();
+        let mut absence = Absence::begin(&kept);
+        let begin = absence.since;
+        assert!(!absence.is_limit_reached(&kept, begin + minute / 6));
+        assert!(absence.is_limit_reached(&kept, begin + minute));
+    }
+
+    #[test]
+    fn agent_ends_if_the_socket_is_gone_and_no_host_can_call() {
+        let temp = tempfile::tempdir().unwrap();
+        let kept = keep_agent_in(temp.path());
         let mut absence = Absence::begin(&kept);
         let begin = absence.since;
         assert!(!absence.is_limit_reached(&kept, begin));

@@ -1,6 +1,6 @@
 //! An agent between two hosts: kept for the next one, left to it, and taken over from the one before (rule 2.14).
 
-use wharf_core::{AskKind, Millis, Raw, Session};
+use wharf_core::{AskKind, Millis, Raw};
 use wharf_json::rpc::code;
 
 use super::AgentConnection;
@@ -43,11 +43,14 @@ impl AgentConnection {
     }
 
     /// Tells the keeper what the agent is at, for the time without a host.
-    pub(in crate::session) fn note_turns(&self, session: &Session) {
+    pub(in crate::session) fn note_turns(&self, journal: &Journal) {
         let Some(link) = &self.link else { return };
-        let is_running = !session.state().turns.is_empty();
-        let deadline_ms = session.turn_deadline().map_or(0, |Millis(at)| at);
-        log_ledger_fault(link.ledger().lock().set_turn_status(TurnStatus { is_running, deadline_ms }));
+        let is_running = !journal.state().turns.is_empty();
+        let deadline_ms = journal.session().turn_deadline().map_or(0, |Millis(at)| at);
+        // Without a turn the session's time follows the wall clock.
+        let clock_lead_ms = if is_running { journal.clock_lead_ms() } else { 0 };
+        let status = TurnStatus { is_running, deadline_ms, clock_lead_ms };
+        log_ledger_fault(link.ledger().lock().set_turn_status(status));
         if is_running && self.context.shared.take_first_turn_news() {
             let records = self.context.host.agents.records();
             records.note_first_turn(link.keeper_pid(), Now::millis());
@@ -56,6 +59,9 @@ impl AgentConnection {
 
     /// Goes on with an agent that was taken over: what the log owes it is sent, and what it asked for is served or answered.
     pub(in crate::session) fn adopt(&mut self, adopted: AdoptedAgent, journal: &mut Journal) {
+        if let Some(time) = adopted.turn_status.session_time() {
+            journal.set_time(time);
+        }
         let (in_flight, first_turn_at) = (adopted.in_flight.clone(), adopted.first_turn_at);
         let link = AgentLink::resume(adopted, journal.state());
         journal.follow_output(Some(link.ledger().clone()), in_flight.read_offset);

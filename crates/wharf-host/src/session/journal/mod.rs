@@ -108,6 +108,15 @@ impl Journal {
         self.session.deadline().is_some_and(|deadline| deadline <= self.clock.now())
     }
 
+    /// Goes on with the time of an earlier host.
+    pub(super) fn set_time(&mut self, time: Millis) {
+        self.clock.set(time);
+    }
+
+    pub(super) const fn clock_lead_ms(&self) -> u64 {
+        self.clock.lead_ms()
+    }
+
     /// Follows the output of another agent, which is taken in up to `offset`; of none without a ledger.
     pub(super) fn follow_output(&mut self, ledger: Option<LedgerHandle>, offset: u64) {
         self.writer.follow_output(ledger, offset);
