@@ -1,11 +1,10 @@
 //! The sessions of the host, their order, the selection and the filter.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 use wharf_api::SessionInfo;
 
-use super::{ListEntry, NewestLines, needs_person, order_sessions};
+use super::{ListEntry, NewestLines, SentNotices, needs_person, order_sessions};
 use crate::composer::TextBuffer;
 
 /// All sessions that the person sees.
@@ -23,8 +22,7 @@ pub(crate) struct SessionList {
     /// The entries do not show the newest order.
     pub(crate) is_order_stale: bool,
     pub(crate) last_lines: NewestLines,
-    /// When the person was last notified of a session.
-    pub(crate) notified_at: BTreeMap<String, Duration>,
+    pub(crate) notices: SentNotices,
     /// The name of a host on another machine.
     pub(crate) host_name: Option<String>,
     /// The client was started for one session, which is open: the list does not choose the first screen.
@@ -55,7 +53,7 @@ impl SessionList {
             self.note_output(before.get(&session.id), &session);
             self.sessions.insert(session.id.clone(), session);
         }
-        self.notified_at.retain(|id, _| self.sessions.contains_key(id));
+        self.notices.retain(|id| self.sessions.contains_key(id));
         self.is_loaded = true;
         self.is_order_stale = true;
         before
@@ -80,7 +78,7 @@ impl SessionList {
     pub(crate) fn remove(&mut self, id: &str) {
         self.sessions.remove(id);
         self.last_lines.remove(id);
-        self.notified_at.remove(id);
+        self.notices.retain(|session| session != id);
         self.sort();
     }
 

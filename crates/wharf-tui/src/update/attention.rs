@@ -13,8 +13,6 @@ use crate::text::{to_printable, truncate_to_columns};
 
 /// A row counts as seen after it was in view for so long.
 const SEEN_DELAY: Duration = Duration::from_secs(1);
-/// A session notifies at most so often, unless it asks.
-const NOTIFICATION_INTERVAL: Duration = Duration::from_secs(60);
 /// The columns of the subject in a notification.
 const MAX_NOTIFIED_COLUMNS: usize = 140;
 
@@ -52,12 +50,18 @@ impl TuiState {
             return;
         }
         let now = self.now.elapsed;
-        let is_recent = |at: &Duration| now < *at + NOTIFICATION_INTERVAL;
-        let was_notified = self.list.notified_at.get(&after.id).is_some_and(is_recent);
-        if was_notified && attention.state != AttentionState::NeedsAnswer {
+        let is_admitted = match attention.state {
+            AttentionState::NeedsAnswer => self.list.notices.admit_question(&after.id, now),
+            AttentionState::Failed
+            | AttentionState::Finished
+            | AttentionState::Parked
+            | AttentionState::Working
+            | AttentionState::Quiet
+            | AttentionState::Other(_) => self.list.notices.admit_end(&after.id, now),
+        };
+        if !is_admitted {
             return;
         }
-        self.list.notified_at.insert(after.id.clone(), now);
         let what = match attention.state {
             AttentionState::NeedsAnswer => "asks",
             AttentionState::Failed => "failed",
@@ -67,11 +71,29 @@ impl TuiState {
             | AttentionState::Quiet
             | AttentionState::Other(_) => "finished",
         };
-        let name = display_name(after).unwrap_or(&after.adapter_slug);
         let subject = attention.text.as_deref().map(|text| format!(": {text}")).unwrap_or_default();
-        let body = truncate_to_columns(&to_printable(&format!("{name} — {what}{subject}")), MAX_NOTIFIED_COLUMNS);
+        self.notify_of(after, &format!("{what}{subject}"));
+    }
+
+    fn notify_of(&mut self, session: &SessionInfo, news: &str) {
+        let name = display_name(session).unwrap_or(&session.adapter_slug);
+        let body = truncate_to_columns(&to_printable(&format!("{name} — {news}")), MAX_NOTIFIED_COLUMNS);
         self.emit(TuiEffect::Notify { title: "wharf".to_owned(), body });
         self.emit(TuiEffect::Bell);
+    }
+
+    /// Announces the questions that came too fast to be announced one by one, if the session still waits for an answer.
+    pub(super) fn announce_held_questions(&mut self) {
+        for (session, count) in self.list.notices.take_due(self.now.elapsed) {
+            let asks = |session: &&SessionInfo| {
+                let attention = session.attention.as_ref();
+                attention.is_some_and(|attention| attention.state == AttentionState::NeedsAnswer && !attention.muted)
+            };
+            let Some(waiting) = self.list.get(&session).filter(asks).cloned() else { continue };
+            if !self.is_attended() {
+                self.notify_of(&waiting, &format!("asks: {count} more"));
+            }
+        }
     }
 
     /// Returns the row whose end the person looks at and has not been reported as seen.

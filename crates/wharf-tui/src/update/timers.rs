@@ -43,6 +43,7 @@ impl TuiState {
             self.search_at(),
             self.next_line_at(),
             self.next_age_at(),
+            self.list.notices.next_due(),
         ];
         all.into_iter().flatten().min()
     }
@@ -93,6 +94,7 @@ impl TuiState {
         if self.list_sort_at().is_some_and(|at| at <= now) {
             self.list.sort();
         }
+        self.announce_held_questions();
         self.start_due_search();
         self.read_due_lines();
         self.save_drafts(Some(now));

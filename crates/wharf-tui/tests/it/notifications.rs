@@ -64,3 +64,36 @@ fn session_is_announced_once_a_minute_unless_it_asks() {
     change(&mut scene, needs("failed", "1-17"));
     assert_eq!(count_notices(&mut scene), 1);
 }
+
+#[test]
+fn questions_that_come_fast_are_announced_as_one() {
+    let mut scene = start_unwatched();
+    scene.list(&[session("sess_a", "Fix the parser", json!({}))]);
+    for row in 14..24 {
+        change(&mut scene, needs("needs_answer", &format!("1-{row}")));
+    }
+    assert_eq!(count_notices(&mut scene), 6);
+    scene.wait(Duration::from_secs(59));
+    assert_eq!(count_notices(&mut scene), 0);
+    scene.wait(Duration::from_secs(1));
+    let effects = scene.take_effects();
+    let bodies: Vec<&str> = effects.iter().filter_map(notice_body).collect();
+    assert_eq!(bodies, ["Fix the parser — asks: 4 more"]);
+}
+
+#[test]
+fn questions_that_were_answered_meanwhile_are_not_announced() {
+    let mut scene = start_unwatched();
+    scene.list(&[session("sess_a", "Fix the parser", json!({}))]);
+    for row in 14..24 {
+        change(&mut scene, needs("needs_answer", &format!("1-{row}")));
+    }
+    change(&mut scene, session("sess_a", "Fix the parser", json!({})));
+    assert_eq!(count_notices(&mut scene), 6);
+    scene.wait(Duration::from_secs(60));
+    assert_eq!(count_notices(&mut scene), 0);
+}
+
+fn notice_body(effect: &TuiEffect) -> Option<&str> {
+    if let TuiEffect::Notify { body, .. } = effect { Some(body) } else { None }
+}
