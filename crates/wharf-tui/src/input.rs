@@ -35,10 +35,19 @@ pub enum TuiInput {
     HostStarted(Result<(), String>),
     /// A program that the shell ran has ended.
     Program(ProgramEnd),
-    /// The text was handed to the terminal's clipboard, or not: the text says why.
-    Copied(Result<(), String>),
+    /// The text was copied, or not: the text says why.
+    Copied(Result<CopyPlace, String>),
     /// The client ends now. Unsent texts, and prompts without an answer, are kept.
     End,
+}
+
+/// The place of a text that was copied.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CopyPlace {
+    /// The clipboard of the terminal.
+    Terminal,
+    /// The buffer of the tmux around the client, and the clipboard of the terminal around that.
+    TmuxBuffer,
 }
 
 /// The size of the terminal in cells.

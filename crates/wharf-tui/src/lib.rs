@@ -31,7 +31,7 @@ mod view;
 
 pub use api_call::{ApiCall, ApiMethod, percent_encode};
 pub use effect::{DraftKey, TuiEffect};
-pub use input::{ApiFailure, CallId, HostReady, ProgramEnd, ScreenSize, StreamId, StreamInput, TuiInput};
+pub use input::{ApiFailure, CallId, CopyPlace, HostReady, ProgramEnd, ScreenSize, StreamId, StreamInput, TuiInput};
 pub use model::{TuiOptions, TuiState};
 pub use moment::{Moment, TimeZone};
 pub use session_words::{display_name, is_asleep};

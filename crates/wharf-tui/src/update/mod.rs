@@ -34,7 +34,7 @@ use wharf_api::HostInfo;
 
 use crate::api_call::describe_host;
 use crate::effect::TuiEffect;
-use crate::input::{HostReady, TuiInput};
+use crate::input::{CopyPlace, HostReady, TuiInput};
 use crate::model::{CallPurpose, TuiState};
 use crate::moment::Moment;
 
@@ -53,7 +53,8 @@ pub fn update(state: &mut TuiState, input: TuiInput, now: Moment) -> Vec<TuiEffe
         TuiInput::Answer { call, answer } => state.handle_answer(call, answer),
         TuiInput::HostStarted(outcome) => state.note_host_start(outcome),
         TuiInput::Program(end) => state.handle_program_end(end),
-        TuiInput::Copied(Ok(())) => state.tell("copied"),
+        TuiInput::Copied(Ok(CopyPlace::Terminal)) => state.tell("copied"),
+        TuiInput::Copied(Ok(CopyPlace::TmuxBuffer)) => state.tell("copied, also into the buffer of tmux"),
         TuiInput::Copied(Err(reason)) => state.tell_error(reason),
         TuiInput::End => state.keep_texts(),
     }

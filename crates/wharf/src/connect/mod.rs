@@ -22,7 +22,9 @@ use crate::output;
 pub(crate) use address::HostAddress;
 pub(crate) use child::{run_in_terminal, start_acp_child};
 pub(crate) use host_url::HostUrl;
-pub(crate) use programs::{ManagerOutput, PrivateFolder, open_in_browser, run_editor, run_manager, run_pager};
+pub(crate) use programs::{
+    ManagerOutput, PrivateFolder, fill_tmux_buffer, open_in_browser, run_editor, run_manager, run_pager,
+};
 pub(crate) use remote::{RemoteHost, RemoteOptions, RemoteToken};
 use start::HostStarter;
 pub(crate) use start::{DETACH_COMMAND, become_agent, detach_host};

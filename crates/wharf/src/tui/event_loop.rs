@@ -6,14 +6,14 @@ use std::task::Poll;
 use std::time::Duration;
 
 use anyhow::Context;
-use base64::Engine;
 use crossterm::event::{Event, EventStream};
 use futures_util::StreamExt;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 use tokio::time::{Instant, sleep_until};
-use wharf_tui::{ProgramEnd, ScreenSize, TuiEffect, TuiInput, TuiOptions, TuiState, update, view};
+use wharf_tui::{CopyPlace, ProgramEnd, ScreenSize, TuiEffect, TuiInput, TuiOptions, TuiState, update, view};
 
+use super::clipboard::{format_clipboard, is_in_tmux, start_tmux_copy};
 use super::drafts::DraftFolder;
 use super::notification::NotifyingTerminal;
 use super::reviver::start_host;
@@ -34,8 +34,6 @@ const WAITING_INPUTS: usize = 256;
 const INPUTS_PER_ROUND: usize = 64;
 /// How long the client waits at its end for the answers to prompts and changes.
 const LAST_ANSWERS_TIMEOUT: Duration = Duration::from_secs(3);
-/// The most bytes that terminals and tmux take for the clipboard.
-const MAX_COPIED_BYTES: usize = 74_000;
 
 /// The running client.
 #[derive(Debug)]
@@ -231,6 +229,7 @@ impl EventLoop {
                 // A disk that is full does not end the client: the text is still in its field.
                 let _ = self.drafts.save(&key, &text);
             }
+            TuiEffect::Copy(text) if is_in_tmux() => start_tmux_copy(text, &self.sender),
             TuiEffect::Copy(text) => return Ok(Some(TuiInput::Copied(self.copy(&text)))),
             TuiEffect::SetTitle(title) => self.announce(&format!("\x1b]2;{}\x07", to_printable(&title)))?,
             TuiEffect::Notify { title, body } => {
@@ -276,12 +275,9 @@ impl EventLoop {
         }
     }
 
-    fn copy(&mut self, text: &str) -> Result<(), String> {
-        if text.len() > MAX_COPIED_BYTES {
-            return Err(format!("not copied: {} bytes are too many for a terminal's clipboard", text.len()));
-        }
-        let encoded = base64::engine::general_purpose::STANDARD.encode(text);
-        self.screen.send_sequence(&format!("\x1b]52;c;{encoded}\x07")).map_err(|error| error.to_string())
+    fn copy(&mut self, text: &str) -> Result<CopyPlace, String> {
+        let sent = self.screen.send_sequence(&format_clipboard(text)?);
+        sent.map(|()| CopyPlace::Terminal).map_err(|error| error.to_string())
     }
 
     fn draw(&mut self) -> anyhow::Result<()> {

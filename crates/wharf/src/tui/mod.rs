@@ -2,6 +2,7 @@
 //! (`wharf-tui`) and writes its frames to the terminal. Everything that is decided or drawn is in the core.
 
 mod calls;
+mod clipboard;
 mod drafts;
 mod event_loop;
 mod keys;

@@ -87,6 +87,33 @@ fn second_escape_interrupts_the_turn() -> Result<()> {
 }
 
 #[test]
+fn copy_inside_tmux_goes_into_the_buffer_of_tmux() -> Result<()> {
+    let host = scripted_host(&[])?.start_host()?;
+    let session = start_kept_session(&host, &[])?;
+    let programs = host.directory().join("programs");
+    std::fs::create_dir(&programs)?;
+    let tmux = programs.join("tmux");
+    // A tmux before version 3.2, which knows no -w.
+    std::fs::write(&tmux, "#!/bin/sh\n[ \"$*\" = 'load-buffer -' ] && cat > \"$0-buffer\"\n")?;
+    std::fs::set_permissions(&tmux, std::os::unix::fs::PermissionsExt::from_mode(0o755))?;
+    let path = format!("PATH='{}':\"$PATH\"", programs.display());
+    let line = |wharf: &str| format!("export TMUX=/tmp/tmux-0/default,1,0 {path}; exec {wharf}");
+    let mut client = ScreenTerminal::run_line(&host, SIZES[1], &["attach", &session], line)?;
+    client.wait_for_text("idle")?;
+    client.press("echo the answer\r")?;
+    client.wait_for_text("── done")?;
+    client.press("\t")?;
+    client.press_until("ky", "the copy", |screen| screen.contains("copied, also into the buffer of tmux"))?;
+    assert_eq!(std::fs::read_to_string(programs.join("tmux-buffer"))?.trim(), "the answer");
+    std::fs::remove_file(&tmux)?;
+    std::fs::write(&tmux, "#!/bin/sh\nexit 1\n")?;
+    std::fs::set_permissions(&tmux, std::os::unix::fs::PermissionsExt::from_mode(0o755))?;
+    client.press("y")?;
+    client.wait_for_text("not copied: tmux load-buffer failed")?;
+    Ok(())
+}
+
+#[test]
 fn waiting_prompt_is_edited_in_place_and_runs_as_edited() -> Result<()> {
     let host = scripted_host(&[])?.start_host()?;
     for size in SIZES {

@@ -55,6 +55,7 @@ impl ScreenTerminal {
             .current_dir(host.directory())
             .env("TERM", "xterm-256color")
             .env_remove("NO_COLOR")
+            .env_remove("TMUX")
             .env("EDITOR", "true")
             .env("PAGER", "true");
         // A host that the client starts takes a free port.
