@@ -1,7 +1,7 @@
-//! Everything about the composer beside its text: the walk through earlier prompts, completion, attachments, and the waiting
+//! Everything about the composer beside its text: the walk through earlier prompts, completion, chips, and the waiting
 //! prompt that is being edited.
 
-use crate::input::CallId;
+use super::ComposerChips;
 
 #[derive(Debug, Default)]
 pub(crate) struct ComposingState {
@@ -11,12 +11,7 @@ pub(crate) struct ComposingState {
     pub(crate) completion: Option<Completion>,
     /// The place of the word whose completion the person closed.
     pub(crate) closed_completion: Option<usize>,
-    /// Long texts that were pasted. Their chips stand in the text.
-    pub(crate) pastes: Vec<PastedText>,
-    /// The texts that were pasted so far: no two chips have the same number.
-    paste_count: usize,
-    /// Files that go with the prompt. Their chips stand in the text.
-    pub(crate) uploads: Vec<AttachedUpload>,
+    pub(crate) chips: ComposerChips,
     pub(crate) queue_edit: Option<QueueEdit>,
     /// The person has confirmed that sending now interrupts the turn.
     pub(crate) is_send_now_confirmed: bool,
@@ -48,27 +43,6 @@ pub(crate) struct CompletionItem {
     pub(crate) detail: String,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct PastedText {
-    pub(crate) chip: String,
-    pub(crate) text: String,
-}
-
-/// A file that is sent to the host, or is there already.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct AttachedUpload {
-    pub(crate) chip: String,
-    pub(crate) path: String,
-    pub(crate) state: UploadState,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum UploadState {
-    Sending(CallId),
-    /// The host keeps it under this id.
-    Kept(String),
-}
-
 /// A waiting prompt in the composer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct QueueEdit {
@@ -80,49 +54,13 @@ pub(crate) struct QueueEdit {
 }
 
 impl ComposingState {
-    /// Returns the text with pasted texts in the place of their chips.
-    pub(crate) fn expand_pastes(&self, text: &str) -> String {
-        let mut expanded = text.to_owned();
-        for paste in &self.pastes {
-            if expanded.contains(&paste.chip) {
-                expanded = expanded.replace(&paste.chip, &paste.text);
-            }
-        }
-        expanded
-    }
-
-    /// Returns the text with pasted texts and the paths of files in the place of their chips.
-    pub(crate) fn expand_chips(&self, text: &str) -> String {
-        let mut expanded = self.expand_pastes(text);
-        for upload in &self.uploads {
-            expanded = expanded.replace(&upload.chip, &upload.path);
-        }
-        expanded
-    }
-
-    /// Keeps a long text and returns its chip.
-    pub(crate) fn add_paste(&mut self, text: &str) -> String {
-        self.paste_count += 1;
-        let chip = format!("[pasted {} lines #{}]", text.lines().count(), self.paste_count);
-        self.pastes.push(PastedText { chip: chip.clone(), text: text.to_owned() });
-        chip
-    }
-
     /// Forgets the pasted texts that none of these texts names. The text that was cleared last is among them: Ctrl-Y brings it
     /// back.
     pub(crate) fn forget_pastes_beside(&mut self, texts: &[&str]) {
         let typed = self.queue_edit.as_ref().map(|edit| edit.typed.as_str());
         let walked = self.history.as_ref().map(|walk| walk.typed.as_str());
-        let is_named = |paste: &PastedText| {
-            let mut all = texts.iter().copied().chain(typed).chain(walked);
-            all.any(|text| text.contains(&paste.chip))
-        };
-        self.pastes.retain(is_named);
-    }
-
-    /// Returns the files whose chips are in the text.
-    pub(crate) fn attached(&self, text: &str) -> Vec<&AttachedUpload> {
-        self.uploads.iter().filter(|upload| text.contains(&upload.chip)).collect()
+        let all: Vec<&str> = texts.iter().copied().chain(typed).chain(walked).collect();
+        self.chips.forget_pastes_beside(&all);
     }
 }
 
@@ -133,11 +71,11 @@ mod tests {
     #[test]
     fn pasted_texts_are_forgotten_once_no_text_names_them() {
         let mut composing = ComposingState::default();
-        let chips: Vec<String> = ["one", "two", "three"].iter().map(|text| composing.add_paste(text)).collect();
+        let chips: Vec<String> = ["one", "two", "three"].iter().map(|text| composing.chips.add_paste(text)).collect();
         composing.queue_edit =
             Some(QueueEdit { prompt: "prm_1".to_owned(), original: String::new(), typed: chips[2].clone() });
         composing.forget_pastes_beside(&[&format!("look: {}", chips[1])]);
-        assert_eq!(composing.expand_pastes(&chips.concat()), format!("{}twothree", chips[0]));
-        assert_eq!(composing.add_paste("four"), "[pasted 1 lines #4]", "a number is used once");
+        assert_eq!(composing.chips.expand_pastes(&chips.concat()), format!("{}twothree", chips[0]));
+        assert_eq!(composing.chips.add_paste("four"), "[pasted 1 lines #4]", "a number is used once");
     }
 }

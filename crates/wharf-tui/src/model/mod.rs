@@ -3,6 +3,7 @@
 mod ask_dock;
 mod ask_form;
 mod calls;
+mod composer_chips;
 mod composing;
 mod connection;
 mod drafts;
@@ -23,9 +24,8 @@ pub(crate) use ask_form::{AskFormField, AskFormInput};
 pub(crate) use calls::{
     CallPurpose, PendingCalls, ReadingPurpose, RowSearch, SavedQueueEdit, SentPrompt, TextUse, UnansweredPrompts,
 };
-pub(crate) use composing::{
-    AttachedUpload, Completion, CompletionItem, ComposingState, HistoryWalk, QueueEdit, UploadState,
-};
+pub(crate) use composer_chips::{AttachedUpload, ComposerChips, UploadState};
+pub(crate) use composing::{Completion, CompletionItem, ComposingState, HistoryWalk, QueueEdit};
 pub(crate) use connection::{HostLoss, HostPresence};
 pub(crate) use drafts::DraftStore;
 pub(crate) use last_lines::NewestLines;

@@ -59,7 +59,7 @@ impl TuiState {
             CallPurpose::Files { session, query } => {
                 self.show_found_files(session, query, read_answer::<FileList>(body)?);
             }
-            CallPurpose::Upload { .. } => self.finish_upload(call, read_answer(body)?),
+            CallPurpose::Upload { .. } => self.finish_upload(call, &read_answer(body)?),
             CallPurpose::Search { query } => self.show_hits(query, read_answer::<SearchPage>(body)?),
             CallPurpose::Fork { since } => self.finish_fork(read_answer::<SpawnedSession>(body)?, *since),
             CallPurpose::Host => self.note_host(&read_answer::<HostInfo>(body)?),

@@ -3,7 +3,8 @@
 use wharf_api::UploadInfo;
 
 use crate::effect::TuiEffect;
-use crate::model::{AttachedUpload, CallPurpose, PaneFocus, TuiState, UploadState};
+use crate::input::CallId;
+use crate::model::{CallPurpose, PaneFocus, TuiState};
 
 /// A pasted text with more lines or bytes becomes a chip.
 const MAX_INLINE_LINES: usize = 8;
@@ -26,7 +27,7 @@ impl TuiState {
         }
         let is_long = text.lines().count() > MAX_INLINE_LINES || text.len() > MAX_INLINE_BYTES;
         let inserted = match &mut self.open {
-            Some(open) if is_composer && is_long => open.composing.add_paste(&text),
+            Some(open) if is_composer && is_long => open.composing.chips.add_paste(&text),
             // The filter of the list and the text to find have one line.
             Some(_) | None if self.overlays.is_empty() && !is_composer => text.trim_end().replace('\n', " "),
             Some(_) | None => text,
@@ -39,45 +40,41 @@ impl TuiState {
 
     /// Has the shell send a file to the host, and puts its chip into the text.
     fn attach_file(&mut self, path: String) {
-        if !self.require_host() {
+        let Some(session) = self.open.as_ref().map(|open| open.id.clone()).filter(|_| self.require_host()) else {
             return;
-        }
-        let name = path.rsplit('/').next().unwrap_or(&path).to_owned();
-        let Some(open) = &mut self.open else { return };
-        let session = open.id.clone();
-        let mut chip = format!("[{name}]");
-        if open.composing.uploads.iter().any(|upload| upload.chip == chip) {
-            chip = format!("[{name} #{}]", open.composing.uploads.len() + 1);
-        }
-        open.composer.insert(&chip);
+        };
         let id = self.calls.begin(CallPurpose::Upload { session: session.clone() });
+        let name = path.rsplit('/').next().unwrap_or(&path).to_owned();
         if let Some(open) = &mut self.open {
-            let state = UploadState::Sending(id);
-            open.composing.uploads.push(AttachedUpload { chip, path: path.clone(), state });
+            let chip = open.composing.chips.add_upload(path.clone(), id);
+            open.composer.insert(&chip);
         }
         self.emit(TuiEffect::UploadFile { id, session, path, name });
         self.after_edit();
     }
 
     /// Notes that the host keeps a file.
-    pub(super) fn finish_upload(&mut self, call: crate::input::CallId, kept: UploadInfo) {
-        let uploads = self.open.as_mut().map(|open| &mut open.composing.uploads);
-        let waiting = uploads.into_iter().flatten().find(|upload| upload.state == UploadState::Sending(call));
-        if let Some(upload) = waiting {
-            upload.state = UploadState::Kept(kept.id);
+    pub(super) fn finish_upload(&mut self, call: CallId, kept: &UploadInfo) {
+        let open = self.open.as_mut().map(|open| &mut open.composing.chips);
+        for chips in open.into_iter().chain(self.left_chips.values_mut()) {
+            chips.finish_upload(call, &kept.id);
         }
     }
 
     /// Puts the path in the place of the chip of a file that the host did not take.
-    pub(super) fn fail_upload(&mut self, call: crate::input::CallId, reason: &str) {
-        let Some(open) = &mut self.open else { return };
-        let uploads = &mut open.composing.uploads;
-        let Some(place) = uploads.iter().position(|upload| upload.state == UploadState::Sending(call)) else { return };
-        let upload = uploads.remove(place);
-        let text = open.composer.text().replace(&upload.chip, &upload.path);
-        open.composer.set_text(&text);
-        self.note_draft();
-        self.tell_error(format!("not attached: {reason}"));
+    pub(super) fn fail_upload(&mut self, call: CallId, reason: &str) {
+        // The draft of a session that was left has the path already.
+        let left = self.left_chips.values_mut().find_map(|chips| chips.take_failed_upload(call));
+        let open = self.open.as_mut().and_then(|open| {
+            let upload = open.composing.chips.take_failed_upload(call)?;
+            let text = open.composer.text().replace(&upload.chip, &upload.path);
+            open.composer.set_text(&text);
+            Some(upload)
+        });
+        if let Some(upload) = left.or(open) {
+            self.note_draft();
+            self.tell_error(format!("{} not attached: {reason}", upload.chip));
+        }
     }
 }
 

@@ -53,7 +53,7 @@ impl TuiState {
 
     fn open_editor(&mut self) {
         let Some(open) = &self.open else { return };
-        let text = open.composing.expand_pastes(open.composer.text());
+        let text = open.composing.chips.expand_pastes(open.composer.text());
         self.emit(TuiEffect::RunEditor(text));
     }
 
@@ -71,8 +71,8 @@ impl TuiState {
         let session = open.id.clone();
         let queue_edit = open.composing.queue_edit.take();
         let written = open.composer.clear();
-        let text = open.composing.expand_pastes(&written);
-        let content = prompt_content(text.trim_end(), &kept_ids(&open.composing.attached(&text)));
+        let text = open.composing.chips.expand_pastes(&written);
+        let content = prompt_content(text.trim_end(), &kept_ids(&open.composing.chips.attached(&text)));
         open.composing.history = None;
         open.composing.completion = None;
         if let Some(edit) = queue_edit {
@@ -97,7 +97,7 @@ impl TuiState {
     /// Returns true if everything that belongs to the text is at the host; otherwise the person is told.
     fn can_send(&mut self) -> bool {
         let Some(open) = &self.open else { return false };
-        let attached = open.composing.attached(open.composer.text());
+        let attached = open.composing.chips.attached(open.composer.text());
         let sending = attached.iter().find(|upload| matches!(upload.state, UploadState::Sending(_)));
         let waits_for = sending.map(|upload| upload.chip.clone());
         if let Some(chip) = &waits_for {

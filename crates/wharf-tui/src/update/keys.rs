@@ -214,7 +214,7 @@ impl TuiState {
             Some(edit) => join_texts(text, &edit.typed),
             None => text.to_owned(),
         };
-        let text = open.composing.expand_chips(&typed);
+        let text = open.composing.chips.expand_all(&typed);
         self.drafts.set(DraftKey::Session(open.id.clone()), &text, self.now.elapsed);
     }
 

@@ -101,7 +101,10 @@ impl TuiState {
                 self.announce_change(before.as_ref(), &session);
                 self.sort_list_when_quiet();
             }
-            SessionStreamEvent::Forgotten(forgotten) => self.list.remove(&forgotten.id),
+            SessionStreamEvent::Forgotten(forgotten) => {
+                self.list.remove(&forgotten.id);
+                self.left_chips.remove(&forgotten.id);
+            }
             SessionStreamEvent::Stopping(_) => self.connection = HostPresence::Stopping,
             SessionStreamEvent::Other => {}
         }

@@ -20,9 +20,15 @@ impl TuiState {
             return;
         }
         self.note_draft();
+        if let Some(left) = self.open.take().filter(|open| !open.composing.chips.is_empty()) {
+            self.left_chips.insert(left.id, left.composing.chips);
+        }
         let stream = self.new_stream();
-        let draft = self.drafts.text(&DraftKey::Session(id.to_owned()));
-        self.open = Some(OpenSession::new(id.to_owned(), stream, draft, self.now.elapsed));
+        let chips = self.left_chips.remove(id).unwrap_or_default();
+        let draft = chips.fold_all(self.drafts.text(&DraftKey::Session(id.to_owned())));
+        let mut open = OpenSession::new(id.to_owned(), stream, &draft, self.now.elapsed);
+        open.composing.chips = chips;
+        self.open = Some(open);
         self.layouts.borrow_mut().clear();
         self.focus_session();
         self.emit(TuiEffect::OpenRows { stream, session: id.to_owned() });

@@ -54,7 +54,7 @@ fn describe_empty(state: &TuiState, open: &OpenSession, is_focused: bool) -> Str
 
 /// Returns the files that are on their way to the host.
 fn describe_attachments(open: &OpenSession) -> String {
-    let attached = open.composing.attached(open.composer.text());
+    let attached = open.composing.chips.attached(open.composer.text());
     let sending = attached.iter().filter(|upload| matches!(upload.state, UploadState::Sending(_))).count();
     match (attached.len(), sending) {
         (0, _) => String::new(),

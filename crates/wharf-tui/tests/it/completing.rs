@@ -1,7 +1,7 @@
 //! Completion, earlier prompts, and attachments in the composer.
 
 use serde_json::{Value, json};
-use wharf_tui::{ApiFailure, TuiEffect, TuiInput};
+use wharf_tui::{ApiFailure, CallId, TuiEffect, TuiInput};
 
 use crate::frames::check_frame;
 use crate::scene::{Scene, page, row, session};
@@ -148,18 +148,42 @@ fn pasted_image_path_is_uploaded_and_named_in_the_prompt() {
     assert_eq!(sent_prompt(&mut scene), blocks);
 }
 
+/// Returns the call that sends the file.
+fn upload_id(scene: &mut Scene) -> CallId {
+    let ids = scene.take_effects().into_iter().find_map(|effect| match effect {
+        TuiEffect::UploadFile { id, .. } => Some(id),
+        _ => None,
+    });
+    ids.unwrap()
+}
+
+#[test]
+fn attached_file_and_long_paste_are_still_there_when_the_session_is_opened_again() {
+    let mut scene = open_session();
+    scene.list(&[session("sess_a", "Fix the parser", json!({})), session("sess_b", "Other", json!({}))]);
+    scene.feed(TuiInput::Paste("/tmp/shot.png".to_owned()));
+    let id = upload_id(&mut scene);
+    scene.feed(TuiInput::Paste("line\n".repeat(20)));
+    scene.press("ctrl-t down enter");
+    assert!(!scene.text().contains("shot.png"), "{}", scene.text());
+    scene.answer(id, &json!({ "id": "up_1", "name": "shot.png", "mimeType": "image/png", "bytes": 3 }));
+    scene.press("ctrl-t up enter");
+    assert!(scene.text().contains("❯ [shot.png][pasted 20 lines #1]"), "{}", scene.text());
+    scene.press("enter");
+    let text = format!("[shot.png]{}", "line\n".repeat(20).trim_end());
+    let blocks = json!([{ "type": "text", "text": text }, { "type": "upload", "id": "up_1" }]);
+    assert_eq!(sent_prompt(&mut scene), blocks);
+}
+
 #[test]
 fn file_that_cannot_be_uploaded_leaves_its_path() {
     let mut scene = open_session();
     scene.feed(TuiInput::Paste("/tmp/shot.png".to_owned()));
-    let id = scene.take_effects().into_iter().find_map(|effect| match effect {
-        TuiEffect::UploadFile { id, .. } => Some(id),
-        _ => None,
-    });
     let failure = ApiFailure { code: None, text: "no such file".to_owned() };
-    scene.feed(TuiInput::Answer { call: id.unwrap(), answer: Err(failure) });
+    let call = upload_id(&mut scene);
+    scene.feed(TuiInput::Answer { call, answer: Err(failure) });
     let text = scene.text();
-    assert!(text.contains("❯ /tmp/shot.png") && text.contains("not attached: no such file"), "{text}");
+    assert!(text.contains("❯ /tmp/shot.png") && text.contains("[shot.png] not attached: no such file"), "{text}");
 }
 
 #[test]
