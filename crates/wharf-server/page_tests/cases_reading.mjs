@@ -122,8 +122,14 @@ test("question_answered_elsewhere_is_told_and_a_finger_on_it_answers_nothing", a
   });
   await tab.send("Input.dispatchTouchEvent", { type: "touchStart", touchPoints: [place] });
   const [ask] = (await world.host.call("GET", `sessions/${id}/asks`)).asks;
+  // The notice is shown for a moment only.
+  await tab.run(() => {
+    window.notices = "";
+    const note = () => { window.notices += document.querySelector('dialog [role="alert"]')?.textContent ?? ""; };
+    new MutationObserver(note).observe(document.body, { subtree: true, childList: true, characterData: true });
+  });
   await world.host.call("POST", `sessions/${id}/asks/${ask.askId}`, { optionId: "reject_once" });
-  await tab.waitText("answered elsewhere", 'dialog [role="alert"]');
+  await tab.wait(() => window.notices.includes("answered elsewhere"), "the notice");
   await tab.waitText("Question 2 of 2", "dialog");
   await tab.send("Input.dispatchTouchEvent", { type: "touchEnd", touchPoints: [] });
   await waitSettled(tab, "dialog");

@@ -40,7 +40,7 @@ for (const [name, holdAfter, shortened] of [["everything", 0, { 10000: 300 }], [
 }
 
 test("notice_of_a_proxy_goes_when_streams_flow_again", async (world) => {
-  const { host, proxy, id, tab } = await openHeldBack(world, 0, { 10000: 300 });
+  const { host, proxy, id, tab } = await openHeldBack(world, 0, { 10000: 2000 });
   proxy.holds = false;
   // The page tries a stream again after five minutes; that time is let pass at once.
   await tab.run(() => {

@@ -121,6 +121,6 @@ async fn large_tree_is_answered_in_time_with_a_part() {
     let began = Instant::now();
     let found = find_files(vec![root], "f1", 20).await;
     // The bound is 50 ms; a busy machine may need longer to wake the task.
-    assert!(began.elapsed() < Duration::from_secs(2), "{:?}", began.elapsed());
+    assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());
     assert!(found.partial || found.files.len() == 20, "{found:?}");
 }

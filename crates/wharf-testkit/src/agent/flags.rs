@@ -35,6 +35,7 @@ pub enum ChangeReport {
 #[derive(Debug, Default)]
 pub struct Flags {
     pub slow_start: Option<Duration>,
+    pub start_token: Option<PathBuf>,
     pub exit_on_start: Option<i32>,
     pub stderr: Vec<String>,
     pub early_updates: u64,
@@ -76,6 +77,7 @@ pub struct Flags {
     pub add_to: Vec<(String, String)>,
     pub error_on: Vec<(String, i64)>,
     pub delay: Vec<(String, Duration)>,
+    pub await_on: Vec<(String, String)>,
     pub session_id: Option<String>,
     pub record: Option<PathBuf>,
     pub count: Option<PathBuf>,
@@ -91,6 +93,7 @@ pub struct Flags {
 pub const FLAGS_USAGE: &str = "\
 wharf-scripted-agent: an ACP agent for tests; prompts are scripts, see the crate's documentation
   --slow-start MS       reads nothing for so long
+  --start-token DIR     reads nothing before it has removed a file of this directory
   --exit-on-start CODE  exits at once
   --stderr TEXT         writes a line to stderr at start (repeatable)
   --early-updates N     N updates before the session/new response
@@ -132,6 +135,7 @@ wharf-scripted-agent: an ACP agent for tests; prompts are scripts, see the crate
   --add-to METHOD=MEMBERS  puts these members, as they are, first into the result (repeatable)
   --error-on METHOD=CODE  answers it with this error (repeatable)
   --delay METHOD=MS     answers it after so long (repeatable)
+  --await-on METHOD=FILE  answers it once the file exists (repeatable)
   --session-id ID       every session/new gives this id
   --record FILE         appends every line that it receives
   --count FILE          appends `+` at start, and `-` when it has answered new, load or resume
@@ -202,6 +206,7 @@ impl Flags {
     fn set_value(&mut self, flag: &str, value: String) -> Result<(), String> {
         match flag {
             "--slow-start" => self.slow_start = Some(Duration::from_millis(parse_number(&value)?)),
+            "--start-token" => self.start_token = Some(PathBuf::from(value)),
             "--exit-on-start" => self.exit_on_start = Some(parse_number(&value)?),
             "--stderr" => self.stderr.push(value),
             "--early-updates" => self.early_updates = parse_number(&value)?,
@@ -221,6 +226,7 @@ impl Flags {
                 let (method, millis) = parse_pair(&value)?;
                 self.delay.push((method, Duration::from_millis(millis)));
             }
+            "--await-on" => self.await_on.push(parse_named(&value)?),
             "--session-id" => self.session_id = Some(value),
             "--record" => self.record = Some(PathBuf::from(value)),
             "--hold" => self.hold = Some(parse_number(&value)?),

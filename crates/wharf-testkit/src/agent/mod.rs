@@ -20,7 +20,8 @@ pub use flags::{ChangeReport, FLAGS_USAGE, Flags, OverlapReaction};
 pub use script::COMMANDS_USAGE;
 pub use serve::run;
 
-use std::io::Write;
+use std::io::{self, Write};
+use std::path::Path;
 use std::process::ExitCode;
 use std::thread;
 use std::time::Duration;
@@ -76,6 +77,11 @@ fn start_agent(flags: Flags) -> std::io::Result<ExitCode> {
     if let Some(start_for) = flags.slow_start {
         thread::sleep(start_for);
     }
+    if let Some(folder) = &flags.start_token {
+        while !take_token(folder)? {
+            thread::sleep(script::FILE_POLL_INTERVAL);
+        }
+    }
     if let Some(code) = flags.exit_on_start {
         std::process::exit(code);
     }
@@ -91,6 +97,17 @@ fn start_agent(flags: Flags) -> std::io::Result<ExitCode> {
         thread::sleep(Duration::from_secs(900));
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Removes a file of the folder. Returns false if there is none.
+fn take_token(folder: &Path) -> io::Result<bool> {
+    for entry in std::fs::read_dir(folder)? {
+        // Another agent may have taken it.
+        if std::fs::remove_file(entry?.path()).is_ok() {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 fn write_stderr(text: &str, code: ExitCode) -> ExitCode {

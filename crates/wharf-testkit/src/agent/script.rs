@@ -14,7 +14,7 @@ use super::serve::ScriptedState;
 use super::{asks, children, faults, host_requests, mixed_turn, own_files, resource_use};
 
 /// How often the agent looks for a file that it waits for.
-const FILE_POLL_INTERVAL: Duration = Duration::from_millis(5);
+pub(super) const FILE_POLL_INTERVAL: Duration = Duration::from_millis(5);
 
 /// The commands. Sizes are bytes; `raw`, `rawupdate`, `ext` and `sh` take the rest of the prompt unchanged, `;`
 /// included.

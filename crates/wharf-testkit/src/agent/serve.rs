@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufRead, Write};
+use std::path::Path;
 use std::sync::mpsc::SyncSender;
 use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
@@ -143,6 +144,11 @@ impl ScriptedAgent {
         }
         if let Some((_, delay_for)) = flags.delay.iter().find(|(named, _)| named == method) {
             thread::sleep(*delay_for);
+        }
+        if let Some((_, file)) = flags.await_on.iter().find(|(named, _)| named == method) {
+            while !Path::new(file).exists() {
+                thread::sleep(script::FILE_POLL_INTERVAL);
+            }
         }
         if let Some((_, answer)) = flags.answer_with.iter().find(|(named, _)| named == method) {
             let answer = answer.replace("@ID@", &id.to_string());

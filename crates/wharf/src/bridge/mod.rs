@@ -136,7 +136,7 @@ impl Bridge {
 }
 
 impl StdioBridge for Bridge {
-    const ANSWER_GRACE: Duration = Duration::from_secs(1);
+    const ANSWER_GRACE: Duration = Duration::from_secs(5);
     type HostFacts = AcpHostFacts;
 
     fn handle_connected(&mut self, facts: AcpHostFacts) -> BridgeStep {

@@ -10,6 +10,31 @@ use wharf_testkit::http::RestClient;
 
 use crate::{add_section, expect_error, log, open_session, prompt_for_text, scripted_host, stop_reason};
 
+/// Holds the starts of scripted agents up: each start takes a token.
+struct StartTokens(tempfile::TempDir);
+
+impl StartTokens {
+    fn new() -> Result<Self> {
+        Ok(Self(tempfile::TempDir::with_prefix("wharf-start-tokens-")?))
+    }
+
+    /// Configures a host that starts one agent at a time.
+    fn host_options(&self) -> Result<HostOptions> {
+        let folder = self.0.path().to_str().context("not UTF-8")?;
+        Ok(add_section(scripted_host(&["--start-token", folder])?, "[limits]\nstarts = 1"))
+    }
+
+    fn grant(&self, count: usize) -> Result<()> {
+        for _ in 0..count {
+            tempfile::NamedTempFile::new_in(&self.0)?.keep()?;
+        }
+        Ok(())
+    }
+}
+
+/// More tokens than a test needs.
+const ENOUGH_TOKENS: usize = 20;
+
 /// Returns a stopped host with this many cold sessions, each with a queued prompt.
 fn stop_with_cold_sessions(options: HostOptions, count: usize) -> Result<(TestHost, Vec<String>)> {
     cold_with(options, count, Some("echo waited"))
@@ -27,14 +52,15 @@ fn cold_with(options: HostOptions, count: usize, waiting: Option<&str>) -> Resul
 
 #[tokio::test]
 async fn kill_of_a_session_that_waits_to_be_brought_back_keeps_it_dead() -> Result<()> {
-    let options = add_section(scripted_host(&["--slow-start", "700"])?, "[limits]\nstarts = 1");
-    let (mut host, sessions) = stop_with_cold_sessions(options, 3)?;
+    let tokens = StartTokens::new()?;
+    let (mut host, sessions) = stop_with_cold_sessions(tokens.host_options()?, 3)?;
     let [first, doomed, last] = sessions.as_slice() else { anyhow::bail!("{sessions:?}") };
     host.restart()?;
     let http = RestClient::new(&host);
     // Sessions come back one at a time: the second waits for the first, the third for the second.
     log::expect_event(&host, first, "agent_starting", |event| event["start"] == 2).await?;
     http.post_empty(&format!("/sessions/{doomed}/kill")).await?.expect(200)?;
+    tokens.grant(ENOUGH_TOKENS)?;
     log::expect_event(&host, last, "prompt_ended", |event| event["prompt"] == "waiting").await?;
 
     let starts = log::list_events(&host, doomed, "agent_starting")?;
@@ -45,15 +71,17 @@ async fn kill_of_a_session_that_waits_to_be_brought_back_keeps_it_dead() -> Resu
 
 #[tokio::test]
 async fn close_of_a_session_that_waits_to_be_brought_back_keeps_it_closed() -> Result<()> {
-    let options = add_section(scripted_host(&["--slow-start", "700"])?, "[limits]\nstarts = 1");
-    let (mut host, sessions) = stop_with_cold_sessions(options, 4)?;
+    let tokens = StartTokens::new()?;
+    let (mut host, sessions) = stop_with_cold_sessions(tokens.host_options()?, 4)?;
     let [first, _, doomed, last] = sessions.as_slice() else { anyhow::bail!("{sessions:?}") };
     host.restart()?;
     log::expect_event(&host, first, "agent_starting", |event| event["start"] == 2).await?;
     // The client's own agent starts as soon as the first session's agent is up, before the other sessions' agents.
+    tokens.grant(1)?;
     let client = crate::connect_client_of(&host, "demo").await?;
     client.initialize().await?;
     client.call_method("session/close", json!({ "sessionId": doomed })).await?;
+    tokens.grant(ENOUGH_TOKENS)?;
     log::expect_event(&host, last, "prompt_ended", |event| event["prompt"] == "waiting").await?;
     assert_eq!(log::list_events(&host, doomed, "agent_starting")?.len(), 1);
     Ok(())
@@ -61,14 +89,16 @@ async fn close_of_a_session_that_waits_to_be_brought_back_keeps_it_closed() -> R
 
 #[tokio::test]
 async fn close_of_a_session_without_prompts_that_waits_to_be_brought_back_keeps_it_closed() -> Result<()> {
-    let options = add_section(scripted_host(&["--slow-start", "700"])?, "[limits]\nstarts = 1");
-    let (mut host, sessions) = cold_with(options.with_setting("resume_on_start", "all"), 4, None)?;
+    let tokens = StartTokens::new()?;
+    let (mut host, sessions) = cold_with(tokens.host_options()?.with_setting("resume_on_start", "all"), 4, None)?;
     let [first, _, doomed, last] = sessions.as_slice() else { anyhow::bail!("{sessions:?}") };
     host.restart()?;
     log::expect_event(&host, first, "agent_starting", |event| event["start"] == 2).await?;
+    tokens.grant(1)?;
     let client = crate::connect_client_of(&host, "demo").await?;
     client.initialize().await?;
     client.call_method("session/close", json!({ "sessionId": doomed })).await?;
+    tokens.grant(ENOUGH_TOKENS)?;
     log::expect_event(&host, last, "agent_started", |event| event["start"] == 2).await?;
     assert_eq!(log::list_events(&host, doomed, "agent_starting")?.len(), 1);
 

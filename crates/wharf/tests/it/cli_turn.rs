@@ -17,8 +17,10 @@ fn parse_lines(output: &str) -> Result<Vec<Value>> {
 async fn terminal_shows_progress_styles_tools_and_numbers_and_marks_the_end_as_seen() -> Result<()> {
     let host = scripted_host(&[])?.start_host()?;
     let http = RestClient::new(&host);
-    let prompt = "think hm; plan; tool; usage 0.25 USD; pause 600; echo some **bold** words";
-    let mut shown = TestTerminal::run_wharf(&host, &["run", "scripted", "--keep", prompt])?;
+    let shown_file = host.directory().join("thinking-is-shown");
+    let wait = format!("await {}", shown_file.display());
+    let prompt = format!("think hm; plan; tool; usage 0.25 USD; {wait}; echo some **bold** words");
+    let mut shown = TestTerminal::run_wharf(&host, &["run", "scripted", "--keep", &prompt])?;
     shown.expect("… starting scripted")?;
     shown.expect("\x1b[2m[thought] hm")?;
     shown.expect("Plan 0/1")?;
@@ -28,6 +30,7 @@ async fn terminal_shows_progress_styles_tools_and_numbers_and_marks_the_end_as_s
     shown.expect("\x1b[31m  -a")?;
     shown.expect("\x1b[32m  +b")?;
     shown.expect("… thinking")?;
+    std::fs::write(shown_file, "")?;
     shown.expect("some \x1b[1mbold\x1b[0m words")?;
     shown.expect("0.25 USD · context 10 %")?;
     let (code, all) = shown.finish()?;

@@ -9,8 +9,8 @@ use wharf_testkit::host::TestHost;
 
 use crate::recording::Recording;
 use crate::{
-    add_scripted_agent, connect_client, connect_observer, cwd, expect_error, join_session, log, open_session,
-    parse_pids, prompt_for_text, scripted_host, stop_reason,
+    add_scripted_agent, add_section, connect_client, connect_observer, cwd, expect_error, join_session, log,
+    open_session, parse_pids, prompt_for_text, scripted_host, stop_reason,
 };
 
 /// The requests by which a controller can bring a session back.
@@ -157,7 +157,12 @@ async fn replay_of_the_agent_is_dropped_before_and_after_its_answer() -> Result<
         &["--replay", "500", "--replay-after-load"],
     ];
     for flags in cases {
-        let mut host = scripted_host(&[flags, &["--commands"]].concat())?.start_host()?;
+        let mut options = scripted_host(&[flags, &["--commands"]].concat())?;
+        if flags.contains(&"--replay-after-load") {
+            // A pause of the agent is not the end of its replay.
+            options = add_section(options, "replay_quiet = \"3s\"");
+        }
+        let mut host = options.start_host()?;
         let (first, session) = open_session(&host).await?;
         first.send_prompt(&session, "echo before").await?;
         host.restart()?;

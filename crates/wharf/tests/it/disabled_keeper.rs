@@ -16,7 +16,7 @@ const LIMIT_KEEPER_FILES: &str = "prlimit --pid $KEEPER --nofile=1:1";
 /// A stopped keeper does nothing at all.
 const STOP_KEEPER: &str = "kill -STOP $KEEPER";
 /// The longest time that a host's stop may take, as the command line promises.
-const HOST_STOPS_WITHIN: Duration = Duration::from_secs(10);
+const HOST_STOPS_WITHIN: Duration = Duration::from_secs(20);
 
 /// A session whose agent has disabled its keeper and started a child in a session of its own.
 struct StuckTree {

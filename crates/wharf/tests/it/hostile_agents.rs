@@ -135,7 +135,7 @@ async fn new_session(host: &TestHost, agent: &str) -> Result<CallFailure> {
 #[tokio::test]
 async fn failed_start_of_an_agent_is_a_clear_error() -> Result<()> {
     // The timeout is long enough for the agents that do start, even on a busy machine.
-    let options = scripted_host(&[])?.with_setting("start_timeout", "3s");
+    let options = scripted_host(&[])?.with_setting("start_timeout", "8s");
     let options = options.with_agent("missing", &["no-such-agent-acp".to_owned(), "--acp".to_owned()]);
     let options = options.with_agent("unspeaking", &["true".to_owned()]);
     let options = add_scripted_agent(options, "dead", &["--stderr", "cannot find my key", "--exit-on-start", "42"])?;
@@ -150,8 +150,8 @@ async fn failed_start_of_an_agent_is_a_clear_error() -> Result<()> {
         ("missing", &["`no-such-agent-acp`", "installed"]),
         ("unspeaking", &["exited with code 0", "initialize"]),
         ("dead", &["code 42", "cannot find my key"]),
-        ("mute", &["initialize", "3s", "start_timeout"]),
-        ("slow", &["session/new", "3s", "start_timeout"]),
+        ("mute", &["initialize", "8s", "start_timeout"]),
+        ("slow", &["session/new", "8s", "start_timeout"]),
         ("dying", &["session/new", "code 3"]),
         ("refusing", &["session/new fails as told"]),
     ];

@@ -67,9 +67,10 @@ async fn turns_that_overlap_each_end_and_answer_their_callers() -> Result<()> {
     let http = RestClient::new(&host);
     let id = spawn_session(&http, &host).await?;
     let path = format!("/sessions/{id}/prompt?wait=10s");
+    let watcher = join_session(&host, &id).await?;
     let first = async { http.post(&path, &json!({ "prompt": "echo first; hang" })).await?.expect(200) };
     let steer = async {
-        wait_until_running(&http, &id).await?;
+        watcher.expect_text("first").await;
         let queued = queue_prompt(&http, &id, "echo second").await?;
         let path = format!("/sessions/{id}/queue/{queued}/send");
         http.post(&path, &json!({ "steer": true })).await?.expect(200)?;

@@ -103,8 +103,11 @@ async fn sessions_that_were_never_prompted_are_forgotten() -> Result<()> {
     let http = RestClient::new(&host);
     let client = connect_client(&host).await?;
     let attended = client.new_session(&crate::cwd(&host)?).await?;
-    let (used, unused) = (spawn_session(&http, &host).await?, spawn_session(&http, &host).await?);
-    send_prompt(&http, &used, "echo used").await?;
+    // It is prompted at once, since it is deleted soon.
+    let body = json!({ "adapter": "scripted", "cwd": crate::cwd(&host)?, "prompt": "echo used" });
+    let used = http.post("/sessions/agent", &body).await?.expect(200)?;
+    let used = used["id"].as_str().context("no id")?;
+    let unused = spawn_session(&http, &host).await?;
     wait_until_forgotten(&http, &unused).await?;
     assert_eq!(http.get(&format!("/sessions/{attended}")).await?.expect(200)?["status"], "running", "it has a client");
     client.close().await;

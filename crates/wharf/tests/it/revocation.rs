@@ -20,7 +20,7 @@ use crate::scopes::{register_workspace, start_session};
 use crate::tokens::{create_token, expect_stdout, refused_status, run_token};
 use crate::{add_scripted_agent, http_client, mcp_client, scripted_host};
 
-const REVOKED_WITHIN: Duration = Duration::from_secs(1);
+const REVOKED_WITHIN: Duration = Duration::from_secs(10);
 
 /// An open connection or stream: its kind, and a future that returns how it ended.
 type OpenConnection = (&'static str, BoxFuture<'static, Result<String>>);
@@ -207,7 +207,7 @@ async fn revocation_disconnects_a_client_that_does_not_read() -> Result<()> {
     expect_stdout(run_token(&host, &["revoke", &id])?)?;
     let revoked = Instant::now();
     wait_for_session(&RestClient::new(&host), &session, "one client", |session| session["clients"] == 1).await?;
-    ensure!(revoked.elapsed() < 2 * REVOKED_WITHIN, "it took {:?}", revoked.elapsed());
+    ensure!(revoked.elapsed() < REVOKED_WITHIN, "it took {:?}", revoked.elapsed());
     Ok(())
 }
 
@@ -215,12 +215,11 @@ async fn revocation_disconnects_a_client_that_does_not_read() -> Result<()> {
 async fn an_expired_token_ends_its_connections_too() -> Result<()> {
     let host = scripted_host(&[])?.start_host()?;
     let begun = Instant::now();
-    let (_, text) = create_token(&host, &["--role", "controller", "--ttl", "4s"])?;
+    let (_, text) = create_token(&host, &["--role", "controller", "--ttl", "8s"])?;
     let client = TestClient::connect(&host.ws_url(), &text).await?;
-    client.initialize().await?;
     assert_eq!(client.wait_closed().await, "closed 1008 the token has expired");
     let took = begun.elapsed();
-    ensure!(took >= Duration::from_secs(3), "too early: {took:?}");
+    ensure!(took >= Duration::from_secs(7), "too early: {took:?}");
     let answer = RestClient::with_token(&host, &text).get("/sessions").await?;
     assert_eq!(answer.status, 401);
     assert!(answer.body.contains("expired"), "{}", answer.body);

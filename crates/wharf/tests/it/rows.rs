@@ -273,12 +273,24 @@ async fn every_position_of_a_stream_resumes_to_the_same_rows_even_after_a_restar
     let mut events = http.open_stream(&path, None).await?;
     let mut reader = RowReader::default();
     let mut readers = Vec::new();
-    let sent = send_prompt(&http, &id, "tick 30 10000; tool-open slow; echo one; tool-done slow; echo two").await?;
+    // The agent goes on when a step has come: so that the steps come in batches of their own.
+    let seen = |step: usize| host.directory().join(format!("seen-{step}"));
+    let wait = |step: usize| format!("await {}", seen(step).display());
+    let steps = format!(
+        "tick 30 100; {}; tool-open slow; echo one; {}; tool-done slow; {}; echo two",
+        wait(0),
+        wait(1),
+        wait(2)
+    );
+    let sent = send_prompt(&http, &id, &steps).await?;
+    let mut step = 0;
     loop {
         let event = events.next().await?.context("the stream has ended")?;
         reader.apply(&event)?;
         if let Some(position) = &event.id {
             readers.push((position.clone(), reader.rows.clone()));
+            std::fs::write(seen(step), "")?;
+            step += 1;
         }
         if event.data["kind"] == "turn_end" && event.data["turn"] == sent["promptId"] {
             break;

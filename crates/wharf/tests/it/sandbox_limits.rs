@@ -14,7 +14,7 @@ use crate::sandbox::{SandboxDirectories, has_landlock};
 use crate::{open_session, prompt_for_text, scripted_host};
 
 /// The time within which a changed mode has to be restored.
-const REPAIRED_WITHIN: Duration = Duration::from_secs(1);
+const REPAIRED_WITHIN: Duration = Duration::from_secs(10);
 
 async fn open_confined_session(yard: &SandboxDirectories) -> Result<(TestHost, TestClient, String)> {
     let host = yard.options(&[])?.start_host()?;

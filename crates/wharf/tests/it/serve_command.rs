@@ -10,7 +10,7 @@ use anyhow::{Context, Result};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use wharf_testkit::host::HostOptions;
-use wharf_testkit::processes;
+use wharf_testkit::{WAIT_LIMIT, processes};
 
 use crate::program::{run_failing_serve, start_and_read_line, wharf_command};
 use crate::{TREE_ENDS_WITHIN, log, open_session, parse_pids, prompt_for_text, scripted_host, wharf_binary};
@@ -178,8 +178,8 @@ async fn a_second_sigterm_ends_the_host_at_once_and_its_agents_soon() -> Result<
     processes::send_sigterm(host.pid());
     assert!(client.wait_closed().await.starts_with("closed 1001"));
     processes::send_sigterm(host.pid());
-    // This is well under the five seconds that the agent would be given.
-    let status = host.wait_exit(Duration::from_secs(4))?;
+    let status = host.wait_exit(WAIT_LIMIT)?;
+    // A host that gives its agents their five seconds ends with 0.
     assert_eq!(status.code(), Some(130));
     assert_eq!(processes::wait_gone(&tree, TREE_ENDS_WITHIN), Ok(()));
     Ok(())

@@ -164,7 +164,7 @@ async fn rebinding_and_foreign_pages_are_refused_on_every_address() -> Result<()
 #[tokio::test]
 async fn endless_tls_handshake_times_out_and_blocks_no_other_client() -> Result<()> {
     let pair = CertificatePair::new()?;
-    let options = add_section(scripted_host(&[])?, "[limits]\nsilence = \"1s\"");
+    let options = add_section(scripted_host(&[])?, "[limits]\nsilence = \"5s\"");
     let host = pair.on(options, "127.0.0.1:0").start_host()?;
     let mut silent = TcpStream::connect(("127.0.0.1", listen_port(&host)?)).await?;
     let mut half = TcpStream::connect(("127.0.0.1", listen_port(&host)?)).await?;

@@ -17,6 +17,21 @@ export function findTrigger(text, caret) {
   return null;
 }
 
+/** A search that found nothing yet is asked for again so often, with this pause. */
+const SEARCH_TRIES = 5;
+const SEARCH_PAUSE_MS = 200;
+
+/** Asks for files until the host has found one or has seen all. @param {string} path @param {() => boolean} isStale */
+async function findFiles(path, isStale) {
+  let answer = null;
+  for (let tried = 0; tried < SEARCH_TRIES && !isStale(); tried += 1) {
+    answer = await api.get(path).catch(() => null);
+    if (!answer?.partial || answer.files.length) break;
+    await new Promise((resolve) => setTimeout(resolve, SEARCH_PAUSE_MS));
+  }
+  return answer;
+}
+
 /**
  * Returns what can be chosen for the text before the caret.
  * @param {{ text: string, caret: number, commands: any[], filePath: (query: string) => string }} options
@@ -35,7 +50,7 @@ export function useCompletion({ text, caret, commands, filePath }) {
     }
     let stale = false;
     const timer = setTimeout(async () => {
-      const answer = await api.get(filePath(trigger.query)).catch(() => null);
+      const answer = await findFiles(filePath(trigger.query), () => stale);
       if (stale || !answer) return;
       const items = answer.files.map((/** @type {any} */ file) => ({ text: `@${file.path} `, hint: file.kind === "directory" ? "directory" : "", file }));
       setFound(items.length ? { from: trigger.from, to: caret, items } : null);

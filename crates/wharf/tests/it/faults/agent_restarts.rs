@@ -102,12 +102,15 @@ async fn queued_prompts_run_until_the_third_agent_death_in_a_row() -> Result<()>
     // The first prompt blocks the others until all of them are queued.
     let mut dies = vec![false];
     dies.extend((1..PROMPT_COUNT).map(|_| dice.is_once_in(2)));
+    let all_queued = host.directory().join("all-queued");
+    let wait_for_all = format!("await {}; ", all_queued.display());
     for (number, dies) in dies.iter().enumerate() {
-        let pause = if number == 0 { "pause 500; " } else { "" };
-        let prompt = if *dies { "crash".to_owned() } else { format!("{pause}echo {number}") };
+        let wait = if number == 0 { &wait_for_all } else { "" };
+        let prompt = if *dies { "crash".to_owned() } else { format!("{wait}echo {number}") };
         let body = json!({ "prompt": prompt, "queue": true });
         http.post(&format!("/sessions/{session}/prompt"), &body).await?.expect(200)?;
     }
+    std::fs::write(all_queued, "")?;
     let ends = polling::poll_until(2 * WAIT_LIMIT, || {
         let ends = log::list_events(&host, &session, "prompt_ended")?;
         Ok((ends.len() >= PROMPT_COUNT).then_some(ends))

@@ -8,8 +8,8 @@ use wharf_testkit::host::TestHost;
 
 use crate::{open_session, prompt_for_text, stop_reason};
 
-/// A turn takes milliseconds. This limit allows for a busy machine.
-const TURN_TIMEOUT: Duration = Duration::from_secs(5);
+/// A turn takes milliseconds. This limit allows for a busy machine: a turn that another session blocks never ends.
+const TURN_TIMEOUT: Duration = Duration::from_secs(20);
 
 pub(super) struct ControlClient {
     client: TestClient,

@@ -8,6 +8,7 @@ mod long_turn_clients;
 mod without_host;
 
 use std::ops::{Deref, DerefMut};
+use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
 use serde_json::Value;
@@ -17,6 +18,9 @@ use wharf_testkit::processes;
 use wharf_testkit::random::TestRandom;
 
 use crate::TREE_ENDS_WITHIN;
+
+/// How often records and sockets are looked for.
+const RECORD_POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// A host whose agents outlive it. When this is dropped, the host and all kept agents are ended, also after a failure.
 #[derive(Debug)]
@@ -73,9 +77,14 @@ impl KeepingHost {
     pub(crate) fn expect_nothing_left(&self, pids: &[u32]) -> Result<()> {
         let left = processes::wait_gone(pids, TREE_ENDS_WITHIN).err().unwrap_or_default();
         ensure!(left.is_empty(), "processes are left: {left:?}");
-        ensure!(self.keeper_pids().is_empty(), "records are left: {:?}", self.keeper_pids());
-        let sockets = std::fs::read_dir(self.0.state_dir().join("run/keepers-1")).map_or(0, Iterator::count);
-        ensure!(sockets == 0, "{sockets} sockets are left");
+        let sockets = || std::fs::read_dir(self.0.state_dir().join("run/keepers-1")).map_or(0, Iterator::count);
+        // A host that lives learns of the end of a keeper at the same time as this test.
+        let is_clean = || self.keeper_pids().is_empty() && sockets() == 0;
+        let give_up_at = Instant::now() + TREE_ENDS_WITHIN;
+        while !is_clean() && Instant::now() < give_up_at {
+            std::thread::sleep(RECORD_POLL_INTERVAL);
+        }
+        ensure!(is_clean(), "records are left: {:?}, and {} sockets", self.keeper_pids(), sockets());
         Ok(())
     }
 }

@@ -27,6 +27,7 @@ const KEEPERS_AT_ONCE: usize = 64;
 const START_KILLS: u32 = 6;
 /// The time for which an idle keeper is watched.
 const IDLE_WATCH: Duration = Duration::from_secs(2);
+const IDLE_PERIODS: usize = 5;
 
 fn assert_gone(pids: &[u32]) {
     assert_eq!(processes::wait_gone(pids, TREE_ENDS_WITHIN), Ok(()));
@@ -190,7 +191,7 @@ async fn output_and_exit_code_of_an_agent_that_exits_without_a_host_are_kept() -
 
 #[tokio::test]
 async fn agent_is_ended_when_no_host_comes_in_time() -> Result<()> {
-    let section = "[keeper]\nabsence = \"1s\"\nidle_absence = \"1s\"";
+    let section = "[keeper]\nabsence = \"5s\"\nidle_absence = \"5s\"";
     let options = add_section(scripted_host(&["--ignore-eof", "--ignore-term"])?, section);
     let mut host = KeepingHost::start(options)?;
     let (_client, session, tree) = start_hanging_tree(&host).await?;
@@ -377,16 +378,16 @@ async fn idle_keeper_never_wakes_with_or_without_a_host() -> Result<()> {
     assert_eq!(prompt_for_text(&client, &session, "echo warm").await?, "warm");
     let keeper = host.only_keeper()?;
     let watch = async || -> Result<()> {
-        // The keeper goes to sleep first, which is a switch too.
-        let mut last = count_switches(keeper)?;
-        let settled = || {
-            let now = count_switches(keeper)?;
-            Ok((std::mem::replace(&mut last, now) == now).then_some(now))
-        };
-        let before = polling::poll_until(WAIT_LIMIT, settled).await?.context("the keeper is never idle")?;
-        let has_woken = || Ok((count_switches(keeper)? != before).then_some(()));
-        ensure!(polling::poll_until(IDLE_WATCH, has_woken).await?.is_none(), "the keeper has woken");
-        Ok(())
+        // The keeper still has the last change to handle, late on a busy machine. A keeper that wakes by itself wakes in each
+        // of the periods.
+        for _ in 0..IDLE_PERIODS {
+            let before = count_switches(keeper)?;
+            let has_woken = || Ok((count_switches(keeper)? != before).then_some(()));
+            if polling::poll_until(IDLE_WATCH, has_woken).await?.is_none() {
+                return Ok(());
+            }
+        }
+        anyhow::bail!("the keeper wakes again and again")
     };
     watch().await.context("with a host")?;
     host.kill()?;
