@@ -32,16 +32,18 @@ impl StartChoices {
         all
     }
 
-    /// Returns the agent for a directory: the one used there last, else one that is signed in, else one that the person has
+    /// Returns the agent for a directory: the one used there last, else the default, one that is signed in, one that the person has
     /// configured, else the demo.
     pub(crate) fn agent_for(&self, directory: &str) -> Option<&AdapterDescription> {
         let startable = self.startable();
         let by_slug = |slug: &str| startable.iter().find(|adapter| adapter.slug == slug).copied();
         let recent = self.places.as_ref().and_then(|places| places.recent.iter().find(|place| place.cwd == directory));
         let used_here = recent.and_then(|place| by_slug(&place.adapter_slug));
-        let default = startable.iter().find(|adapter| adapter.default).copied();
-        let signed_in = startable.iter().find(|adapter| adapter.login == LoginState::Yes && adapter.slug != "demo");
-        let configured = startable.iter().find(|adapter| adapter.source == "config" && adapter.login != LoginState::No);
+        // Without the setting `default_agent` the demo is the host's default.
+        let real = || startable.iter().filter(|adapter| adapter.slug != "demo");
+        let default = real().find(|adapter| adapter.default).copied();
+        let signed_in = real().find(|adapter| adapter.login == LoginState::Yes);
+        let configured = real().find(|adapter| adapter.source == "config" && adapter.login != LoginState::No);
         let demo = by_slug("demo");
         let own = signed_in.or(configured).copied();
         used_here.or(default).or(own).or(demo).or(startable.first().copied())

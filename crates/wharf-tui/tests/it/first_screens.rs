@@ -47,7 +47,10 @@ fn form_proposes_a_configured_agent_before_the_demo() {
         let calls = scene.take_calls();
         let mut goose = adapter("goose", true);
         (goose["source"], goose["login"]) = (json!("config"), json!(login));
-        scene.answer(calls[0].0, &json!({ "adapters": [adapter("demo", true), goose] }));
+        // Without `default_agent` the demo is the default agent of the host.
+        let mut demo = adapter("demo", true);
+        demo["default"] = json!(true);
+        scene.answer(calls[0].0, &json!({ "adapters": [demo, goose] }));
         scene.list(&[]);
         scene.take_effects();
         scene.type_text("fix it");

@@ -39,7 +39,8 @@ export function Start({ directory }) {
       setWhere((value) => value || first?.cwd || active?.path || "");
       const usable = known.adapters.filter((/** @type {any} */ one) => one.installed);
       const find = (/** @type {(one: any) => boolean} */ fits) => usable.find(fits);
-      const fallback = find((one) => one.default) ?? find((one) => one.login === "yes" && one.slug !== "demo")
+      // Without the setting `default_agent` the demo is the host's default.
+      const fallback = find((one) => one.default && one.slug !== "demo") ?? find((one) => one.login === "yes" && one.slug !== "demo")
         ?? find((one) => one.source === "config" && one.login !== "no") ?? find((one) => one.slug === "demo") ?? usable[0];
       setAgent(first?.adapterSlug ?? fallback?.slug ?? "");
     }).catch((error) => showMessage(error.message));
