@@ -7,8 +7,8 @@ use crate::effect::{DraftKey, TuiEffect};
 use crate::input::StreamId;
 use crate::keymap::{ComposerCommand, EditCommand};
 use crate::model::{
-    CallPurpose, HistoryWalk, Overlay, PaneFocus, PickAction, PickItem, PickList, SavedQueueEdit, SentPrompt, TuiState,
-    UploadState,
+    CallPurpose, HistoryWalk, OpenSession, Overlay, PaneFocus, PickAction, PickItem, PickList, SavedQueueEdit,
+    ScrollAnchor, SentPrompt, TuiState, UploadState,
 };
 
 const HISTORY_TITLE: &str = "Earlier prompts";
@@ -35,7 +35,9 @@ impl TuiState {
             ComposerCommand::OpenEditor => self.open_editor(),
             ComposerCommand::FocusTranscript => {
                 self.focus = PaneFocus::Transcript;
-                if self.open.as_ref().is_some_and(|open| open.view.selected.is_none()) {
+                let is_following =
+                    |open: &OpenSession| open.view.anchor == ScrollAnchor::End || open.view.selected.is_none();
+                if self.open.as_ref().is_some_and(is_following) {
                     self.go_to_newest();
                 }
             }

@@ -50,6 +50,22 @@ fn errors_are_reached_by_a_key() {
 }
 
 #[test]
+fn transcript_is_entered_at_its_newest_row_unless_the_person_reads_older_ones() {
+    let (mut scene, stream) = open_transcript(60, 20, &messages(2..30));
+    // Sending follows the newest row, which is an older one soon.
+    scene.press("i");
+    scene.type_text("go on");
+    scene.press("enter");
+    scene.rows(stream, "row", text_row(30, "message", "late"));
+    scene.press("tab");
+    assert!(selected_line(&scene).contains("late"), "{}", scene.text());
+    scene.press("pgup");
+    let older = selected_line(&scene);
+    scene.press("i tab");
+    assert_eq!(selected_line(&scene), older);
+}
+
+#[test]
 fn new_rows_are_counted_while_the_person_reads_older_ones() {
     let (mut scene, stream) = open_transcript(60, 20, &messages(2..30));
     scene.press("pgup pgup");

@@ -39,8 +39,8 @@ fn describe_page(document: &ReaderDocument, page: &ReaderPage) -> String {
     }
     match &page.body {
         PageBody::Diff(diff) => facts.push(format!("+{} −{}", diff.added, diff.removed)),
-        PageBody::Text(text) => facts.push(format!("{} lines", text.lines().count())),
-        PageBody::Files(choice) => facts.push(format!("{} files", choice.files.len())),
+        PageBody::Text(text) => facts.push(describe_count(text.lines().count(), "line")),
+        PageBody::Files(choice) => facts.push(describe_count(choice.files.len(), "file")),
     }
     if document.pages.len() > 1 {
         facts.push(format!("{} of {}", document.current + 1, document.pages.len()));
@@ -115,4 +115,10 @@ fn file_line(state: &TuiState, file: &ChangedFile, is_selected: bool, columns: u
         Span::styled(path, if is_selected { theme.strong } else { theme.plain }),
         Span::styled(format!("{blanks}{facts}"), theme.faint),
     ])
+}
+
+/// Returns the number with its noun: `1 line`, `2 lines`.
+fn describe_count(count: usize, noun: &str) -> String {
+    let plural = if count == 1 { "" } else { "s" };
+    format!("{count} {noun}{plural}")
 }
