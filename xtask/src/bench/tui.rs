@@ -43,6 +43,9 @@ struct TuiFigures {
     flood_cpu: Series,
     /// Milliseconds of every key, in all rounds.
     keys_ms: Vec<f64>,
+    key_p99_ms_of_round: Series,
+    /// The share of the machine's time that its hypervisor took while keys were pressed.
+    stolen_cpu: Series,
     idle_wakes_per_minute: Series,
     peak_kib: Series,
 }
@@ -122,6 +125,7 @@ impl Bench {
         figures.flood_cpu.push((client.cpu()? - before).as_secs_f64() / seconds);
         figures.frames_per_second.push(frames as f64 / seconds);
         let letters: Vec<char> = TYPED_LETTERS.chars().collect();
+        let (stolen_before, first_key) = (read_cpu_ticks()?, figures.keys_ms.len());
         for number in 0..self.plan.typed_keys as usize {
             let letter = letters[number % letters.len()];
             if number > 0 && number % letters.len() == 0 {
@@ -134,6 +138,8 @@ impl Bench {
             figures.keys_ms.push((shown - pressed).as_secs_f64() * 1e3);
             thread::sleep(KEY_INTERVAL.saturating_sub(pressed.elapsed()));
         }
+        figures.stolen_cpu.push(stolen_share(stolen_before, read_cpu_ticks()?));
+        figures.key_p99_ms_of_round.push(percentile(&sorted(&figures.keys_ms[first_key..]), 0.99));
         let waiting = get_json(host, &format!("{path}/queue"))?;
         let waiting = waiting["queue"].as_array().context("no queue is listed")?;
         ensure!(!waiting.is_empty(), "the flood was over before the last key");
@@ -149,8 +155,7 @@ impl Bench {
 
 impl TuiFigures {
     fn to_json(&self) -> Value {
-        let mut keys = self.keys_ms.clone();
-        keys.sort_by(f64::total_cmp);
+        let keys = sorted(&self.keys_ms);
         let [p50, p99, max] = [0.5, 0.99, 1.0].map(|share| round_figure(percentile(&keys, share)));
         let within = self.open_ms.median() <= TARGET_OPEN_MS
             && self.frames_per_second.median() <= TARGET_FRAMES_PER_SECOND
@@ -161,8 +166,34 @@ impl TuiFigures {
         json!({
             "open_ms": self.open_ms.to_json(), "frames_per_second": self.frames_per_second.to_json(),
             "flood_cpu": self.flood_cpu.to_json(), "keys": keys.len(), "key_p50_ms": p50, "key_p99_ms": p99,
-            "key_max_ms": max, "idle_wakes_per_minute": self.idle_wakes_per_minute.to_json(),
+            "key_max_ms": max, "key_p99_ms_of_round": self.key_p99_ms_of_round.to_json(),
+            "stolen_cpu": self.stolen_cpu.to_json(), "idle_wakes_per_minute": self.idle_wakes_per_minute.to_json(),
             "peak_kib": self.peak_kib.to_json(), "within_target": within,
         })
     }
+}
+
+fn sorted(figures: &[f64]) -> Vec<f64> {
+    let mut sorted = figures.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    sorted
+}
+
+/// The time of all processors since the boot, in ticks.
+#[derive(Clone, Copy)]
+struct CpuTicks {
+    all: u64,
+    stolen: u64,
+}
+
+fn read_cpu_ticks() -> Result<CpuTicks> {
+    let stat = std::fs::read_to_string("/proc/stat").context("reading /proc/stat")?;
+    let line = stat.lines().next().context("/proc/stat is empty")?;
+    // user, nice, system, idle, iowait, irq, softirq, steal
+    let ticks: Vec<u64> = line.split_whitespace().skip(1).take(8).filter_map(|ticks| ticks.parse().ok()).collect();
+    Ok(CpuTicks { all: ticks.iter().sum(), stolen: ticks.get(7).copied().unwrap_or_default() })
+}
+
+fn stolen_share(before: CpuTicks, after: CpuTicks) -> f64 {
+    (after.stolen - before.stolen) as f64 / (after.all - before.all).max(1) as f64
 }
