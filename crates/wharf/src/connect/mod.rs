@@ -37,7 +37,7 @@ const MAX_RETRY_DELAY: Duration = Duration::from_millis(250);
 /// A host that was started answers within a second; a large state directory takes longer to read.
 const START_TIMEOUT: Duration = Duration::from_secs(30);
 /// How long to wait after a started host has ended: another program may have started one at the same time.
-const OTHER_HOST_TIMEOUT: Duration = Duration::from_secs(10);
+const OTHER_HOST_TIMEOUT: Duration = Duration::from_secs(3);
 /// A host that has ended is usually restarted by its service manager, which gets this time before one is started here.
 const RESTART_GRACE: Duration = Duration::from_secs(3);
 /// How long to wait for a host that has ended.

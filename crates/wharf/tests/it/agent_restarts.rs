@@ -1,9 +1,11 @@
 //! Deaths of agents and kills by users: a kill holds, and the queue survives its agent (rules 2.4, 12.5).
 
 use std::os::unix::fs::PermissionsExt as _;
+use std::path::PathBuf;
 
 use anyhow::{Context, Result, ensure};
 use serde_json::json;
+use wharf_testkit::client::{PendingCall, TestClient};
 use wharf_testkit::cold_sessions::ColdSessions;
 use wharf_testkit::host::{HostOptions, TestHost};
 use wharf_testkit::http::RestClient;
@@ -146,6 +148,37 @@ fn fail_at_starts(failing: &str) -> Result<(HostOptions, tempfile::TempDir)> {
     Ok((retry_soon(options), folder))
 }
 
+/// A prompt that makes its agent crash, and one that waits behind it.
+pub(crate) struct QueuedCrash {
+    crashes: PendingCall,
+    waits: PendingCall,
+    /// The agent goes on to crash once this file exists.
+    gate: PathBuf,
+}
+
+impl QueuedCrash {
+    /// Sends a prompt that ends with these words, and the waiting one. Returns once both are in the log.
+    pub(crate) async fn queue(
+        host: &TestHost,
+        client: &TestClient,
+        session: &str,
+        (crash, waiting): (&str, &str),
+    ) -> Result<Self> {
+        let gate = host.directory().join("may-crash");
+        let crashes = client.start_prompt(session, &format!("await {}; {crash}", gate.display())).await;
+        let waits = client.start_prompt(session, waiting).await;
+        log::expect_event(host, session, "prompt_accepted", |event| event["frame"].to_string().contains(waiting))
+            .await?;
+        Ok(Self { crashes, waits, gate })
+    }
+
+    /// Lets the agent crash. Returns the calls of both prompts.
+    pub(crate) fn let_crash(self) -> Result<(PendingCall, PendingCall)> {
+        std::fs::write(&self.gate, "")?;
+        Ok((self.crashes, self.waits))
+    }
+}
+
 fn retry_soon(mut options: HostOptions) -> HostOptions {
     options.config.get_or_insert_default().insert_str(0, "start_retries = [\"50ms\", \"50ms\", \"50ms\"]\n");
     options
@@ -156,8 +189,8 @@ async fn queue_survives_an_agent_that_dies_in_its_first_turn() -> Result<()> {
     let host = scripted_host(&[])?.start_host()?;
     let (client, session) = open_session(&host).await?;
     client.call_method("session/set_mode", json!({ "sessionId": session, "modeId": "auto" })).await?;
-    let crashes = client.start_prompt(&session, "pause 300; crash").await;
-    let waits = client.start_prompt(&session, "mode").await;
+    let crash = QueuedCrash::queue(&host, &client, &session, ("crash", "mode")).await?;
+    let (crashes, waits) = crash.let_crash()?;
     assert_eq!(expect_error(crashes.wait_answer().await)?.data["reason"], "agent_exited");
     assert_eq!(stop_reason(waits.wait_answer().await)?, "end_turn");
     // The agent starts without memory but with the same mode as before, and clients are told that it does not remember.
@@ -175,8 +208,8 @@ async fn queue_goes_on_without_an_agent_that_cannot_come_back() -> Result<()> {
     let host = scripted_host(&["--no-load"])?.start_host()?;
     let (client, session) = open_session(&host).await?;
     prompt_for_text(&client, &session, "echo before").await?;
-    let crashes = client.start_prompt(&session, "pause 300; crash").await;
-    let waits = client.start_prompt(&session, "echo after").await;
+    let crash = QueuedCrash::queue(&host, &client, &session, ("crash", "echo after")).await?;
+    let (crashes, waits) = crash.let_crash()?;
     assert_eq!(expect_error(crashes.wait_answer().await)?.data["reason"], "agent_exited");
     assert_eq!(stop_reason(waits.wait_answer().await)?, "end_turn");
     Ok(())
@@ -186,10 +219,14 @@ async fn queue_goes_on_without_an_agent_that_cannot_come_back() -> Result<()> {
 async fn third_death_in_a_row_ends_the_queue() -> Result<()> {
     let host = scripted_host(&[])?.start_host()?;
     let (client, session) = open_session(&host).await?;
+    let gate = host.directory().join("may-crash");
+    let first = format!("await {}; crash", gate.display());
     let mut calls = Vec::new();
-    for prompt in ["pause 300; crash", "crash", "crash", "echo four", "echo five"] {
+    for prompt in [&first, "crash", "crash", "echo four", "echo five"] {
         calls.push(client.start_prompt(&session, prompt).await);
     }
+    log::expect_event(&host, &session, "prompt_accepted", |event| event["frame"].to_string().contains("five")).await?;
+    std::fs::write(gate, "")?;
     for call in calls {
         assert_eq!(expect_error(call.wait_answer().await)?.data["reason"], "agent_exited");
     }
@@ -203,8 +240,8 @@ async fn third_death_in_a_row_ends_the_queue() -> Result<()> {
 async fn cut_off_prompt_is_run_once_more_where_the_settings_say_so() -> Result<()> {
     let host = scripted_host(&[])?.with_setting("on_restart", "requeue").start_host()?;
     let (client, session) = open_session(&host).await?;
-    let crashes = client.start_prompt(&session, "pause 100; echo trying; crash").await;
-    let waits = client.start_prompt(&session, "echo after").await;
+    let crash = QueuedCrash::queue(&host, &client, &session, ("echo trying; crash", "echo after")).await?;
+    let (crashes, waits) = crash.let_crash()?;
     assert_eq!(expect_error(crashes.wait_answer().await)?.data["reason"], "agent_exited");
     assert_eq!(stop_reason(waits.wait_answer().await)?, "end_turn");
     assert_eq!(client.chunk_texts(), ["trying", "trying", "after"]);
@@ -219,8 +256,8 @@ async fn failed_start_is_tried_again_for_the_queue() -> Result<()> {
     let client = crate::connect_client_of(&host, "flaky").await?;
     client.initialize().await?;
     let session = client.new_session(&crate::cwd(&host)?).await?;
-    let crashes = client.start_prompt(&session, "pause 300; crash").await;
-    let waits = client.start_prompt(&session, "echo after").await;
+    let crash = QueuedCrash::queue(&host, &client, &session, ("crash", "echo after")).await?;
+    let (crashes, waits) = crash.let_crash()?;
     assert_eq!(expect_error(crashes.wait_answer().await)?.data["reason"], "agent_exited");
     assert_eq!(stop_reason(waits.wait_answer().await)?, "end_turn");
     let failed = log::list_events(&host, &session, "start_failed")?;
@@ -260,9 +297,9 @@ async fn start_that_cannot_succeed_is_not_tried_again() -> Result<()> {
     let folder = tempfile::TempDir::with_prefix("wharf-vanishing-")?;
     let client = crate::connect_client(&host).await?;
     let session = client.new_session(folder.path().to_str().context("not UTF-8")?).await?;
-    let crashes = client.start_prompt(&session, "pause 300; crash").await;
-    let waits = client.start_prompt(&session, "echo after").await;
+    let crash = QueuedCrash::queue(&host, &client, &session, ("crash", "echo after")).await?;
     folder.close()?;
+    let (crashes, waits) = crash.let_crash()?;
     assert_eq!(expect_error(crashes.wait_answer().await)?.data["reason"], "agent_exited");
     assert_eq!(expect_error(waits.wait_answer().await)?.data["reason"], "start_failed");
     assert_eq!(log::list_events(&host, &session, "start_failed")?, Vec::<serde_json::Value>::new());
@@ -279,8 +316,8 @@ async fn start_that_keeps_failing_ends_the_queue_with_its_reason() -> Result<()>
     let client = crate::connect_client_of(&host, "flaky").await?;
     client.initialize().await?;
     let session = client.new_session(&crate::cwd(&host)?).await?;
-    let crashes = client.start_prompt(&session, "pause 300; crash").await;
-    let waits = client.start_prompt(&session, "echo after").await;
+    let crash = QueuedCrash::queue(&host, &client, &session, ("crash", "echo after")).await?;
+    let (crashes, waits) = crash.let_crash()?;
     assert_eq!(expect_error(crashes.wait_answer().await)?.data["reason"], "agent_exited");
     assert_eq!(expect_error(waits.wait_answer().await)?.data["reason"], "start_failed");
     let known = RestClient::new(&host).get(&format!("/sessions/{session}")).await?.expect(200)?;
@@ -297,8 +334,8 @@ async fn kill_ends_a_session_that_waits_for_its_next_try() -> Result<()> {
     let client = crate::connect_client_of(&host, "flaky").await?;
     client.initialize().await?;
     let session = client.new_session(&crate::cwd(&host)?).await?;
-    let crashes = client.start_prompt(&session, "pause 300; crash").await;
-    let waits = client.start_prompt(&session, "echo after").await;
+    let crash = QueuedCrash::queue(&host, &client, &session, ("crash", "echo after")).await?;
+    let (crashes, waits) = crash.let_crash()?;
     expect_error(crashes.wait_answer().await)?;
     log::expect_event(&host, &session, "start_failed", |_| true).await?;
     let http = RestClient::new(&host);

@@ -218,11 +218,12 @@ async fn following_ends_with_the_session_and_watching_shows_every_change() -> Re
     run_wharf(&host, &["prompt", &id, "echo after; hang"])?;
     let busy = watching.find(|line| line.contains(r#""turn":"running""#))?;
     assert!(busy.contains(&id), "{busy}");
-    following.find(|line| line == "after")?;
+    // The line is complete, and shown, when the turn is over.
+    crate::log::expect_event(&host, &id, "agent_updated", |event| event["frame"].to_string().contains("after")).await?;
     run_wharf(&host, &["kill", &id])?;
     watching.find(|line| line.contains(r#""status":"killed""#))?;
     let rest = following.read_rest()?;
-    assert!(!rest.contains(&"before".to_owned()), "{rest:?}");
+    assert!(rest.contains(&"after".to_owned()) && !rest.contains(&"before".to_owned()), "{rest:?}");
     assert_eq!(following.code()?, Some(0));
     Ok(())
 }

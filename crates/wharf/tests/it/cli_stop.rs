@@ -44,6 +44,14 @@ fn read_notes(host: &TestHost, arguments: &[&str]) -> Result<String> {
     Ok(stderr)
 }
 
+/// Interrupts the turn, stops the host, and checks that the agent is gone.
+async fn stop_after_interrupt(host: &TestHost, id: &str, agent: u32) -> Result<()> {
+    run_wharf(host, &["interrupt", id])?;
+    wait_until_idle(&RestClient::new(host), id).await?;
+    run_wharf(host, &["stop"])?;
+    processes::wait_gone(&[agent], TREE_ENDS_WITHIN).map_err(|left| anyhow::anyhow!("{left:?} outlive the host"))
+}
+
 #[tokio::test]
 async fn stop_without_a_terminal_cuts_turns_only_by_force() -> Result<()> {
     let mut host = scripted_host(&[])?.start_host()?;
@@ -118,11 +126,7 @@ async fn agents_that_are_kept_go_on_until_the_next_host() -> Result<()> {
     assert_eq!(page.get("wharf_absence_output_limit_bytes")?, f64::from(64 << 20));
     assert_eq!((page.get("wharf_agents_kept")?, page.get("wharf_agents_taken_over")?), (1.0, 1.0));
     assert!(page.get("wharf_longest_absence_seconds")? > 0.0);
-    run_wharf(&host, &["interrupt", &id])?;
-    wait_until_idle(&http, &id).await?;
-    run_wharf(&host, &["stop"])?;
-    assert_eq!(processes::wait_gone(&[agent], TREE_ENDS_WITHIN), Ok(()));
-    Ok(())
+    stop_after_interrupt(&host, &id, agent).await
 }
 
 #[tokio::test]
@@ -183,12 +187,7 @@ async fn keeper_in_a_scope_is_the_hosts_child_and_its_agent_is_taken_over() -> R
     host.kill()?;
     assert!(processes::is_alive(agent));
     host.restart()?;
-    let http = RestClient::new(&host);
-    run_wharf(&host, &["interrupt", &id])?;
-    wait_until_idle(&http, &id).await?;
-    run_wharf(&host, &["stop"])?;
-    assert_eq!(processes::wait_gone(&[agent], TREE_ENDS_WITHIN), Ok(()));
-    Ok(())
+    stop_after_interrupt(&host, &id, agent).await
 }
 
 #[tokio::test]

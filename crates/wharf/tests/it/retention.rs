@@ -105,7 +105,7 @@ async fn sessions_that_were_never_prompted_are_forgotten() -> Result<()> {
     let attended = client.new_session(&crate::cwd(&host)?).await?;
     // It is prompted at once, since it is deleted soon.
     let body = json!({ "adapter": "scripted", "cwd": crate::cwd(&host)?, "prompt": "echo used" });
-    let used = http.post("/sessions/agent", &body).await?.expect(200)?;
+    let used = http.post("/sessions/agent", &body).await?.expect(201)?;
     let used = used["id"].as_str().context("no id")?;
     let unused = spawn_session(&http, &host).await?;
     wait_until_forgotten(&http, &unused).await?;

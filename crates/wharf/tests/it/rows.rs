@@ -276,12 +276,8 @@ async fn every_position_of_a_stream_resumes_to_the_same_rows_even_after_a_restar
     // The agent goes on when a step has come: so that the steps come in batches of their own.
     let seen = |step: usize| host.directory().join(format!("seen-{step}"));
     let wait = |step: usize| format!("await {}", seen(step).display());
-    let steps = format!(
-        "tick 30 100; {}; tool-open slow; echo one; {}; tool-done slow; {}; echo two",
-        wait(0),
-        wait(1),
-        wait(2)
-    );
+    let first = format!("tick 30 100; {}; tool-open slow; echo one; {}", wait(0), wait(1));
+    let steps = format!("{first}; tool-done slow; {}; echo two; {}; echo three", wait(2), wait(3));
     let sent = send_prompt(&http, &id, &steps).await?;
     let mut step = 0;
     loop {

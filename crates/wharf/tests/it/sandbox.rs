@@ -11,6 +11,7 @@ use wharf_testkit::client::TestClient;
 use wharf_testkit::host::{HostOptions, TestHost};
 use wharf_testkit::http::RestClient;
 
+use crate::agent_restarts::QueuedCrash;
 use crate::{
     add_section, connect_client, connect_client_with, cwd, expect_error, log, open_session, parse_pids,
     prompt_for_text, scripted_host,
@@ -391,10 +392,10 @@ async fn start_that_the_sandbox_refuses_is_not_tried_again() -> Result<()> {
     options.config.get_or_insert_default().insert_str(0, "start_retries = [\"50ms\"]\n");
     let host = options.start_host()?;
     let (client, session) = yard.open(&host).await?;
-    let crashes = client.start_prompt(&session, "pause 300; crash").await;
-    let waits = client.start_prompt(&session, "echo after").await;
+    let crash = QueuedCrash::queue(&host, &client, &session, ("crash", "echo after")).await?;
     fs::rename(&yard.work, yard.work.with_extension("moved"))?;
     symlink(&yard.out, &yard.work)?;
+    let (crashes, waits) = crash.let_crash()?;
     assert_eq!(expect_error(crashes.wait_answer().await)?.data["reason"], "agent_exited");
     assert_eq!(expect_error(waits.wait_answer().await)?.data["reason"], "start_failed");
     assert_eq!(log::list_events(&host, &session, "start_failed")?, Vec::<serde_json::Value>::new());
