@@ -8,19 +8,15 @@ mod long_turn_clients;
 mod without_host;
 
 use std::ops::{Deref, DerefMut};
-use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
 use serde_json::Value;
 use wharf_testkit::host::{HostOptions, TestHost};
 use wharf_testkit::http::RestClient;
-use wharf_testkit::processes;
 use wharf_testkit::random::TestRandom;
+use wharf_testkit::{polling, processes};
 
 use crate::TREE_ENDS_WITHIN;
-
-/// How often records and sockets are looked for.
-const RECORD_POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// A host whose agents outlive it. When this is dropped, the host and all kept agents are ended, also after a failure.
 #[derive(Debug)]
@@ -70,21 +66,18 @@ impl KeepingHost {
         let all = self.kept_processes();
         RestClient::new(&self.0).post_empty("/stop").await?.expect(202)?;
         ensure!(self.0.wait_exit(TREE_ENDS_WITHIN)?.success(), "the host's exit");
-        self.expect_nothing_left(&all)
+        self.expect_nothing_left(&all).await
     }
 
     /// Checks that these processes are gone, and every record and socket.
-    pub(crate) fn expect_nothing_left(&self, pids: &[u32]) -> Result<()> {
+    pub(crate) async fn expect_nothing_left(&self, pids: &[u32]) -> Result<()> {
         let left = processes::wait_gone(pids, TREE_ENDS_WITHIN).err().unwrap_or_default();
         ensure!(left.is_empty(), "processes are left: {left:?}");
         let sockets = || std::fs::read_dir(self.0.state_dir().join("run/keepers-1")).map_or(0, Iterator::count);
         // A host that lives learns of the end of a keeper at the same time as this test.
         let is_clean = || self.keeper_pids().is_empty() && sockets() == 0;
-        let give_up_at = Instant::now() + TREE_ENDS_WITHIN;
-        while !is_clean() && Instant::now() < give_up_at {
-            std::thread::sleep(RECORD_POLL_INTERVAL);
-        }
-        ensure!(is_clean(), "records are left: {:?}, and {} sockets", self.keeper_pids(), sockets());
+        let cleaned = polling::poll_until(TREE_ENDS_WITHIN, || Ok(is_clean().then_some(()))).await?;
+        ensure!(cleaned.is_some(), "records are left: {:?}, and {} sockets", self.keeper_pids(), sockets());
         Ok(())
     }
 }

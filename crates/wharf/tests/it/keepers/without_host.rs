@@ -185,7 +185,7 @@ async fn output_and_exit_code_of_an_agent_that_exits_without_a_host_are_kept() -
     let client = join_session(&host, &session).await?;
     let indices: Vec<u64> = client.received_frames().iter().filter_map(|frame| frame.chunk_index()).collect();
     assert!(indices.into_iter().eq(0..500), "output is lost or doubled");
-    host.expect_nothing_left(&[keeper])?;
+    host.expect_nothing_left(&[keeper]).await?;
     host.stop_all().await
 }
 
