@@ -30,6 +30,10 @@ const MAX_RECORD_BYTES: u64 = 512 << 10;
 /// A request of the agent that can be repeated is kept up to this size; a larger one is answered with an error.
 const MAX_REPEATED_BYTES: usize = 64 << 10;
 
+/// The events after which the host notes that it owes the agent no line, as in a long turn: the next host reads the events behind
+/// the last note.
+const SENT_NOTE_INTERVAL: u64 = 10_000;
+
 /// The length and the kind of a record.
 const HEAD_BYTES: usize = 5;
 const STATUS_BYTES: usize = 32;
@@ -108,7 +112,7 @@ pub(crate) struct OpenRequest {
 pub(crate) struct InFlight {
     /// How far the agent's output is in the log.
     pub(crate) read_offset: u64,
-    /// The last event whose line the agent was sent.
+    /// The agent was sent the lines of all events up to this one.
     pub(crate) sent_through: Seq,
     /// Requests of the agent without an answer, by the end of their line.
     pub(crate) open_requests: BTreeMap<u64, OpenRequest>,
@@ -217,6 +221,14 @@ impl Ledger {
         self.append_buffer()?;
         self.open.note_line(note, end);
         Ok(())
+    }
+
+    /// Notes, from time to time, that the lines of all events up to this one are in the input file.
+    pub(crate) fn note_sent_through(&mut self, event: Seq) -> io::Result<()> {
+        if event.0 < self.open.sent_through.0 + SENT_NOTE_INTERVAL {
+            return Ok(());
+        }
+        self.note_line(LineNote::Effect(event), self.open.input_end)
     }
 
     /// Notes that a request of the agent, whose line ends at `line` of the output, is being served. A request with `repeatable` is
@@ -577,6 +589,22 @@ mod tests {
             assert_eq!(recover(&ledger, 1000, 1000).read_offset, 12_345);
         }
         assert_eq!(before, (200, 20));
+    }
+
+    #[test]
+    fn long_turn_without_lines_is_noted_as_sent_from_time_to_time() {
+        let ledger = new_ledger();
+        ledger.lock().note_line(LineNote::Effect(Seq(3)), 50).unwrap();
+        let records_end = |ledger: &LedgerHandle| ledger.lock().end;
+        let before = records_end(&ledger);
+        ledger.lock().note_sent_through(Seq(SENT_NOTE_INTERVAL)).unwrap();
+        assert_eq!(records_end(&ledger), before, "it is not noted for each event");
+        ledger.lock().note_sent_through(Seq(SENT_NOTE_INTERVAL + 3)).unwrap();
+        let known = recover(&ledger, SENT_NOTE_INTERVAL + 9, 50);
+        assert_eq!((known.sent_through, known.input_end), (Seq(SENT_NOTE_INTERVAL + 3), 50));
+        // The line before the note is not in the input file, so that neither counts.
+        let known = recover(&ledger, SENT_NOTE_INTERVAL + 9, 49);
+        assert_eq!(known.sent_through, Seq::ZERO);
     }
 
     #[test]

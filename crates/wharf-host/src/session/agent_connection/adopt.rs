@@ -50,7 +50,12 @@ impl AgentConnection {
         // Without a turn the session's time follows the wall clock.
         let clock_lead_ms = if is_running { journal.clock_lead_ms() } else { 0 };
         let status = TurnStatus { is_running, deadline_ms, clock_lead_ms };
-        log_ledger_fault(link.ledger().lock().set_turn_status(status));
+        let mut ledger = link.ledger().lock();
+        log_ledger_fault(ledger.set_turn_status(status));
+        if let Some(event) = journal.settled_head() {
+            log_ledger_fault(ledger.note_sent_through(event));
+        }
+        drop(ledger);
         if is_running && self.context.shared.take_first_turn_news() {
             let records = self.context.host.agents.records();
             records.note_first_turn(link.keeper_pid(), Now::millis());

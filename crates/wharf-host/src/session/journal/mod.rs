@@ -77,6 +77,11 @@ impl Journal {
         self.session.head()
     }
 
+    /// Returns the last event if all events are in the log and everything that follows from them is done.
+    pub(super) fn settled_head(&self) -> Option<Seq> {
+        (self.writer.is_empty() && self.acts.is_empty()).then(|| self.head())
+    }
+
     /// Returns true while no message of the agent is read.
     pub(super) fn is_held(&self) -> bool {
         self.stalled || self.state().paused.is_some()
