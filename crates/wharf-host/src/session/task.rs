@@ -70,11 +70,12 @@ impl SessionTask {
         let span = task.context.shared.span.clone();
         let adopted = first.adopted.take();
         let work = async move {
+            let session_time = adopted.as_ref().and_then(|adopted| adopted.turn_status.session_time());
             // An agent that was taken over gets what it is owed before what is decided now.
             if let Some(adopted) = adopted {
                 task.agent.adopt(*adopted, &mut task.journal);
             }
-            task.journal.take(step, Now::millis(), first.created_tx);
+            task.journal.take(step, session_time.unwrap_or_else(Now::millis), first.created_tx);
             task.carry_out();
             task.run().await;
         };

@@ -11,6 +11,27 @@ pub(crate) struct ComposerChips {
     uploads: Vec<AttachedUpload>,
 }
 
+/// An unsent text with its chips, of a session that another one took the place of.
+#[derive(Debug)]
+pub(crate) struct LeftDraft {
+    pub(crate) text: String,
+    pub(crate) chips: ComposerChips,
+}
+
+impl LeftDraft {
+    /// Keeps a text if it has chips.
+    pub(crate) fn new(text: String, mut chips: ComposerChips) -> Option<Self> {
+        chips.forget_pastes_beside(&[&text]);
+        chips.forget_uploads_beside(&text);
+        (!chips.is_empty()).then_some(Self { text, chips })
+    }
+
+    /// Returns true if the draft is still this text, with what its chips stand for.
+    pub(crate) fn is_of(&self, draft: &str) -> bool {
+        self.chips.expand_all(&self.text) == draft
+    }
+}
+
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct PastedText {
     chip: String,
@@ -57,18 +78,6 @@ impl ComposerChips {
         expanded
     }
 
-    /// Returns the text with chips in the place of pasted texts and of the paths of files: the opposite of `expand_all`.
-    pub(crate) fn fold_all(&self, text: &str) -> String {
-        let mut folded = text.to_owned();
-        for upload in &self.uploads {
-            folded = folded.replace(&upload.path, &upload.chip);
-        }
-        for paste in &self.pastes {
-            folded = folded.replace(&paste.text, &paste.chip);
-        }
-        folded
-    }
-
     /// Keeps a long text and returns its chip.
     pub(crate) fn add_paste(&mut self, text: &str) -> String {
         self.paste_count += 1;
@@ -80,6 +89,11 @@ impl ComposerChips {
     /// Forgets the pasted texts that none of these texts names.
     pub(crate) fn forget_pastes_beside(&mut self, texts: &[&str]) {
         self.pastes.retain(|paste| texts.iter().any(|text| text.contains(&paste.chip)));
+    }
+
+    /// Forgets the files that the text does not name.
+    pub(crate) fn forget_uploads_beside(&mut self, text: &str) {
+        self.uploads.retain(|upload| text.contains(&upload.chip));
     }
 
     /// Keeps a file that the call is sending to the host, and returns its chip.

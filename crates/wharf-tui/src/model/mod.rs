@@ -24,7 +24,7 @@ pub(crate) use ask_form::{AskFormField, AskFormInput};
 pub(crate) use calls::{
     CallPurpose, PendingCalls, ReadingPurpose, RowSearch, SavedQueueEdit, SentPrompt, TextUse, UnansweredPrompts,
 };
-pub(crate) use composer_chips::{AttachedUpload, ComposerChips, UploadState};
+pub(crate) use composer_chips::{AttachedUpload, ComposerChips, LeftDraft, UploadState};
 pub(crate) use composing::{Completion, CompletionItem, ComposingState, HistoryWalk, QueueEdit};
 pub(crate) use connection::{HostLoss, HostPresence};
 pub(crate) use drafts::DraftStore;

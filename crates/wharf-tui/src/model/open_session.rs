@@ -8,6 +8,7 @@ use super::{AskDock, ComposingState, TranscriptView};
 use crate::composer::TextBuffer;
 use crate::input::StreamId;
 use crate::rows::{RowPlace, RowSet};
+use crate::text::join_texts;
 
 /// The rows that are held.
 const MAX_HELD_ROWS: usize = 2_000;
@@ -89,6 +90,16 @@ impl OpenSession {
             is_loading_newer: false,
             seen: None,
             is_seen_reported: false,
+        }
+    }
+
+    /// Returns the text that was typed and not sent, also if a waiting prompt is being edited.
+    pub(crate) fn unsent_text(&self) -> String {
+        let text = self.composer.text();
+        match &self.composing.queue_edit {
+            Some(edit) if edit.original == text => edit.typed.clone(),
+            Some(edit) => join_texts(text, &edit.typed),
+            None => text.to_owned(),
         }
     }
 

@@ -7,8 +7,8 @@ use std::time::Duration;
 use wharf_api::SessionInfo;
 
 use super::{
-    AskFormInput, ComposerChips, DraftStore, HostPresence, NewSessionForm, OpenSession, Overlay, PendingCalls,
-    SessionList, StartChoices, UnansweredPrompts,
+    AskFormInput, DraftStore, HostPresence, LeftDraft, NewSessionForm, OpenSession, Overlay, PendingCalls, SessionList,
+    StartChoices, UnansweredPrompts,
 };
 use crate::api_call::ApiCall;
 use crate::effect::{DraftKey, TuiEffect};
@@ -88,8 +88,8 @@ pub struct TuiState {
     pub(crate) form: NewSessionForm,
     pub(crate) choices: StartChoices,
     pub(crate) drafts: DraftStore,
-    /// The chips in the drafts of sessions that were open before.
-    pub(crate) left_chips: BTreeMap<String, ComposerChips>,
+    /// The drafts with chips of sessions that were open before.
+    pub(crate) left_drafts: BTreeMap<String, LeftDraft>,
     pub(crate) calls: PendingCalls,
     pub(crate) unanswered_prompts: UnansweredPrompts,
     /// The form whose answer is on its way. It comes back if the host does not take the answer.
@@ -133,7 +133,7 @@ impl TuiState {
             form,
             choices: StartChoices::default(),
             drafts,
-            left_chips: BTreeMap::new(),
+            left_drafts: BTreeMap::new(),
             calls: PendingCalls::default(),
             unanswered_prompts: UnansweredPrompts::default(),
             sent_form: None,

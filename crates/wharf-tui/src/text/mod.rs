@@ -13,3 +13,12 @@ pub use printable::{
 pub use times::format_duration;
 pub(crate) use times::{format_age, parse_millis, time_to_next_age};
 pub(crate) use wrap::{expand_tabs, wrap_exactly, wrap_plain, wrap_spans};
+
+/// Joins a text that comes back with the text that was typed since.
+pub(crate) fn join_texts(first: &str, second: &str) -> String {
+    match (first.is_empty(), second.is_empty()) {
+        (true, _) => second.to_owned(),
+        (_, true) => first.to_owned(),
+        (false, false) => format!("{first}\n{second}"),
+    }
+}

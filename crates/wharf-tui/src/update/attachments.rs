@@ -56,7 +56,7 @@ impl TuiState {
     /// Notes that the host keeps a file.
     pub(super) fn finish_upload(&mut self, call: CallId, kept: &UploadInfo) {
         let open = self.open.as_mut().map(|open| &mut open.composing.chips);
-        for chips in open.into_iter().chain(self.left_chips.values_mut()) {
+        for chips in open.into_iter().chain(self.left_drafts.values_mut().map(|left| &mut left.chips)) {
             chips.finish_upload(call, &kept.id);
         }
     }
@@ -64,7 +64,11 @@ impl TuiState {
     /// Puts the path in the place of the chip of a file that the host did not take.
     pub(super) fn fail_upload(&mut self, call: CallId, reason: &str) {
         // The draft of a session that was left has the path already.
-        let left = self.left_chips.values_mut().find_map(|chips| chips.take_failed_upload(call));
+        let left = self.left_drafts.values_mut().find_map(|left| {
+            let upload = left.chips.take_failed_upload(call)?;
+            left.text = left.text.replace(&upload.chip, &upload.path);
+            Some(upload)
+        });
         let open = self.open.as_mut().and_then(|open| {
             let upload = open.composing.chips.take_failed_upload(call)?;
             let text = open.composer.text().replace(&upload.chip, &upload.path);

@@ -10,6 +10,7 @@ use crate::model::{
     CallPurpose, HistoryWalk, OpenSession, Overlay, PaneFocus, PickAction, PickItem, PickList, SavedQueueEdit,
     ScrollAnchor, SentPrompt, TuiState, UploadState,
 };
+use crate::text::join_texts;
 
 const HISTORY_TITLE: &str = "Earlier prompts";
 
@@ -200,15 +201,6 @@ impl TuiState {
         let mut list = PickList::new(HISTORY_TITLE, self.earlier_prompts().into_iter().map(history_item).collect());
         list.note = "no earlier prompt of this session has these words".to_owned();
         self.overlays.push(Overlay::PickList(list));
-    }
-}
-
-/// Joins a text that comes back with the text that was typed since.
-pub(super) fn join_texts(first: &str, second: &str) -> String {
-    match (first.is_empty(), second.is_empty()) {
-        (true, _) => second.to_owned(),
-        (_, true) => first.to_owned(),
-        (false, false) => format!("{first}\n{second}"),
     }
 }
 

@@ -4,7 +4,6 @@ use crate::composer::{TextBuffer, move_by_line};
 use crate::effect::DraftKey;
 use crate::keymap::{EditCommand, KeyCode, KeyMeaning, KeyPress, KeyScope, TuiCommand};
 use crate::model::{ANSWER_GUARD, HostPresence, NewSessionField, Overlay, PaneFocus, PickSource, TuiState};
-use crate::update::composer_commands::join_texts;
 use crate::view::{COMPOSER_MARK_COLUMNS, divide_screen};
 
 impl TuiState {
@@ -208,13 +207,7 @@ impl TuiState {
     /// Keeps the text of the composer as the session's draft.
     pub(super) fn note_draft(&mut self) {
         let Some(open) = &self.open else { return };
-        let text = open.composer.text();
-        let typed = match &open.composing.queue_edit {
-            Some(edit) if edit.original == text => edit.typed.clone(),
-            Some(edit) => join_texts(text, &edit.typed),
-            None => text.to_owned(),
-        };
-        let text = open.composing.chips.expand_all(&typed);
+        let text = open.composing.chips.expand_all(&open.unsent_text());
         self.drafts.set(DraftKey::Session(open.id.clone()), &text, self.now.elapsed);
     }
 

@@ -103,7 +103,7 @@ impl TuiState {
             }
             SessionStreamEvent::Forgotten(forgotten) => {
                 self.list.remove(&forgotten.id);
-                self.left_chips.remove(&forgotten.id);
+                self.left_drafts.remove(&forgotten.id);
             }
             SessionStreamEvent::Stopping(_) => self.connection = HostPresence::Stopping,
             SessionStreamEvent::Other => {}

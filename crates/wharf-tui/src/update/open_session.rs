@@ -3,7 +3,7 @@
 use wharf_api::RowBody;
 
 use crate::effect::{DraftKey, TuiEffect};
-use crate::model::{OpenSession, PaneFocus, TuiState};
+use crate::model::{LeftDraft, OpenSession, PaneFocus, TuiState};
 use crate::rows::join_parts;
 use crate::session_words::is_killed_by_person;
 use crate::text::to_printable_lines;
@@ -20,14 +20,17 @@ impl TuiState {
             return;
         }
         self.note_draft();
-        if let Some(left) = self.open.take().filter(|open| !open.composing.chips.is_empty()) {
-            self.left_chips.insert(left.id, left.composing.chips);
+        if let Some(left) = self.open.take() {
+            let text = left.unsent_text();
+            let draft = LeftDraft::new(text, left.composing.chips);
+            self.left_drafts.extend(draft.map(|draft| (left.id, draft)));
         }
         let stream = self.new_stream();
-        let chips = self.left_chips.remove(id).unwrap_or_default();
-        let draft = chips.fold_all(self.drafts.text(&DraftKey::Session(id.to_owned())));
-        let mut open = OpenSession::new(id.to_owned(), stream, &draft, self.now.elapsed);
-        open.composing.chips = chips;
+        let draft = self.drafts.text(&DraftKey::Session(id.to_owned()));
+        let left = self.left_drafts.remove(id).filter(|left| left.is_of(draft));
+        let text = left.as_ref().map_or(draft, |left| left.text.as_str());
+        let mut open = OpenSession::new(id.to_owned(), stream, text, self.now.elapsed);
+        open.composing.chips = left.map(|left| left.chips).unwrap_or_default();
         self.open = Some(open);
         self.layouts.borrow_mut().clear();
         self.focus_session();

@@ -5,7 +5,7 @@ use wharf_api::QueueEntry;
 use crate::api_call::{PromptWhen, change_queued, read_queued, remove_queued, send_queued};
 use crate::input::StreamId;
 use crate::model::{CallPurpose, Overlay, PickAction, PickList, QueueEdit, TuiState};
-use crate::update::composer_commands::join_texts;
+use crate::text::join_texts;
 
 impl TuiState {
     fn queue(&self) -> &[QueueEntry] {

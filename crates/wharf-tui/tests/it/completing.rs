@@ -176,6 +176,20 @@ fn attached_file_and_long_paste_are_still_there_when_the_session_is_opened_again
 }
 
 #[test]
+fn path_that_was_typed_stays_text_although_the_file_was_sent_before() {
+    let mut scene = open_session();
+    scene.list(&[session("sess_a", "Fix the parser", json!({})), session("sess_b", "Other", json!({}))]);
+    scene.feed(TuiInput::Paste("/tmp/shot.png".to_owned()));
+    let id = upload_id(&mut scene);
+    scene.answer(id, &json!({ "id": "up_1", "name": "shot.png", "mimeType": "image/png", "bytes": 3 }));
+    scene.press("enter");
+    sent_prompt(&mut scene);
+    scene.type_text("now delete /tmp/shot.png");
+    scene.press("ctrl-t down enter ctrl-t up enter enter");
+    assert_eq!(sent_prompt(&mut scene), json!("now delete /tmp/shot.png"));
+}
+
+#[test]
 fn file_that_cannot_be_uploaded_leaves_its_path() {
     let mut scene = open_session();
     scene.feed(TuiInput::Paste("/tmp/shot.png".to_owned()));

@@ -4,14 +4,18 @@ use std::fs::DirBuilder;
 use std::io::{ErrorKind, Write};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitStatus, Stdio};
+use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use anyhow::{Context, bail, ensure};
+use tokio::io::AsyncWriteExt;
 
 /// The editor of a user who has named none.
 const DEFAULT_EDITOR: &str = "vi";
 /// The pager of a user who has named none.
 const DEFAULT_PAGER: &str = "less";
+/// How long tmux may take for a text.
+const TMUX_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The output of a program of the service manager.
 #[derive(Debug)]
@@ -69,33 +73,37 @@ pub(crate) fn run_pager(text: &str) -> anyhow::Result<()> {
     let line = line.unwrap_or_else(|| DEFAULT_PAGER.to_owned());
     let words = wharf_host::split_command(&line).with_context(|| format!("reading the pager {line:?}"))?;
     let (program, arguments) = words.split_first().context("no pager is named; set PAGER")?;
-    let ended = feed_text(Command::new(program).args(arguments), text);
-    ended.with_context(|| format!("running the pager {program}; set PAGER to another one"))?;
+    let child = Command::new(program).args(arguments).stdin(Stdio::piped()).spawn();
+    let mut child = child.with_context(|| format!("running the pager {program}; set PAGER to another one"))?;
+    if let Some(mut stdin) = child.stdin.take() {
+        // A pager that is closed early does not read the rest.
+        let _ = stdin.write_all(text.as_bytes());
+    }
+    child.wait().with_context(|| format!("waiting for the pager {program}"))?;
     Ok(())
 }
 
 /// Puts a text into the buffer of the tmux around this process. tmux hands it on to the clipboard of its terminal.
 #[expect(clippy::disallowed_methods, reason = "programs that a verb waits for are run from here")]
-pub(crate) fn fill_tmux_buffer(text: &str) -> anyhow::Result<()> {
+pub(crate) async fn fill_tmux_buffer(text: &str) -> anyhow::Result<()> {
     // tmux before version 3.2 knows no -w: then the text is in its buffer alone.
     for arguments in [&["load-buffer", "-w", "-"][..], &["load-buffer", "-"]] {
-        let mut tmux = Command::new("tmux");
-        tmux.args(arguments).stdout(Stdio::null()).stderr(Stdio::null());
-        if feed_text(&mut tmux, text).context("running tmux load-buffer")?.success() {
+        let mut tmux = tokio::process::Command::new("tmux");
+        tmux.args(arguments).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null()).kill_on_drop(true);
+        let mut child = tmux.spawn().context("running tmux load-buffer")?;
+        let fed = async {
+            if let Some(mut stdin) = child.stdin.take() {
+                // A tmux that ends early does not read the rest.
+                let _ = stdin.write_all(text.as_bytes()).await;
+            }
+            child.wait().await
+        };
+        let status = tokio::time::timeout(TMUX_TIMEOUT, fed).await.context("tmux does not answer")??;
+        if status.success() {
             return Ok(());
         }
     }
     bail!("tmux load-buffer failed")
-}
-
-/// Runs a program with the text as its input, and waits for its end.
-fn feed_text(command: &mut Command, text: &str) -> std::io::Result<ExitStatus> {
-    let mut child = command.stdin(Stdio::piped()).spawn()?;
-    if let Some(mut stdin) = child.stdin.take() {
-        // A program that ends early does not read the rest.
-        let _ = stdin.write_all(text.as_bytes());
-    }
-    child.wait()
 }
 
 /// A folder for its owner alone, which is removed with its files when this is dropped.

@@ -22,14 +22,15 @@ pub(super) fn format_clipboard(text: &str) -> Result<String, String> {
     Ok(format!("\x1b]52;c;{}\x07", base64::engine::general_purpose::STANDARD.encode(text)))
 }
 
-/// Puts a text into tmux's buffer while the client goes on. The outcome comes as an input.
-pub(super) fn start_tmux_copy(text: String, inputs: &Sender<TuiInput>) {
+/// Puts a text into tmux's buffer while the client goes on. The outcome comes as an input. `is_sent` is true if the terminal
+/// was told the text too, in case that it is not the one of this tmux.
+pub(super) fn start_tmux_copy(text: String, is_sent: bool, inputs: &Sender<TuiInput>) {
     let inputs = inputs.clone();
     tokio::spawn(async move {
-        let outcome = match tokio::task::spawn_blocking(move || fill_tmux_buffer(&text)).await {
-            Ok(Ok(())) => Ok(CopyPlace::TmuxBuffer),
-            Ok(Err(error)) => Err(format!("not copied: {error:#}")),
-            Err(error) => Err(format!("not copied: {error}")),
+        let outcome = match fill_tmux_buffer(&text).await {
+            Ok(()) => Ok(CopyPlace::TmuxBuffer),
+            Err(error) if is_sent => Err(format!("{error:#}; the text was sent to the terminal itself")),
+            Err(error) => Err(format!("not copied: {error:#}")),
         };
         let _ = inputs.send(TuiInput::Copied(outcome)).await;
     });

@@ -229,7 +229,10 @@ impl EventLoop {
                 // A disk that is full does not end the client: the text is still in its field.
                 let _ = self.drafts.save(&key, &text);
             }
-            TuiEffect::Copy(text) if is_in_tmux() => start_tmux_copy(text, &self.sender),
+            TuiEffect::Copy(text) if is_in_tmux() => {
+                let is_sent = self.copy(&text).is_ok();
+                start_tmux_copy(text, is_sent, &self.sender);
+            }
             TuiEffect::Copy(text) => return Ok(Some(TuiInput::Copied(self.copy(&text)))),
             TuiEffect::SetTitle(title) => self.announce(&format!("\x1b]2;{}\x07", to_printable(&title)))?,
             TuiEffect::Notify { title, body } => {

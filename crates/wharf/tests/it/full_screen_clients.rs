@@ -109,7 +109,7 @@ fn copy_inside_tmux_goes_into_the_buffer_of_tmux() -> Result<()> {
     std::fs::write(&tmux, "#!/bin/sh\nexit 1\n")?;
     std::fs::set_permissions(&tmux, std::os::unix::fs::PermissionsExt::from_mode(0o755))?;
     client.press("y")?;
-    client.wait_for_text("not copied: tmux load-buffer failed")?;
+    client.wait_for_text("tmux load-buffer failed; the text was sent to the terminal itself")?;
     Ok(())
 }
 

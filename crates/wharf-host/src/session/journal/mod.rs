@@ -79,7 +79,8 @@ impl Journal {
 
     /// Returns the last event if all events are in the log and everything that follows from them is done.
     pub(super) fn settled_head(&self) -> Option<Seq> {
-        (self.writer.is_empty() && self.acts.is_empty()).then(|| self.head())
+        // A log that is lost drops effects that were not carried out.
+        (self.closed.is_none() && self.writer.is_empty() && self.acts.is_empty()).then(|| self.head())
     }
 
     /// Returns true while no message of the agent is read.

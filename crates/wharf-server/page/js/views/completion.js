@@ -21,15 +21,17 @@ export function findTrigger(text, caret) {
 const SEARCH_TRIES = 5;
 const SEARCH_PAUSE_MS = 200;
 
-/** Asks for files until the host has found one or has seen all. @param {string} path @param {() => boolean} isStale */
-async function findFiles(path, isStale) {
-  let answer = null;
-  for (let tried = 0; tried < SEARCH_TRIES && !isStale(); tried += 1) {
-    answer = await api.get(path).catch(() => null);
-    if (!answer?.partial || answer.files.length) break;
+/**
+ * Asks for files until the host has found one or has seen all.
+ * @param {string} path @param {() => boolean} isStale @param {() => void} onNothingYet
+ */
+async function findFiles(path, isStale, onNothingYet) {
+  for (let tried = 1; ; tried += 1) {
+    const answer = await api.get(path).catch(() => null);
+    if (!answer?.partial || answer.files.length || tried === SEARCH_TRIES || isStale()) return answer;
+    onNothingYet();
     await new Promise((resolve) => setTimeout(resolve, SEARCH_PAUSE_MS));
   }
-  return answer;
 }
 
 /**
@@ -50,7 +52,7 @@ export function useCompletion({ text, caret, commands, filePath }) {
     }
     let stale = false;
     const timer = setTimeout(async () => {
-      const answer = await findFiles(filePath(trigger.query), () => stale);
+      const answer = await findFiles(filePath(trigger.query), () => stale, () => setFound(null));
       if (stale || !answer) return;
       const items = answer.files.map((/** @type {any} */ file) => ({ text: `@${file.path} `, hint: file.kind === "directory" ? "directory" : "", file }));
       setFound(items.length ? { from: trigger.from, to: caret, items } : null);
