@@ -13,15 +13,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
 use bytes::Bytes;
-use wharf_core::{Millis, Seq};
-
-use crate::ids::Now;
-use crate::monotonic::monotonic_millis;
+use wharf_core::Seq;
 
 use super::kept_files::{PAGE_BYTES, file_size, read_range, release_range, write_at};
+use super::turn_status::TurnStatus;
 
 /// The first page holds the status for the keeper. The records begin behind it.
 const RECORDS_START: u64 = PAGE_BYTES;
@@ -36,8 +33,6 @@ const SENT_NOTE_INTERVAL: u64 = 10_000;
 
 /// The length and the kind of a record.
 const HEAD_BYTES: usize = 5;
-const STATUS_BYTES: usize = 32;
-const STATUS_MARK: u64 = 0x3172_6570_6565_6b77;
 
 const KIND_READS: u8 = 1;
 const KIND_LINE: u8 = 2;
@@ -49,42 +44,6 @@ const KIND_REWRITTEN: u8 = 5;
 const KIND_LAST_ID: u8 = 7;
 /// Fills a page.
 const KIND_PADDING: u8 = 6;
-
-/// The state of the turn, for a keeper without a host.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct TurnStatus {
-    pub(crate) is_running: bool,
-    /// The session's time at which the turn has to end, in milliseconds since 1970; 0 for none.
-    pub(crate) deadline_ms: u64,
-    /// The session's time minus the [monotonic clock](monotonic_millis), in milliseconds; 0 if it is not known. The session's time
-    /// falls behind the wall clock when the machine sleeps in a turn.
-    pub(crate) clock_lead_ms: u64,
-}
-
-impl TurnStatus {
-    /// Reads the status of a ledger. A ledger without one counts as one without a turn.
-    pub(super) fn read(ledger: &OwnedFd) -> Self {
-        let bytes = read_range(ledger, 0, STATUS_BYTES as u64).unwrap_or_default();
-        let mut fields = Fields(&bytes);
-        if fields.take_number() != Some(STATUS_MARK) {
-            return Self::default();
-        }
-        let is_running = fields.take_number().is_some_and(|running| running != 0);
-        let mut take_number = || fields.take_number().unwrap_or_default();
-        Self { is_running, deadline_ms: take_number(), clock_lead_ms: take_number() }
-    }
-
-    /// Returns the session's time: that of the host that wrote this, as if it had gone on.
-    pub(crate) fn session_time(self) -> Option<Millis> {
-        (self.clock_lead_ms > 0).then(|| Millis(monotonic_millis() + self.clock_lead_ms))
-    }
-
-    /// Returns how long the running turn may still last, if it has a deadline.
-    pub(super) fn time_left(self) -> Option<Duration> {
-        let now = self.session_time().unwrap_or_else(Now::millis);
-        (self.is_running && self.deadline_ms > 0).then(|| Duration::from_millis(self.deadline_ms.saturating_sub(now.0)))
-    }
-}
 
 /// The meaning of a line to the agent, as far as a later host has to know it.
 #[derive(Clone, Copy, Debug)]
@@ -154,7 +113,7 @@ impl Ledger {
     /// Begins a ledger in an empty file.
     pub(crate) fn create(file: OwnedFd) -> io::Result<LedgerHandle> {
         let ledger = Self::at(file, InFlight::default(), (Seq::ZERO, 0), RECORDS_START, RECORDS_START);
-        ledger.write_status()?;
+        ledger.status.write_to(&ledger.file)?;
         Ok(LedgerHandle(Arc::new(Mutex::new(ledger))))
     }
 
@@ -257,13 +216,7 @@ impl Ledger {
             return Ok(());
         }
         self.status = status;
-        self.write_status()
-    }
-
-    fn write_status(&self) -> io::Result<()> {
-        let TurnStatus { is_running, deadline_ms, clock_lead_ms } = self.status;
-        let fields = [STATUS_MARK, is_running.into(), deadline_ms, clock_lead_ms];
-        write_at(&self.file, &fields.map(u64::to_le_bytes).concat(), 0)
+        self.status.write_to(&self.file)
     }
 
     fn begin_record(&mut self, kind: u8) {
@@ -605,15 +558,5 @@ mod tests {
         // The line before the note is not in the input file, so that neither counts.
         let known = recover(&ledger, SENT_NOTE_INTERVAL + 9, 49);
         assert_eq!(known.sent_through, Seq::ZERO);
-    }
-
-    #[test]
-    fn keeper_reads_the_state_of_the_turn() {
-        let ledger = new_ledger();
-        let file = ledger.lock().file.try_clone().unwrap();
-        assert_eq!(TurnStatus::read(&file), TurnStatus::default());
-        let status = TurnStatus { is_running: true, deadline_ms: 77, clock_lead_ms: 5 };
-        ledger.lock().set_turn_status(status).unwrap();
-        assert_eq!(TurnStatus::read(&file), status);
     }
 }

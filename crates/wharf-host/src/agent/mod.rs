@@ -20,6 +20,7 @@ mod outbox;
 pub(crate) mod process_records;
 pub mod process_table;
 mod stderr;
+pub(crate) mod turn_status;
 
 pub(crate) use agent_output::AgentOutput;
 pub(crate) use agent_process::{AgentExit, AgentProcess};

@@ -7,7 +7,7 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::time::{Duration, Instant};
 
 use super::super::kept_files::{KeptFiles, create_file, move_bytes, write_at};
-use super::super::ledger::TurnStatus;
+use super::super::turn_status::TurnStatus;
 use super::protocol::{KEEPER, KeepOrder, PROTOCOL_VERSION, send_with_files};
 
 /// The end of stderr that is kept for the next host.
