@@ -1,5 +1,7 @@
 //! A revoked or expired token closes everything that it has open, of every kind, within a second.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
@@ -20,7 +22,31 @@ use crate::scopes::{register_workspace, start_session};
 use crate::tokens::{create_token, expect_stdout, refused_status, run_token};
 use crate::{add_scripted_agent, http_client, mcp_client, scripted_host};
 
-const REVOKED_WITHIN: Duration = Duration::from_secs(10);
+/// The time that the documentation promises.
+const REVOKED_WITHIN: Duration = Duration::from_secs(1);
+/// How often the test looks whether it runs.
+const PAUSE_CHECK_INTERVAL: Duration = Duration::from_millis(10);
+
+/// Measures from now on the longest time for which this test did not run, in milliseconds. A machine that stands still holds
+/// the host up too, and its pause does not count as the host's.
+fn watch_pauses() -> Arc<AtomicU64> {
+    let longest = Arc::new(AtomicU64::new(0));
+    let noted = Arc::clone(&longest);
+    tokio::spawn(async move {
+        let (mut ticks, mut last) = (tokio::time::interval(PAUSE_CHECK_INTERVAL), Instant::now());
+        loop {
+            ticks.tick().await;
+            noted.fetch_max(u64::try_from(last.elapsed().as_millis()).unwrap_or(u64::MAX), Ordering::Relaxed);
+            last = Instant::now();
+        }
+    });
+    longest
+}
+
+/// Returns the promised time and the longest pause of the machine.
+fn allowed_time(pauses: &AtomicU64) -> Duration {
+    REVOKED_WITHIN + Duration::from_millis(pauses.load(Ordering::Relaxed))
+}
 
 /// An open connection or stream: its kind, and a future that returns how it ended.
 type OpenConnection = (&'static str, BoxFuture<'static, Result<String>>);
@@ -137,13 +163,13 @@ async fn revoked_token_closes_its_connections_and_accepted_prompts_run() -> Resu
 
     let revoking = Instant::now();
     expect_stdout(run_token(&host, &["revoke", &id])?)?;
-    let revoked = Instant::now();
+    let (revoked, pauses) = (Instant::now(), watch_pauses());
     for ended in join_all(running).await {
         let (kind, how, at) = ended?;
         let how = how.with_context(|| format!("{kind} did not end"))?.with_context(|| kind.to_owned())?;
         let took = at.saturating_duration_since(revoked);
         ensure!(at > revoking, "{kind} ended before: {how}");
-        ensure!(took < REVOKED_WITHIN, "{kind} took {took:?}");
+        ensure!(took < allowed_time(&pauses), "{kind} took {took:?}");
         match kind {
             "a WebSocket" | "a token over the unix socket" => {
                 assert_eq!(how, "closed 1008 the token was revoked", "{kind}")
@@ -205,9 +231,9 @@ async fn revocation_disconnects_a_client_that_does_not_read() -> Result<()> {
     // This is far more than the socket and the buffers before it hold.
     owner.send_prompt(&session, "burst 20000 1000").await?;
     expect_stdout(run_token(&host, &["revoke", &id])?)?;
-    let revoked = Instant::now();
+    let (revoked, pauses) = (Instant::now(), watch_pauses());
     wait_for_session(&RestClient::new(&host), &session, "one client", |session| session["clients"] == 1).await?;
-    ensure!(revoked.elapsed() < REVOKED_WITHIN, "it took {:?}", revoked.elapsed());
+    ensure!(revoked.elapsed() < REVOKED_WITHIN + allowed_time(&pauses), "it took {:?}", revoked.elapsed());
     Ok(())
 }
 
