@@ -1,7 +1,8 @@
 //! The contract of REST, server-sent events and MCP: the types of every request, answer, event and error.
 //!
 //! It is *not* where anything is done: the server fills these types in and serialises them, clients deserialise them, and
-//! the OpenAPI document and the schemas of MCP tools are made from them.
+//! the OpenAPI document and the schemas of MCP tools are made from them. The list of invisible characters, which all
+//! front-ends share, is here too.
 //!
 //! Invariant: it depends on serde and the schema derives only. A client of an older version reads the answers of a newer
 //! host: members that it does not know are ignored, and words that it does not know are kept as `Other`.
@@ -22,6 +23,7 @@ mod event_log;
 mod file;
 mod host;
 mod host_settings;
+mod invisible;
 mod login;
 pub mod mcp;
 mod notify;
@@ -55,6 +57,7 @@ pub use event_log::*;
 pub use file::*;
 pub use host::*;
 pub use host_settings::*;
+pub use invisible::*;
 pub use login::*;
 pub use notify::*;
 pub use place::*;

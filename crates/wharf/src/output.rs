@@ -130,6 +130,6 @@ mod tests {
         let error = anyhow::anyhow!("in\u{1b}[1Aside\r").context("out\u{9b}side");
         write_error(&mut out, &error).unwrap();
         let said = String::from_utf8(out).unwrap();
-        assert_eq!(said, "the session ended: gone\n\tnext\nerror: outside\n  because: inside \n");
+        assert_eq!(said, "the session ended: gone\n\tnext[U+202E]\nerror: outside\n  because: inside \n");
     }
 }

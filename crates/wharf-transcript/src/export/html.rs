@@ -1,6 +1,8 @@
 //! The export for a browser: one file, no script, nothing loaded. All text of agents is escaped.
 
-use wharf_api::{FileDiff, NoticeLevel, RowBody, RowTool, ToolState, TranscriptRow, TurnOutcome};
+use wharf_api::{
+    FileDiff, InvisibleFinder, NoticeLevel, RowBody, RowTool, ToolState, TranscriptRow, TurnOutcome, name_character,
+};
 
 use super::markdown::diff_text;
 use super::{ExportHead, actor_name, command_beside, describe_answer, describe_end, parts_text, show_time};
@@ -124,19 +126,19 @@ fn pre(text: &str) -> String {
     format!("<pre>{}</pre>", escape(text.trim_end()))
 }
 
-/// Escapes text for HTML. Characters that change the direction of text are made visible: they can disguise what is written.
+/// Escapes text for HTML. Invisible characters are shown by their names (rule 19.5): they can disguise what is written.
 fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
+    let mut finder = InvisibleFinder::default();
     for c in text.chars() {
+        let is_hidden = finder.is_invisible(c);
         match c {
             '&' => out.push_str("&amp;"),
             '<' => out.push_str("&lt;"),
             '>' => out.push_str("&gt;"),
             '"' => out.push_str("&quot;"),
             '\'' => out.push_str("&#39;"),
-            '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => {
-                out.push_str(&format!("[U+{:04X}]", u32::from(c)));
-            }
+            c if is_hidden => out.push_str(&name_character(c)),
             c => out.push(c),
         }
     }

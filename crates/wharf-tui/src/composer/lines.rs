@@ -1,7 +1,11 @@
 //! The lines of a typed text on the screen, and the cell of its cursor.
 
+use std::borrow::Cow;
+
 use unicode_segmentation::UnicodeSegmentation;
 use unicode_width::UnicodeWidthStr;
+
+use crate::text::name_invisible;
 
 /// A typed text, broken into lines of the screen.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -11,14 +15,14 @@ pub(crate) struct EditorLines {
     pub(crate) cursor: (usize, usize),
 }
 
-/// Breaks a text into lines of at most `width` columns. Control characters are shown as blanks.
+/// Breaks a text into lines of at most `width` columns.
 pub(crate) fn lay_out_editor(text: &str, cursor: usize, width: usize) -> EditorLines {
     let width = width.max(1);
     let mut lines = vec![String::new()];
     let (mut column, mut place) = (0, None);
     for (at, cluster) in text.grapheme_indices(true) {
         let is_break = cluster == "\n" || cluster == "\r\n";
-        let shown = if cluster.chars().any(char::is_control) { " " } else { cluster };
+        let shown = show_cluster(cluster);
         let columns = shown.width();
         if !is_break && column + columns > width {
             lines.push(String::new());
@@ -31,7 +35,7 @@ pub(crate) fn lay_out_editor(text: &str, cursor: usize, width: usize) -> EditorL
             lines.push(String::new());
             column = 0;
         } else if let Some(line) = lines.last_mut() {
-            line.push_str(shown);
+            line.push_str(&shown);
             column += columns;
         }
     }
@@ -47,6 +51,11 @@ pub(crate) fn lay_out_editor(text: &str, cursor: usize, width: usize) -> EditorL
         place => place,
     };
     EditorLines { lines, cursor }
+}
+
+/// Returns the cluster as it is shown: control characters as blanks, invisible ones by their names (rule 19.5).
+fn show_cluster(cluster: &str) -> Cow<'_, str> {
+    if cluster.chars().any(char::is_control) { Cow::Borrowed(" ") } else { name_invisible(cluster) }
 }
 
 /// Returns the place of the cursor one line of the screen above or below; `None` at the first or the last line.
@@ -66,8 +75,7 @@ fn find_cells(text: &str, width: usize) -> Vec<(usize, usize, usize)> {
     let clusters = text.grapheme_indices(true).map(|(at, cluster)| (at, Some(cluster)));
     for (at, cluster) in clusters.chain([(text.len(), None)]) {
         let is_break = matches!(cluster, Some("\n" | "\r\n"));
-        let is_control = cluster.is_some_and(|cluster| cluster.chars().any(char::is_control));
-        let columns = if is_control { 1 } else { cluster.map_or(0, UnicodeWidthStr::width) };
+        let columns = cluster.map_or(0, |cluster| show_cluster(cluster).width());
         if !is_break && column + columns > width {
             (line, column) = (line + 1, 0);
         }
@@ -91,6 +99,7 @@ mod tests {
         assert_eq!(lay_out_editor("", 0, 3).cursor, (0, 0));
         assert_eq!(lay_out_editor("日本", 3, 3).cursor, (1, 0));
         assert_eq!(lay_out_editor("a\x1bb", 2, 9).lines, ["a b"]);
+        assert_eq!(lay_out_editor("a\u{200b}b", 4, 20).lines, ["a[U+200B]b"]);
     }
 
     #[test]

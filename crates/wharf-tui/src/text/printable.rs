@@ -1,21 +1,44 @@
-//! Prepares text from agents and hosts for a terminal: without control characters, and with a known width.
+//! Prepares text from agents and hosts for a terminal: without control characters, with names for invisible ones (rule
+//! 19.5), and with a known width.
+
+use std::borrow::Cow;
 
 use unicode_segmentation::UnicodeSegmentation;
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
+use wharf_api::{InvisibleFinder, name_character};
 
-/// Returns the text on one line without control characters, so that it cannot control the terminal.
+/// Returns the text on one line without control characters, so that it cannot control the terminal. Invisible
+/// characters are replaced by their names.
 pub fn to_printable(text: &str) -> String {
+    to_printable_after("", text)
+}
+
+/// Does the same for a text that goes on after another.
+fn to_printable_after(before: &str, text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
+    let mut finder = InvisibleFinder::after(before);
     let mut rest = text.chars().peekable();
     while let Some(c) = rest.next() {
         match c {
             '\x1b' => skip_sequence(&mut rest),
             '\t' | '\n' | '\r' => shown.push(' '),
-            c if c.is_control() || is_direction(c) => {}
+            c if c.is_control() => {}
+            c if finder.is_invisible(c) => shown.push_str(&name_character(c)),
             c => shown.push(c),
         }
     }
     shown
+}
+
+/// Replaces invisible characters by their names; all others stay.
+pub(crate) fn name_invisible(text: &str) -> Cow<'_, str> {
+    let mut finder = InvisibleFinder::default();
+    if !text.chars().any(|c| finder.is_invisible(c)) {
+        return Cow::Borrowed(text);
+    }
+    let mut finder = InvisibleFinder::default();
+    let show = |c| if finder.is_invisible(c) { name_character(c) } else { c.to_string() };
+    Cow::Owned(text.chars().map(show).collect())
 }
 
 /// Returns a line without control characters; tabs stay.
@@ -25,12 +48,20 @@ pub fn to_printable_line(line: &str) -> String {
 
 /// Returns several lines without control characters; tabs and line breaks stay.
 pub fn to_printable_lines(text: &str) -> String {
-    text.split('\n').map(to_printable_line).collect::<Vec<_>>().join("\n")
+    to_printable_lines_after("", text)
 }
 
-/// Returns true for characters that change the direction of text.
-const fn is_direction(c: char) -> bool {
-    matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+/// Does the same for a text that goes on after another.
+pub fn to_printable_lines_after(before: &str, text: &str) -> String {
+    let mut shown = String::with_capacity(text.len());
+    let mut before = before;
+    for piece in text.split_inclusive(['\n', '\t']) {
+        let words = piece.trim_end_matches(['\n', '\t']);
+        shown.push_str(&to_printable_after(before, words));
+        shown.push_str(&piece[words.len()..]);
+        before = "";
+    }
+    shown
 }
 
 /// Skips an escape sequence: `ESC [ … letter`, `ESC ] … BEL or ST`, or `ESC` and one character.
@@ -132,9 +163,19 @@ mod tests {
     fn text_from_others_cannot_control_the_terminal() {
         assert_eq!(to_printable("a\x1b[31mred\x1b[0m b"), "ared b");
         assert_eq!(to_printable("a\x1b]0;title\x07b\x1b]8;;http://x\x1b\\c"), "abc");
-        assert_eq!(to_printable("one\ntwo\tthree\r\u{9b}2J\u{7}\u{202e}"), "one two three 2J");
+        assert_eq!(to_printable("one\ntwo\tthree\r\u{9b}2J\u{7}\u{202e}"), "one two three 2J[U+202E]");
         assert_eq!(to_printable_line("a\tb\x1b[2Jc"), "a\tbc");
         assert_eq!(to_printable("\x1b"), "");
+    }
+
+    #[test]
+    fn invisible_characters_are_shown_by_their_names() {
+        assert_eq!(to_printable("rm\u{200b} \u{ad}x\u{2060}"), "rm[U+200B] [U+00AD]x[U+2060]");
+        assert_eq!(to_printable("a\u{e0041}\u{3164}\u{2800}"), "a[U+E0041][U+3164][U+2800]");
+        let family = "👩\u{200d}👩\u{200d}👧";
+        assert_eq!(to_printable_lines(&format!("{family}\n\t\u{200d}a")), format!("{family}\n\t[U+200D]a"));
+        assert_eq!(to_printable_lines_after("👩", "\u{200d}👧"), "\u{200d}👧");
+        assert_eq!(name_invisible("a\u{200b}\x1b"), "a[U+200B]\x1b");
     }
 
     #[test]

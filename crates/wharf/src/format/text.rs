@@ -2,5 +2,5 @@
 
 pub(crate) use wharf_tui::text::{
     char_columns, display_width, format_size, shorten_path, to_printable, to_printable_line, to_printable_lines,
-    truncate_to_columns,
+    to_printable_lines_after, truncate_to_columns,
 };

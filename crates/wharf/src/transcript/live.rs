@@ -9,7 +9,7 @@ use super::markdown::MarkdownStyler;
 use super::row_lines::{RowLook, parts_text, plan_entry, render_row};
 use super::word_wrap::WordWrapper;
 use crate::format::TextStyle;
-use crate::format::text::{to_printable, to_printable_lines};
+use crate::format::text::{to_printable, to_printable_lines_after};
 
 /// Turns changes of rows into text for a terminal, in the order in which they come.
 #[derive(Debug)]
@@ -180,6 +180,7 @@ impl LiveText {
             return if row.open { String::new() } else { self.end_row(place) };
         };
         let is_first = printed.bytes == 0;
+        let before = &text[..printed.bytes];
         printed.bytes = text.len();
         let mut out = String::new();
         if self.growing.as_ref().is_none_or(|growing| growing.place != place) {
@@ -193,7 +194,8 @@ impl LiveText {
                 let time = self.look.screen.paint(TextStyle::Faint, &to_printable(&row.at));
                 out.push_str(&growing.wrapper.feed(&format!("{time} ")));
             }
-            out.push_str(&growing.add(&format!("{label}{}", to_printable_lines(fresh)), self.look));
+            let fresh = to_printable_lines_after(before, fresh);
+            out.push_str(&growing.add(&format!("{label}{fresh}"), self.look));
         }
         if !row.open {
             out.push_str(&self.end_row(place));
