@@ -4,7 +4,36 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::{AnswerAction, ChangedFileList, Content, LoginState, OpenAsk, SessionInfo, SessionStatus, TurnPhase};
+use crate::{
+    AnswerAction, ChangedFileList, Content, LoginState, OpenAsk, SessionInfo, SessionStatus, SpawnArgs, SpawnedSession,
+    TurnPhase,
+};
+
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct StartInput {
+    #[serde(flatten)]
+    pub session: SpawnArgs,
+    #[serde(flatten)]
+    pub key: StartKey,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct StartKey {
+    /// A repeated call with the same key gives the session of the first.
+    #[serde(default)]
+    pub idempotency_key: Option<String>,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct StartOutput {
+    #[serde(flatten)]
+    pub session: SpawnedSession,
+    /// The idempotency key was known: this is the session of an earlier call.
+    pub duplicate: bool,
+}
 
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]

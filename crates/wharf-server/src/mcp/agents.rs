@@ -1,10 +1,9 @@
 //! The tool `list_agents`: the agents that can be started, in short.
 
-use rmcp::model::ContentBlock;
 use wharf_api::mcp::{AgentLine, AgentsInput, AgentsOutput};
 use wharf_api::{AdapterDescription, AdapterQuery};
 
-use super::handler::{ToolOutcome, to_result};
+use super::answer::{ToolAnswer, ToolOutcome};
 use crate::App;
 use crate::use_cases::{self, Caller};
 
@@ -16,9 +15,7 @@ pub(super) async fn list_agents(app: &App, caller: &Caller, input: AgentsInput) 
     }
     let agents: Vec<AgentLine> = adapters.into_iter().map(to_agent_line).collect();
     let text: Vec<String> = agents.iter().map(show_agent).collect();
-    let mut result = to_result(&AgentsOutput { agents })?;
-    result.content = vec![ContentBlock::text(text.join("\n"))];
-    Ok(result)
+    Ok(ToolAnswer::new(&AgentsOutput { agents })?.with_text(text.join("\n")))
 }
 
 fn to_agent_line(adapter: AdapterDescription) -> AgentLine {

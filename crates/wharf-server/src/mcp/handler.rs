@@ -7,20 +7,20 @@ use rmcp::model::{
 };
 use rmcp::service::RequestContext;
 use rmcp::{RoleServer, ServerHandler};
-use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use wharf_api::mcp::{
     AnswerInput, AnswerOutput, ForkInput, InterruptInput, InterruptOutput, KillInput, KillOutput, LinesOutput,
-    ListInput, OutputFormat, OutputInput, PromptInput, PromptOutput, ResumeInput, SearchInput,
+    ListInput, OutputFormat, OutputInput, PromptInput, PromptOutput, ResumeInput, SearchInput, StartKey, StartOutput,
 };
 use wharf_api::{AnswerArgs, ErrorCode, ForkArgs, InterruptArgs, OutputQuery, PromptArgs, ResumeArgs, SessionQuery};
 use wharf_host::CountLimit;
 
 use super::agents;
+use super::answer::{ToolAnswer, ToolOutcome};
 use super::schemas::keep_newest_lines;
 use super::search;
-use super::tools::{TOOLS, ToolName, find_unknown_argument};
+use super::tools::{TOOLS, ToolName, find_unknown_argument, get_output_schema};
 use super::wait;
 use super::{changed_files, rows};
 use crate::App;
@@ -46,9 +46,6 @@ pub(crate) struct McpHandler {
     /// Limits the calls. Over HTTP a handler has one call, and connections and streams are bounded elsewhere.
     calls: CountLimit,
 }
-
-/// The result of a tool, or its fault.
-pub(super) type ToolOutcome = Result<CallToolResult, Fault>;
 
 impl ServerHandler for McpHandler {
     fn get_info(&self) -> ServerConfig {
@@ -95,7 +92,11 @@ impl ServerHandler for McpHandler {
                 Err(Fault::new(ErrorCode::TOO_MANY_REQUESTS, detail).with_legacy_code("too_many_calls"))
             }
         };
-        Ok(outcome.unwrap_or_else(|fault| to_error_result(&fault)).into())
+        let result = match outcome {
+            Ok(answer) => answer.into_result(get_output_schema(which)),
+            Err(fault) => to_error_result(&fault),
+        };
+        Ok(result.into())
     }
 }
 
@@ -129,9 +130,7 @@ impl McpHandler {
         }
         match which {
             ToolName::Agents => agents::list_agents(&self.app, caller, read_arguments(arguments)?).await,
-            ToolName::Start => to_result(
-                &use_cases::spawn_session(&self.app, caller, read_arguments(arguments)?, None, true).await?.answer,
-            ),
+            ToolName::Start => self.start_session(caller, arguments).await,
             ToolName::Fork => self.fork_session(caller, read_arguments(arguments)?).await,
             ToolName::Prompt => self.send_prompt(caller, read_arguments(arguments)?).await,
             ToolName::List => self.list_sessions(caller, read_arguments(arguments)?),
@@ -140,24 +139,33 @@ impl McpHandler {
             ToolName::Kill => self.kill_session(caller, read_arguments(arguments)?).await,
             ToolName::Resume => self.resume_session(caller, read_arguments(arguments)?).await,
             ToolName::Wait => {
-                to_result(&wait::wait_for_turn(&self.app, caller, read_arguments(arguments)?, context).await?)
+                ToolAnswer::new(&wait::wait_for_turn(&self.app, caller, read_arguments(arguments)?, context).await?)
             }
             ToolName::Answer => self.answer_ask(caller, read_arguments(arguments)?).await,
             ToolName::Search => self.search_rows(caller, read_arguments(arguments)?).await,
         }
     }
 
+    async fn start_session(&self, caller: &Caller, mut arguments: JsonObject) -> ToolOutcome {
+        // The key is read on its own, so that a fault in any argument is reported with its path.
+        let key = arguments.remove_entry("idempotencyKey");
+        let StartKey { idempotency_key } = read_arguments(key.into_iter().collect())?;
+        let session = read_arguments(arguments)?;
+        let started = use_cases::spawn_session(&self.app, caller, session, idempotency_key.as_deref(), true).await?;
+        ToolAnswer::new(&StartOutput { session: started.answer, duplicate: started.duplicate })
+    }
+
     async fn fork_session(&self, caller: &Caller, input: ForkInput) -> ToolOutcome {
         let ForkInput { session_id, title, label } = input;
         let args = ForkArgs { title, label };
-        to_result(&use_cases::fork_session(&self.app, caller, &session_id, args, None, true).await?.session)
+        ToolAnswer::new(&use_cases::fork_session(&self.app, caller, &session_id, args, None, true).await?.session)
     }
 
     async fn send_prompt(&self, caller: &Caller, input: PromptInput) -> ToolOutcome {
         let PromptInput { session_id, prompt, queue, interrupt, idempotency_key } = input;
         let args = PromptArgs { prompt, queue, interrupt };
         let prompted = use_cases::send_prompt(&self.app, caller, &session_id, args, idempotency_key.as_deref()).await?;
-        to_result(&PromptOutput {
+        ToolAnswer::new(&PromptOutput {
             ok: true,
             session_id,
             prompt_id: prompted.prompt_id,
@@ -171,7 +179,7 @@ impl McpHandler {
         let alive = only_alive.filter(|only| *only);
         let args =
             SessionQuery { limit, cursor, workspace: workspace_slug, adapter, label, alive, ..SessionQuery::default() };
-        to_result(&use_cases::list_sessions(&self.app, caller, &args)?)
+        ToolAnswer::new(&use_cases::list_sessions(&self.app, caller, &args)?)
     }
 
     /// Returns the newest lines. The text of the result is the lines themselves, since that is what a model reads.
@@ -182,9 +190,7 @@ impl McpHandler {
                 true => rows::read_rows(&self.app, caller, input).await?,
                 false => changed_files::read_changed_files(&self.app, caller, input).await?,
             };
-            let mut result = to_result(&output)?;
-            result.content = vec![ContentBlock::text(text)];
-            return Ok(result);
+            return Ok(ToolAnswer::new(&output)?.with_text(text));
         }
         rows::refuse_row_arguments(&input)?;
         let output = use_cases::read_output(
@@ -200,7 +206,7 @@ impl McpHandler {
         let truncated = over || output.truncated;
         let text = lines.join("\n");
         let (session_id, status, turn) = (input.session_id, session.status, session.turn);
-        let mut result = to_result(&LinesOutput {
+        let answer = ToolAnswer::new(&LinesOutput {
             session_id,
             lines,
             rows: None,
@@ -211,32 +217,29 @@ impl McpHandler {
             turn,
             asks,
         })?;
-        result.content = vec![ContentBlock::text(text)];
-        Ok(result)
+        Ok(answer.with_text(text))
     }
 
     async fn search_rows(&self, caller: &Caller, input: SearchInput) -> ToolOutcome {
         let page = use_cases::search_rows(&self.app, caller, &search::to_search_args(input)?).await?;
-        let mut result = to_result(&page)?;
-        result.content = vec![ContentBlock::text(search::show_page(&page))];
-        Ok(result)
+        Ok(ToolAnswer::new(&page)?.with_text(search::show_page(&page)))
     }
 
     async fn interrupt_turn(&self, caller: &Caller, input: InterruptInput) -> ToolOutcome {
         let InterruptInput { session_id, force } = input;
         let done = use_cases::interrupt_turn(&self.app, caller, &session_id, InterruptArgs { force }).await?;
-        to_result(&InterruptOutput { ok: done.ok, session_id, was_busy: done.was_busy })
+        ToolAnswer::new(&InterruptOutput { ok: done.ok, session_id, was_busy: done.was_busy })
     }
 
     async fn resume_session(&self, caller: &Caller, input: ResumeInput) -> ToolOutcome {
         let ResumeInput { session_id, session_mode, accept_agent_settings } = input;
         let args = ResumeArgs { session_mode, accept_agent_settings };
-        to_result(&use_cases::resume_session(&self.app, caller, &session_id, args).await?)
+        ToolAnswer::new(&use_cases::resume_session(&self.app, caller, &session_id, args).await?)
     }
 
     async fn kill_session(&self, caller: &Caller, input: KillInput) -> ToolOutcome {
         let killed = use_cases::kill_session(&self.app, caller, &input.session_id).await?;
-        to_result(&KillOutput { ok: killed.ok, session_id: input.session_id })
+        ToolAnswer::new(&KillOutput { ok: killed.ok, session_id: input.session_id })
     }
 
     async fn answer_ask(&self, caller: &Caller, input: AnswerInput) -> ToolOutcome {
@@ -248,7 +251,7 @@ impl McpHandler {
         };
         let args = AnswerArgs { option_id, cancel, action, content: content.map(Value::Object) };
         let answered = use_cases::answer_ask(&self.app, caller, &session_id, &ask_id.to_string(), args).await?;
-        to_result(&AnswerOutput { ok: answered.ok, session_id, ask_id: answered.ask_id })
+        ToolAnswer::new(&AnswerOutput { ok: answered.ok, session_id, ask_id: answered.ask_id })
     }
 
     /// Returns the id of the open ask if there is exactly one.
@@ -272,14 +275,6 @@ fn read_arguments<T: DeserializeOwned>(arguments: JsonObject) -> Result<T, Fault
         let (UnfitValues::NotJson(detail) | UnfitValues::Member(detail)) = why;
         Fault::new(ErrorCode::INVALID_PARAMS, detail).with_legacy_code("invalid_arguments")
     })
-}
-
-pub(super) fn to_result<T: Serialize>(output: &T) -> ToolOutcome {
-    let value = serde_json::to_value(output).map_err(|error| {
-        tracing::error!(%error, "a tool's output cannot be written");
-        Fault::new(ErrorCode::INTERNAL, "the answer cannot be written")
-    })?;
-    Ok(CallToolResult::structured(value))
 }
 
 /// Returns the fault as text only: clients may check structured content against the output schema, even of errors.

@@ -3,6 +3,7 @@
 //! Over HTTP every request stands alone: there are no MCP sessions to store, to limit or to steal.
 
 mod agents;
+mod answer;
 mod changed_files;
 mod handler;
 mod paced_transport;

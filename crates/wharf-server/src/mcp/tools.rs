@@ -7,10 +7,10 @@ use schemars::JsonSchema;
 
 use wharf_api::mcp::{
     AgentsInput, AgentsOutput, AnswerInput, AnswerOutput, ForkInput, InterruptInput, InterruptOutput, KillInput,
-    KillOutput, LinesOutput, ListInput, OutputInput, PromptInput, PromptOutput, ResumeInput, SearchInput, WaitInput,
-    WaitOutput,
+    KillOutput, LinesOutput, ListInput, OutputInput, PromptInput, PromptOutput, ResumeInput, SearchInput, StartInput,
+    StartOutput, WaitInput, WaitOutput,
 };
-use wharf_api::{SearchPage, SessionInfo, SessionPage, SpawnArgs, SpawnedSession};
+use wharf_api::{SearchPage, SessionInfo, SessionPage};
 
 use super::schemas::{input_schema, output_schema};
 
@@ -88,6 +88,13 @@ pub(super) fn find_unknown_argument(which: ToolName, arguments: &JsonObject) -> 
     Some((unknown, known.keys().map(String::as_str).collect::<Vec<_>>().join(", ")))
 }
 
+/// Returns the schema that the tool's answers follow.
+pub(super) fn get_output_schema(which: ToolName) -> &'static JsonObject {
+    static EMPTY: LazyLock<JsonObject> = LazyLock::new(JsonObject::new);
+    let tool = TOOLS.iter().find(|tool| tool.name == which.as_str());
+    tool.and_then(|tool| tool.output_schema.as_deref()).unwrap_or(&EMPTY)
+}
+
 /// The descriptions of all tools.
 pub(super) static TOOLS: LazyLock<Vec<Tool>> = LazyLock::new(|| ToolName::ALL.into_iter().map(describe_tool).collect());
 
@@ -99,11 +106,12 @@ fn describe_tool(which: ToolName) -> Tool {
             "Lists the agents that can be started, whether their programs are there and logged in, and their modes.",
             read_only_hints(),
         ),
-        ToolName::Start => build_tool::<SpawnArgs, SpawnedSession>(
+        ToolName::Start => build_tool::<StartInput, StartOutput>(
             which,
             "Start an agent session",
             "Starts a coding agent in a directory and returns its session. With `prompt` its first turn begins at \
-             once: read it with get_agent_session_output or wait_agent_session.",
+             once: read it with get_agent_session_output or wait_agent_session. Set `idempotencyKey` if you may repeat \
+             the call.",
             acting_hints(),
         ),
         ToolName::Fork => build_tool::<ForkInput, SessionInfo>(

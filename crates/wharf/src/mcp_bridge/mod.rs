@@ -32,7 +32,7 @@ const REPEATABLE_TOOLS: &[&str] = &[
     "resume_agent_session",
 ];
 /// Tools whose call carries a key by which the host recognises a repetition.
-const KEYED_TOOLS: &[&str] = &["prompt_agent_session", "agent_prompt"];
+const KEYED_TOOLS: &[&str] = &["start_agent_session", "agent_start", "prompt_agent_session", "agent_prompt"];
 
 /// A request of the client that the host has yet to answer.
 #[derive(Debug)]
@@ -149,7 +149,8 @@ impl McpBridge {
         self.open_request(OpenRequest { id, name, line, is_tool: true, can_repeat, was_repeated: false })
     }
 
-    /// Gives a prompt a key if the client gave it none, so that it can be sent again without being carried out twice.
+    /// Gives a call a key if the client gave it none, so that it can be sent again without being
+    /// carried out twice.
     fn add_key(&mut self, line: Bytes) -> Bytes {
         const PATH: &[&str] = &["params", "arguments", "idempotencyKey"];
         let Ok(call) = Json::parse(&line) else { return line };

@@ -66,7 +66,7 @@ fn unanswered_initialize_is_sent_as_it_was() {
 fn reading_request_is_repeated_once_and_an_unsafe_one_is_refused() {
     let mut bridge = initialized();
     let wait = tool_call(1, "wait_agent_session", &json!({ "sessionId": "s" }));
-    let start = tool_call(2, "start_agent_session", &json!({ "adapter": "demo" }));
+    let start = tool_call(2, "fork_agent_session", &json!({ "sessionId": "s" }));
     let list: Bytes = r#"{"jsonrpc":"2.0","id":"three","method":"tools/list"}"#.into();
     for line in [&wait, &start, &list] {
         assert_eq!(bridge.handle_line(line.clone()).to_host, std::slice::from_ref(line));
@@ -87,14 +87,16 @@ fn reading_request_is_repeated_once_and_an_unsafe_one_is_refused() {
 }
 
 #[test]
-fn prompt_gets_a_key_and_is_repeated_with_it() {
+fn keyed_call_gets_a_key_and_is_repeated_with_it() {
     let mut bridge = initialized();
     let sent = bridge.handle_line(tool_call(1, "prompt_agent_session", &json!({ "sessionId": "s", "prompt": "x" })));
     assert_eq!(to_value(&sent.to_host[0])["params"]["arguments"]["idempotencyKey"], "me-1");
     let own = tool_call(2, "agent_prompt", &json!({ "sessionId": "s", "idempotencyKey": "mine" }));
     assert_eq!(bridge.handle_line(own.clone()).to_host, std::slice::from_ref(&own));
+    let start = bridge.handle_line(tool_call(3, "start_agent_session", &json!({ "adapter": "demo" })));
+    assert_eq!(to_value(&start.to_host[0])["params"]["arguments"]["idempotencyKey"], "me-2");
     let step = reconnect(&mut bridge);
-    assert_eq!(step.to_host[1..], [sent.to_host[0].clone(), own]);
+    assert_eq!(step.to_host[1..], [sent.to_host[0].clone(), own, start.to_host[0].clone()]);
     assert!(step.to_client.is_empty(), "{step:?}");
 }
 

@@ -35,7 +35,7 @@ impl ParentSession {
     async fn new(host: &TestHost) -> Result<Self> {
         let agent = CallingAgent::new(host).await?;
         let http = agent.http(host).await?;
-        Ok(Self { agent, mcp: Mcp::Http(http.clone()), http })
+        Ok(Self { agent, mcp: Mcp::over_http(http.clone()), http })
     }
 
     fn id(&self) -> &str {
@@ -191,7 +191,7 @@ async fn forbidden_delegation_is_refused_and_creates_no_session() -> Result<()> 
     ensure!(!output_lines(&parent.http, child).await?.contains(&"LANG=xx".to_owned()), "it got its parent's variable");
     // A depth of one is the limit.
     let http = agent_caller(&host, child).await?;
-    let mut below = Mcp::Http(http.clone());
+    let mut below = Mcp::over_http(http.clone());
     let before = count_sessions_and_processes(&host)?;
     let wanted = json!({ "adapter": "child" });
     assert_eq!(http.post("/sessions/agent", &wanted).await?.status_and_code(), (403, "max_depth_exceeded".to_owned()));

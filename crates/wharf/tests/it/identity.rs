@@ -217,7 +217,7 @@ async fn agent_sees_its_own_session_only() -> Result<()> {
         assert_eq!(http.get(path).await?.status_and_code(), (403, "not_for_agents".to_owned()), "{path}");
     }
     assert_eq!(http.get("/adapters").await?.expect(200)?, json!({ "adapters": [] }));
-    let mut mcp = Mcp::Http(http.clone());
+    let mut mcp = Mcp::over_http(http.clone());
     assert_eq!(list_ids(&mcp.call_tool("list_agent_sessions", json!({})).await?), [own]);
     let unseen = json!({ "sessionId": other });
     for tool in ["get_agent_session_output", "wait_agent_session"] {
@@ -269,7 +269,7 @@ async fn agent_has_read_only_access() -> Result<()> {
     assert_eq!(http.post_empty("/stop").await?.status_and_code(), (403, "not_for_agents".to_owned()));
     let workspace = json!({ "slug": "mine", "path": here });
     assert_eq!(http.post("/workspaces", &workspace).await?.status_and_code(), (403, "not_for_agents".to_owned()));
-    let mut mcp = Mcp::Http(http.clone());
+    let mut mcp = Mcp::over_http(http.clone());
     assert_eq!(mcp.call_for_refusal("start_agent_session", start).await?.0, "delegation_denied");
     let prompt = json!({ "sessionId": own, "prompt": "echo mine" });
     assert_eq!(mcp.call_for_refusal("prompt_agent_session", prompt).await?.0, "observer");
@@ -333,7 +333,7 @@ async fn agent_cannot_answer_its_own_ask() -> Result<()> {
     let yes = json!({ "optionId": "allow_once" });
     let answered = http.post(&format!("/sessions/{own}/asks/{ask}"), &yes).await?;
     assert_eq!(answered.status_and_code(), (403, "observer".to_owned()));
-    let mut mcp = Mcp::Http(http.clone());
+    let mut mcp = Mcp::over_http(http.clone());
     for arguments in [
         json!({ "sessionId": own, "askId": ask, "optionId": "allow_once" }),
         json!({ "sessionId": own, "optionId": "allow_once" }),

@@ -311,7 +311,7 @@ async fn spawn_rate_limit_answers_with_retry_after() -> Result<()> {
     assert_eq!(error.data["reason"], "too_many_spawns", "{error}");
     assert!(error.message.contains("limits.spawns_per_minute"), "{error}");
     let arguments = json!({ "adapter": "scripted", "cwd": cwd(&host)? });
-    let (code, _) = Mcp::Http(RestClient::new(&host)).call_for_refusal("start_agent_session", arguments).await?;
+    let (code, _) = Mcp::over_http(RestClient::new(&host)).call_for_refusal("start_agent_session", arguments).await?;
     assert_eq!(code, "too_many_spawns");
     spawn_session(&caller_with_role(&host, "admin")?, &host).await.context("another token")?;
     Ok(())

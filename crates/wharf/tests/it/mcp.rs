@@ -9,7 +9,7 @@ use wharf_testkit::host::TestHost;
 use wharf_testkit::http::RestClient;
 
 use crate::cli_host::StopHostOnDrop;
-use crate::mcp_client::{Mcp, initialize_client, post_message};
+use crate::mcp_client::{Mcp, McpTransport, initialize_client, post_message, without_nulls};
 use crate::rest::{caller_with_role, output_lines, send_prompt, wait_until_idle};
 use crate::{add_section, cwd, program, scripted_host, wharf_binary, without_usage};
 
@@ -38,6 +38,31 @@ async fn start_agent_session_returns_the_session() -> Result<()> {
         assert_eq!(RestClient::new(&host).get(&format!("/sessions/{id}")).await?.expect(200)?["cwd"], session["cwd"]);
         mcp.call_tool("wait_agent_session", json!({ "sessionId": id })).await?;
         assert_eq!(output_lines(&RestClient::new(&host), id).await?, ["first", TURN_END]);
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn repeated_start_with_one_key_gives_the_session_of_the_first() -> Result<()> {
+    for transport in 0..2 {
+        let host = scripted_host(&[])?.start_host()?;
+        let mut mcp = Mcp::over_both(&host)?.into_iter().nth(transport).context("no transport")?;
+        let arguments = json!({ "adapter": "scripted", "cwd": cwd(&host)?, "prompt": "echo", "idempotencyKey": "k" });
+        let first = mcp.call_tool("start_agent_session", arguments.clone()).await?;
+        let again = mcp.call_tool("start_agent_session", arguments.clone()).await?;
+        assert_eq!((&first["duplicate"], &again["duplicate"]), (&json!(false), &json!(true)));
+        assert_eq!((&first["id"], &first["promptId"]), (&again["id"], &again["promptId"]));
+        let mut other = arguments;
+        other["prompt"] = json!("echo something else");
+        assert_eq!(mcp.call_for_refusal("start_agent_session", other).await?.0, "idempotency_key_reused");
+        let odd = json!({ "adapter": "scripted", "cwd": cwd(&host)?, "idempotencyKey": 7 });
+        let (code, detail) = mcp.call_for_refusal("start_agent_session", odd).await?;
+        assert_eq!(
+            (code.as_str(), detail.as_str()),
+            ("invalid_params", "idempotencyKey: must be a text, not a number")
+        );
+        let listed = mcp.call_tool("list_agent_sessions", json!({})).await?;
+        assert_eq!(listed["sessions"].as_array().map(Vec::len), Some(1));
     }
     Ok(())
 }
@@ -90,7 +115,7 @@ async fn list_agent_sessions_lists_all_or_only_those_alive() -> Result<()> {
         let listed = mcp.call_tool("list_agent_sessions", json!({})).await?;
         assert_eq!(ids(&listed), [alive.clone(), dead.clone()]);
         let rest = RestClient::new(&host).get("/sessions").await?.expect(200)?;
-        assert_eq!(without_usage(listed), without_usage(rest), "REST lists the same");
+        assert_eq!(without_usage(listed), without_nulls(without_usage(rest)), "REST lists the same");
         let living = mcp.call_tool("list_agent_sessions", json!({ "onlyAlive": true })).await?;
         assert_eq!(ids(&living), std::slice::from_ref(&alive));
         assert_eq!(ids(&mcp.call_tool("list_agent_sessions", json!({ "onlyAlive": false })).await?).len(), 2);
@@ -121,7 +146,7 @@ async fn get_agent_session_output_returns_the_last_n_lines() -> Result<()> {
 async fn last_lines_of_a_long_session_are_the_same_for_every_count() -> Result<()> {
     let host = scripted_host(&[])?.start_host()?;
     let rest = RestClient::new(&host);
-    let mut mcp = Mcp::Http(rest.clone());
+    let mut mcp = Mcp::over_http(rest.clone());
     let session = start_session(&mut mcp, &host).await?;
     // The log holds a line of 200 kB without a break, a message of 6000 lines, then many turns.
     prompt_and_wait(&mut mcp, &session, &format!("echo {}; stream 6000 50", "x".repeat(200_000))).await?;
@@ -285,10 +310,10 @@ async fn tools_are_listed_with_schemas_and_annotations() -> Result<()> {
 #[tokio::test]
 async fn an_observer_reads_and_changes_nothing() -> Result<()> {
     let host = scripted_host(&[])?.start_host()?;
-    let mut mine = Mcp::Http(RestClient::new(&host));
+    let mut mine = Mcp::over_http(RestClient::new(&host));
     let session = start_session(&mut mine, &host).await?;
     prompt_and_wait(&mut mine, &session, "echo hi").await?;
-    let mut observer = Mcp::Http(caller_with_role(&host, "observer")?);
+    let mut observer = Mcp::over_http(caller_with_role(&host, "observer")?);
     let one = json!({ "sessionId": session });
     assert_eq!(observer.call_tool("get_agent_session_output", one.clone()).await?["lines"][0], "hi");
     assert_eq!(observer.call_tool("wait_agent_session", one.clone()).await?["outcome"], "turn_ended");
@@ -394,7 +419,7 @@ async fn mcp_checks_token_host_and_origin() -> Result<()> {
 async fn newest_lines_are_read_without_scanning_a_large_log() -> Result<()> {
     let host = scripted_host(&[])?.start_host()?;
     let rest = RestClient::new(&host);
-    let mut mcp = Mcp::Http(rest.clone());
+    let mut mcp = Mcp::over_http(rest.clone());
     let session = start_session(&mut mcp, &host).await?;
     prompt_and_wait(&mut mcp, &session, "echo old").await?;
     for _ in 0..5 {
@@ -422,7 +447,7 @@ async fn calls_per_connection_and_waits_per_host_are_limited() -> Result<()> {
         let mut mcp = Mcp::over_stdio(&host)?;
         let session = start_session(&mut mcp, &host).await?;
         mcp.call_tool("prompt_agent_session", json!({ "sessionId": session, "prompt": "hang" })).await?;
-        let Mcp::Stdio(pipe) = &mut mcp else { unreachable!("it is a pipe") };
+        let McpTransport::Stdio(pipe) = &mut mcp.transport else { unreachable!("it is a pipe") };
         let wait = json!({ "name": "wait_agent_session", "arguments": { "sessionId": session } });
         let waits = (0..=most).map(|_| pipe.start_request("tools/call", wait.clone())).collect::<Result<Vec<_>>>()?;
         let refused = pipe.expect("a refusal", |message| message["result"]["isError"] == true)?;

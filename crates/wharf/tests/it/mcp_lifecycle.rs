@@ -70,7 +70,7 @@ async fn resume_agent_session_brings_a_killed_session_back() -> Result<()> {
         }
     }
     let observer = caller_with_role(&host, "observer")?;
-    let mut observer = Mcp::Http(observer);
+    let mut observer = Mcp::over_http(observer);
     for tool in ["interrupt_agent_session", "resume_agent_session"] {
         assert_eq!(observer.call_for_refusal(tool, json!({ "sessionId": "sess_none" })).await?.0, "observer", "{tool}");
     }
@@ -118,18 +118,39 @@ async fn wharf_mcp_survives_a_kill_of_the_host() -> Result<()> {
 }
 
 #[tokio::test]
-async fn wharf_mcp_refuses_a_start_whose_host_died() -> Result<()> {
+async fn wharf_mcp_repeats_a_start_whose_host_died_without_a_second_session() -> Result<()> {
     // The agent never finishes its start, so that the call is under way when the host dies.
     let mut host = scripted_host(&["--hang-on", "session/new"])?.start_host()?;
     let mut pipe = start_mcp(&host)?;
     let mut sessions = RestClient::new(&host).open_stream("/sessions/stream", None).await?;
     let id = start_call(&mut pipe, "start_agent_session", &json!({ "adapter": "scripted", "cwd": cwd(&host)? }))?;
-    sessions.expect("the session", |event| event.data["status"] == "starting").await?;
+    let started = sessions.expect("the session", |event| event.data["status"] == "starting").await?;
+    host.kill()?;
+    host.restart()?;
+    let answer = pipe.wait_response(id)?;
+    let session = &answer["result"]["structuredContent"];
+    assert_eq!((&session["id"], &session["duplicate"]), (&started.data["id"], &json!(true)), "{answer}");
+    assert_eq!(session["endReason"], "host_restarted");
+    let listed = RestClient::new(&host).get("/sessions").await?.expect(200)?;
+    assert_eq!(listed["sessions"].as_array().map(Vec::len), Some(1));
+    Ok(())
+}
+
+#[tokio::test]
+async fn wharf_mcp_refuses_a_fork_whose_host_died() -> Result<()> {
+    let mut host = scripted_host(&["--fork", "--hang-on", "session/fork"])?.start_host()?;
+    let mut pipe = start_mcp(&host)?;
+    let http = RestClient::new(&host);
+    let source = http.post("/sessions/agent", &json!({ "adapter": "scripted", "cwd": cwd(&host)? })).await?;
+    let source = source.expect(201)?["id"].clone();
+    let mut sessions = http.open_stream("/sessions/stream", None).await?;
+    let id = start_call(&mut pipe, "fork_agent_session", &json!({ "sessionId": source }))?;
+    sessions.expect("the fork", |event| event.data["forkedFrom"]["sessionId"] == source).await?;
     host.kill()?;
     host.restart()?;
     let refused = pipe.wait_response(id)?;
     let problem = refused["result"]["content"][0]["text"].as_str().context("no text")?;
     assert_eq!(refused["result"]["isError"], true);
-    ensure!(problem.contains("\"host_restarted\"") && problem.contains("start_agent_session"), "{problem}");
+    ensure!(problem.contains("\"host_restarted\"") && problem.contains("fork_agent_session"), "{problem}");
     Ok(())
 }

@@ -266,7 +266,7 @@ async fn no_acp_http_stream_reads_another_workspace() -> Result<()> {
 async fn no_mcp_tool_reads_or_changes_another_workspace() -> Result<()> {
     let (host, others, own) = start_audited_host().await?;
     let before = others.state(&host).await?;
-    let mut mcp = Mcp::Http(own);
+    let mut mcp = Mcp::over_http(own);
     let listed = mcp.call_method("tools/list", json!({})).await?.answer;
     let listed = listed["result"]["tools"].as_array().context("no tools")?;
     ensure!(listed.len() >= 8, "{listed:?}");
