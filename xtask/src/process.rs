@@ -15,6 +15,12 @@ pub(crate) fn command(program: impl AsRef<OsStr>) -> Command {
 pub(crate) fn cargo_command(root: &Path) -> Command {
     let mut cargo = command(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     cargo.current_dir(root);
+    // `cargo xtask` sets these, and build scripts would run again because they differ from those of a plain `cargo build`.
+    for (name, _) in std::env::vars_os() {
+        if name.to_string_lossy().starts_with("CARGO_MANIFEST_") || name.to_string_lossy().starts_with("CARGO_PKG_") {
+            cargo.env_remove(name);
+        }
+    }
     cargo
 }
 
