@@ -1,4 +1,5 @@
-// Follows the rows of a session with generated types: starts the demo agent, prompts it, prints its answer.
+// Follows the rows of a session with generated types, through a whole story: starts the demo agent, prompts it, answers its
+// question, cancels a turn, shares the session with a second client, ends and resumes it. Prints the first answer.
 import type { components } from "./api.js";
 
 type Schemas = components["schemas"];
@@ -9,19 +10,19 @@ type Row = Schemas["Row"];
 class Transcript {
   rows = new Map<string, Row>();
   open: string[] = [];
-  ended: Row | undefined;
+  /** How the turns ended, in their order. */
+  outcomes: string[] = [];
+  isGone = false;
 
   apply(event: StreamEvent): void {
     switch (event.event) {
       case "page":
-        this.rows = new Map(event.data.rows.map((row) => [row.id, row]));
+        this.rows.clear();
+        for (const row of event.data.rows) this.put(row);
         break;
-      case "row": {
-        const known = this.rows.get(event.data.id);
-        if (!known || known.rev < event.data.rev) this.rows.set(event.data.id, event.data);
-        if (event.data.kind === "turn_end") this.ended = event.data;
+      case "row":
+        this.put(event.data);
         break;
-      }
       case "append": {
         const row = this.rows.get(event.data.id);
         if (!row) break;
@@ -42,8 +43,16 @@ class Transcript {
         this.rows.clear();
         break;
       case "gone":
-        throw new Error("the session was deleted");
+        this.isGone = true;
+        break;
     }
+  }
+
+  put(row: Row): void {
+    const known = this.rows.get(row.id);
+    if (!known || known.rev < row.rev) this.rows.set(row.id, row);
+    const ends = [...this.rows.values()].filter((row) => row.kind === "turn_end");
+    this.outcomes = ends.map((row) => row.outcome);
   }
 
   answer(): string {
@@ -59,8 +68,8 @@ class Transcript {
 const [base, token] = [process.env.WHARF_URL ?? "", process.env.WHARF_TOKEN ?? ""];
 const headers = { authorization: `Bearer ${token}`, "content-type": "application/json" };
 
-async function call<T>(path: string, body: unknown): Promise<T> {
-  const response = await fetch(base + path, { method: "POST", headers, body: JSON.stringify(body) });
+async function call<T>(path: string, body?: unknown, method = "POST"): Promise<T> {
+  const response = await fetch(base + path, { method, headers, body: body === undefined ? null : JSON.stringify(body) });
   if (!response.ok) throw new Error(`${path}: ${response.status} ${await response.text()}`);
   return (await response.json()) as T;
 }
@@ -82,18 +91,90 @@ async function* readEvents(path: string): AsyncGenerator<StreamEvent> {
   }
 }
 
-const session = await call<Schemas["Session"]>("/sessions/agent", { adapter: "demo", cwd: process.cwd() });
-const transcript = new Transcript();
-let prompted = false;
-for await (const event of readEvents(`/sessions/${session.id}/rows/stream`)) {
-  transcript.apply(event);
-  if (!prompted) {
-    prompted = true;
-    await call(`/sessions/${session.id}/prompt`, { prompt: "echo hello harbour" });
+/** A client that follows a session, and waits for what it is to see. */
+class Follower {
+  transcript = new Transcript();
+  #look: (() => void) | undefined;
+  #failed: unknown;
+
+  constructor(session: string) {
+    this.#follow(session).catch((error) => {
+      this.#failed = error;
+      this.#look?.();
+    });
   }
-  if (transcript.ended) break;
+
+  async #follow(session: string): Promise<void> {
+    for await (const event of readEvents(`/sessions/${session}/rows/stream`)) {
+      this.transcript.apply(event);
+      this.#look?.();
+    }
+    throw new Error("the stream has ended");
+  }
+
+  /** Waits until the transcript is as it has to be. */
+  until(fits: (transcript: Transcript) => boolean): Promise<void> {
+    return new Promise((resolve, reject) => {
+      this.#look = () => {
+        if (fits(this.transcript)) resolve();
+        else if (this.#failed) reject(this.#failed);
+      };
+      this.#look();
+    });
+  }
+
+  /** Waits until this many turns have ended, the last of them so. */
+  async untilEnded(turns: number, outcome: string): Promise<void> {
+    await this.until(({ outcomes }) => outcomes.length >= turns);
+    const { outcomes } = this.transcript;
+    if (outcomes.length !== turns || outcomes.at(-1) !== outcome) throw new Error(`${outcome}: ${outcomes.join()}`);
+  }
 }
-const end = transcript.ended;
-if (end?.kind !== "turn_end" || end.outcome !== "done") throw new Error("the turn did not end well");
-console.log(transcript.answer());
+
+function expect(holds: boolean, text: string): void {
+  if (!holds) throw new Error(text);
+}
+
+// A story that is stuck is a failure.
+setTimeout(() => {
+  console.error("the story is stuck");
+  process.exit(1);
+}, 240_000);
+
+const session = await call<Schemas["Session"]>("/sessions/agent", { adapter: "demo", cwd: process.cwd() });
+const at = `/sessions/${session.id}`;
+const first = new Follower(session.id);
+await call(`${at}/prompt`, { prompt: "echo hello harbour" });
+await first.untilEnded(1, "done");
+const answer = first.transcript.answer();
+
+await call(`${at}/prompt`, { prompt: "ask" });
+await first.until(({ open }) => open.length === 1);
+const { asks } = await call<Schemas["AskList"]>(`${at}/asks`, undefined, "GET");
+await call(`${at}/asks/${asks[0]?.askId}`, { optionId: asks[0]?.options?.[0]?.optionId });
+await first.untilEnded(2, "done");
+
+await call(`${at}/prompt`, { prompt: "hang" });
+const { wasBusy } = await call<Schemas["Interrupted"]>(`${at}/interrupt`, {});
+expect(wasBusy, "the turn did not run");
+await first.untilEnded(3, "cancelled");
+
+const second = new Follower(session.id);
+await second.untilEnded(3, "cancelled");
+await call(`${at}/prompt`, { prompt: "echo shared" });
+await Promise.all([first.untilEnded(4, "done"), second.untilEnded(4, "done")]);
+expect(first.transcript.answer() === second.transcript.answer(), "two clients see two transcripts");
+
+const { sessions } = await call<Schemas["SessionList"]>("/sessions", undefined, "GET");
+expect(sessions.some(({ id }) => id === session.id), "the session is not listed");
+
+await call(`${at}/kill`, undefined);
+const resumed = await call<Schemas["Session"]>(`${at}/resume`, {});
+expect(resumed.status === "running", resumed.status);
+const third = new Follower(session.id);
+await call(`${at}/prompt`, { prompt: "echo back" });
+await third.untilEnded(5, "done");
+await call(at, undefined, "DELETE");
+await third.until(({ isGone }) => isGone);
+console.log(answer);
 process.exit(0);
