@@ -1,8 +1,8 @@
 //! `cargo xtask clients` generates clients from `/openapi.json` of a running host, type checks a small program with each, and lets
-//! it follow the rows of a session.
+//! it walk a story with a session. It also runs the official clients (`stories`).
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 use std::time::Instant;
 
@@ -11,13 +11,18 @@ use anyhow::{Context as _, Result, bail, ensure};
 use crate::bench::{Host, fetch_text};
 use crate::needs::{Need, describe_missing, list_missing};
 use crate::output::{print_line, print_progress};
-use crate::process::{capture_stdout, cargo_command, command, run_checked};
+use crate::packages::{command_in, copy_sources, install_node_packages, install_python_packages};
+use crate::process::{capture_stdout, cargo_command, run_checked};
 use crate::repo::target_dir;
+use crate::stories;
 
 /// The answer of the demo agent, which each program prints.
 const ANSWER: &str = "hello harbour";
 
-/// A language that a client is generated for.
+/// The parts of `cargo xtask clients`, each of which can be run alone.
+const PARTS: [&str; 4] = ["generated", "acp", "mcp", "goose"];
+
+/// A language of clients: generated ones, and official ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ClientLanguage {
     Node,
@@ -35,34 +40,55 @@ impl ClientLanguage {
         }
     }
 
-    /// Returns the programs that generate, check and run the client.
+    /// Returns the tests that need it, for the line of those that were left out.
+    pub(crate) const fn tests(self) -> &'static str {
+        match self {
+            Self::Node => "the clients for node and the real agent",
+            Self::Python => "the clients for python",
+        }
+    }
+
+    /// Returns the programs that install, generate, check and run the clients.
     pub(crate) const fn needs(self) -> &'static [Need] {
         match self {
             Self::Node => &[Need {
                 command: "npm",
                 probe: &[],
                 packages: &["npm"],
-                reason: "a TypeScript client is generated from /openapi.json",
+                reason: "clients in TypeScript are generated and run",
             }],
             Self::Python => &[Need {
                 command: "python3",
                 probe: &["-c", "import ensurepip, venv"],
                 packages: &["python3", "python3-venv"],
-                reason: "a Python client is generated from /openapi.json",
+                reason: "clients in Python are generated and run",
             }],
         }
     }
 }
 
-/// Runs the command `cargo xtask clients`.
+/// Runs the command `cargo xtask clients`: everything, or `generated`, `acp`, `mcp` or `goose`.
 pub(crate) fn run(root: &Path, args: &[String]) -> Result<()> {
+    let (part, args) = match args.split_first() {
+        Some((name, rest)) if PARTS.contains(&name.as_str()) => (name.as_str(), rest),
+        _ => ("", args),
+    };
     let languages = remaining_languages(&read_left_out(args)?)?;
     for language in &languages {
         let missing = list_missing(language.needs());
         ensure!(missing.is_empty(), "{}, or add --without {}", describe_missing(&missing), language.name());
     }
-    run_checked(cargo_command(root).args(["build", "-p", "wharf", "--bins"]))?;
-    follow_rows(root, &languages)
+    run_checked(cargo_command(root).args(["build", "-p", "wharf", "-p", "wharf-testkit", "--bins"]))?;
+    if ["", "generated"].contains(&part) {
+        follow_rows(root, &languages)?;
+    }
+    if ["", "acp", "mcp"].contains(&part) {
+        stories::tell_stories(root, &languages, part)?;
+    }
+    if ["", "goose"].contains(&part) && languages.contains(&ClientLanguage::Node) && stories::has_real_agent() {
+        stories::tell_real_agent(root)?;
+    }
+    Ok(())
 }
 
 /// Reads `--without NAME,NAME`, which may be repeated. Returns the names.
@@ -108,57 +134,28 @@ pub(crate) fn follow_rows(root: &Path, languages: &[ClientLanguage]) -> Result<(
     }
     host.stop()?;
     let names: Vec<_> = languages.iter().map(|language| language.name()).collect();
-    print_line(&format!("clients: {} followed the rows in {} s", names.join(" and "), began.elapsed().as_secs()));
+    print_line(&format!(
+        "clients: the generated ones for {} walked the story in {} s",
+        names.join(" and "),
+        began.elapsed().as_secs()
+    ));
     Ok(())
 }
 
-/// Copies the files of a client to where generated files may lie beside them. Installed packages stay from run to run.
-fn copy_sources(from: &Path, to: &Path) -> Result<PathBuf> {
-    fs::create_dir_all(to)?;
-    for file in fs::read_dir(from).with_context(|| format!("listing {}", from.display()))? {
-        let file = file?;
-        fs::copy(file.path(), to.join(file.file_name()))?;
-    }
-    Ok(to.to_path_buf())
-}
-
 fn prepare_node(dir: &Path) -> Result<Command> {
-    let in_dir = |program: PathBuf| {
-        let mut command = command(program);
-        command.current_dir(dir);
-        command
-    };
-    let (list, stamp) = (dir.join("package-lock.json"), dir.join("node_modules/installed.json"));
-    if is_outdated(&stamp, &list)? {
-        let flags = ["ci", "--prefer-offline", "--no-audit", "--no-fund", "--ignore-scripts"];
-        run_checked(in_dir("npm".into()).args(flags))?;
-        fs::copy(&list, &stamp)?;
-    }
-    let bin = dir.join("node_modules/.bin");
-    run_checked(in_dir(bin.join("openapi-typescript")).args(["../openapi.json", "-o", "api.d.ts"]))?;
-    run_checked(in_dir(bin.join("tsc")).args(["-p", "."]))?;
-    let mut program = in_dir("node".into());
+    let bin = install_node_packages(dir)?;
+    run_checked(command_in(dir, bin.join("openapi-typescript")).args(["../openapi.json", "-o", "api.d.ts"]))?;
+    run_checked(command_in(dir, bin.join("tsc")).args(["-p", "."]))?;
+    let mut program = command_in(dir, "node");
     program.arg("out/follow_rows.js");
     Ok(program)
 }
 
 fn prepare_python(dir: &Path) -> Result<Command> {
-    let in_dir = |program: PathBuf| {
-        let mut command = command(program);
-        command.current_dir(dir);
-        command
-    };
-    let bin = dir.join("venv/bin");
-    let (list, stamp) = (dir.join("requirements.txt"), dir.join("venv/installed.txt"));
-    if is_outdated(&stamp, &list)? {
-        run_checked(in_dir("python3".into()).args(["-m", "venv", "venv"]))?;
-        let flags = ["install", "-q", "--disable-pip-version-check", "--no-deps", "-r", "requirements.txt"];
-        run_checked(in_dir(bin.join("pip")).args(flags))?;
-        fs::copy(&list, &stamp)?;
-    }
-    run_checked(in_dir(bin.join("datamodel-codegen")).args(GENERATOR_FLAGS))?;
-    run_checked(in_dir(bin.join("mypy")).args(["--strict", "follow_rows.py"]))?;
-    let mut program = in_dir(bin.join("python"));
+    let bin = install_python_packages(dir, "requirements.txt", "venv")?;
+    run_checked(command_in(dir, bin.join("datamodel-codegen")).args(GENERATOR_FLAGS))?;
+    run_checked(command_in(dir, bin.join("mypy")).args(["--strict", "follow_rows.py"]))?;
+    let mut program = command_in(dir, bin.join("python"));
     program.arg("follow_rows.py");
     Ok(program)
 }
@@ -178,12 +175,6 @@ const GENERATOR_FLAGS: [&str; 13] = [
     "all",
     "--use-annotated",
 ];
-
-/// Returns true if the packages were not installed from this list.
-fn is_outdated(installed: &Path, wanted: &Path) -> Result<bool> {
-    let wanted = fs::read(wanted).with_context(|| format!("reading {}", wanted.display()))?;
-    Ok(fs::read(installed).ok() != Some(wanted))
-}
 
 #[cfg(test)]
 mod tests {

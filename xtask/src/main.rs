@@ -9,11 +9,13 @@ mod bench;
 mod clients;
 mod needs;
 mod output;
+mod packages;
 mod page;
 mod picture;
 mod process;
 mod repo;
 mod soak;
+mod stories;
 mod test_run;
 mod tidy;
 
@@ -25,14 +27,15 @@ const USAGE: &str = "\
 usage: cargo xtask COMMAND
 
   test [--fast] [--without node] [--without python] [--without browser]
-                                run every test; --fast leaves out the long random walks, the doc tests, the generated
-                                clients and the web page, --without leaves out the client of that language or the tests
-                                of the web page in Chromium
+                                run every test; --fast leaves out the long random walks, the doc tests, the clients
+                                of others and the web page, --without leaves out the clients of that language (with node
+                                also the real agent) or the tests of the web page in Chromium
   page [NAME]                   run the tests of the web page in Chromium, those with NAME in their name
   tidy                          check the invariants that a machine can check
   soak NAME                     run a random test for long: walk (ten minutes) or kills (500 kills of the host)
-  clients [--without node] [--without python]
-                                generate clients from /openapi.json, and follow the rows of a session with each
+  clients [generated|acp|mcp|goose] [--without node] [--without python]
+                                generate clients from /openapi.json and walk a story with each, and with the official
+                                clients of ACP and MCP; and with goose, a real agent, and a scripted model
   picture                       turn a terminal screen (tmux capture-pane -ep) into an SVG picture
   picture page                  make the pictures of the web page in docs/images
   bench [--quick] [--no-build] [--against PATH] [MEASURE …]

@@ -10,9 +10,14 @@ use crate::needs::{Need, install_missing};
 use crate::output::{print_line, print_progress};
 use crate::page::{self, BROWSER_NAME, BROWSER_NEEDS};
 use crate::process::{capture_stdout, cargo_command, run_checked};
+use crate::stories;
 
 /// The name of the stage that generates clients.
-const CLIENTS_STAGE: &str = "generated clients follow the rows of a session";
+const CLIENTS_STAGE: &str = "generated clients walk a story";
+/// The name of the stage of the official MCP and ACP clients.
+const STORIES_STAGE: &str = "official MCP and ACP clients walk a story";
+/// The name of the stage of the real agent.
+const AGENT_STAGE: &str = "a real agent with a scripted model";
 /// The name of the stage that drives a browser.
 const PAGE_STAGE: &str = "the web page in Chromium";
 /// The crate that holds the official ACP SDK.
@@ -39,7 +44,7 @@ pub(crate) fn run(root: &Path, args: &[String]) -> Result<()> {
     let began = Instant::now();
     install_missing(NEEDS)?;
     for language in &languages {
-        let missing = format!("the generated clients need it; --without {} leaves that out", language.name());
+        let missing = format!("{} need it; --without {} leaves them out", language.tests(), language.name());
         install_missing(language.needs()).context(missing)?;
     }
     if browser {
@@ -69,6 +74,12 @@ pub(crate) fn run(root: &Path, args: &[String]) -> Result<()> {
     if !languages.is_empty() {
         print_progress(CLIENTS_STAGE);
         stages.push((CLIENTS_STAGE, clients::follow_rows(root, &languages)));
+        print_progress(STORIES_STAGE);
+        stages.push((STORIES_STAGE, stories::tell_stories(root, &languages, "")));
+    }
+    if stories::has_real_agent() && languages.contains(&ClientLanguage::Node) {
+        print_progress(AGENT_STAGE);
+        stages.push((AGENT_STAGE, stories::tell_real_agent(root)));
     }
     if browser {
         print_progress(PAGE_STAGE);
@@ -99,8 +110,10 @@ fn parse_arguments(args: &[String]) -> Result<TestChoice> {
 /// Returns the stages that were left out.
 fn list_skipped(languages: &[ClientLanguage], browser: bool) -> Vec<String> {
     let all = ClientLanguage::ALL.into_iter().filter(|language| !languages.contains(language));
-    let clients = all.map(|language| format!("the generated client for {}", language.name()));
-    clients.chain((!browser).then(|| PAGE_STAGE.to_owned())).collect()
+    let clients = all.map(|language| language.tests().to_owned());
+    let lacks_agent = languages.contains(&ClientLanguage::Node) && !stories::has_real_agent();
+    let agent = lacks_agent.then(|| format!("{AGENT_STAGE} (it exists for x86-64 only)"));
+    clients.chain(agent).chain((!browser).then(|| PAGE_STAGE.to_owned())).collect()
 }
 
 /// Prints one line at the end with either runner, and fails if a stage failed; later stages run all the same.

@@ -29,12 +29,17 @@ pub(crate) struct Host {
 impl Host {
     /// Starts `wharf serve` with an empty state directory `dir`, which is deleted at the end.
     pub(crate) fn start(wharf: &Path, agent: &Path, dir: &Path) -> Result<Self> {
+        Self::start_with(wharf, &quote_path(agent), dir)
+    }
+
+    /// Starts it with an agent that takes arguments: `agent` is its command line.
+    pub(crate) fn start_with(wharf: &Path, agent: &str, dir: &Path) -> Result<Self> {
         fs::create_dir_all(dir).with_context(|| format!("making {}", dir.display()))?;
         let stderr = fs::File::create(dir.join("stderr")).context("making a file for the host's stderr")?;
         let child = command(wharf)
             .args(["serve", "--listen", "127.0.0.1:0", "--json", "--state-dir"])
             .arg(dir.join("state"))
-            .args(["--agent-cmd", &quote_path(agent)])
+            .args(["--agent-cmd", agent])
             .env("XDG_CONFIG_HOME", dir.join("config"))
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
@@ -79,7 +84,7 @@ impl Host {
         Ok(())
     }
 
-    pub(super) fn state_dir(&self) -> PathBuf {
+    pub(crate) fn state_dir(&self) -> PathBuf {
         self.dir.join("state")
     }
 
@@ -180,7 +185,7 @@ fn status_field(status: &str, name: &str) -> Result<u64> {
 }
 
 /// Returns a path as one word of a command line.
-pub(super) fn quote_path(path: &Path) -> String {
+pub(crate) fn quote_path(path: &Path) -> String {
     format!("'{}'", path.display().to_string().replace('\'', r"'\''"))
 }
 

@@ -33,7 +33,7 @@ use crate::page;
 use crate::process::{cargo_command, run_checked};
 use crate::repo;
 use compare::{Binary, Side, print_compared};
-pub(crate) use host::Host;
+pub(crate) use host::{Host, quote_path};
 pub(crate) use http::fetch_text;
 use pipe::Pipe;
 use stats::{Series, percentile, round_figure};
