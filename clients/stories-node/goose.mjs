@@ -11,6 +11,7 @@ import { begin, tell } from "./news.mjs";
 const goose = path.resolve("node_modules/.bin/goose-binary-linux-x64");
 const dir = mkdtempSync(path.join(tmpdir(), "wharf-goose-"));
 const work = path.join(dir, "work");
+process.on("exit", (code) => code !== 0 && console.error(`the files of the story, with host.log: ${dir}`));
 const held = Promise.withResolvers();
 
 const script = {

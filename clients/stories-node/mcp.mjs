@@ -27,7 +27,10 @@ async function start(first) {
   const { agents } = await first.call("list_agents", {});
   const adapter = agents.find((agent) => agent.default).adapter;
   const prompt = "title A story; tool; stream 20 30";
-  const session = await first.call("start_agent_session", { adapter, cwd: process.cwd(), label, prompt });
+  const wanted = { adapter, cwd: process.cwd(), label, prompt, idempotencyKey: label };
+  const session = await first.call("start_agent_session", wanted);
+  const again = await first.call("start_agent_session", wanted);
+  assert.equal(again.id, session.id, "a repeated start is the same session");
   begin("stream");
   const waited = await wait(first, session.id);
   assert.equal(waited.outcome, "turn_ended");

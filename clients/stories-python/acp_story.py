@@ -75,7 +75,7 @@ async def share(first: Editor, session: str) -> None:
 
     assert await second.prompt(session, "echo hello; ask; echo shared") == "end_turn"
     await first.until_said("shared")
-    assert len(first.asks) == 6, "the question went to both clients"
+    await first.news.until(lambda: len(first.asks) == 6)  # The question went to both clients.
     assert first.texts("user_message_chunk") == ["echo hello; ask; echo shared"]
     assert first.said() == second.said()
 

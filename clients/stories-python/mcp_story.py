@@ -31,8 +31,10 @@ async def start(first: ToolClient) -> str:
     agents = (await first.call("list_agents", {}))["agents"]
     adapter = next(agent["adapter"] for agent in agents if agent["default"])
     prompt = "title A story; tool; stream 20 30"
-    arguments = {"adapter": adapter, "cwd": os.getcwd(), "label": LABEL, "prompt": prompt}
-    session = (await first.call("start_agent_session", arguments))["id"]
+    wanted = {"adapter": adapter, "cwd": os.getcwd(), "label": LABEL, "prompt": prompt, "idempotencyKey": LABEL}
+    session = (await first.call("start_agent_session", wanted))["id"]
+    again = (await first.call("start_agent_session", wanted))["id"]
+    assert again == session, "a repeated start is the same session"
     begin("stream")
     waited = await wait(first, session)
     assert waited["outcome"] == "turn_ended", waited
