@@ -1,4 +1,5 @@
-import { assert, openPage, test, waitIdle } from "./suite.mjs";
+import fs from "node:fs";
+import { assert, openPage, test, waitIdle, withModule } from "./suite.mjs";
 
 test("hostile_text_stays_text", async (world) => {
   const id = await world.host.session("rows");
@@ -24,6 +25,52 @@ test("hostile_text_stays_text", async (world) => {
   assert.deepEqual(links.map(([, href]) => href).filter(Boolean).sort(), ["https://evil.example/pixel.png", "https://example.com/"]);
   assert.ok(links.filter(([, href]) => href).every(([, , rel]) => rel.includes("noopener") && rel.includes("noreferrer")));
   await tab.picture(world.picture("hostile"));
+});
+
+/** Reads the list of odd characters (rule 19.5): ranges that are marked, and texts with what is shown of them. */
+function readOddCharacters() {
+  const unescape = (text) => text.replace(/\\u\{([0-9A-F]+)\}/g, (_, digits) => String.fromCodePoint(parseInt(digits, 16)));
+  // `cargo xtask page` runs these tests in the root of the repository.
+  const lines = fs.readFileSync("fixtures/text/odd_characters.txt", "utf8").split("\n");
+  const ranges = lines.map((line) => /^marked ([0-9A-F]+)(?:-([0-9A-F]+))?$/.exec(line)).filter(Boolean).map(([, first, last]) => [parseInt(first, 16), parseInt(last ?? first, 16)]);
+  const texts = lines.map((line) => /^case (.*) => (.*)$/.exec(line)).filter(Boolean).map(([, text, shown]) => [unescape(text), unescape(shown)]);
+  assert.ok(ranges.length >= 20 && texts.length >= 20, "the list is read");
+  return { ranges, texts };
+}
+
+test("invisible_characters_are_shown_by_their_names_as_the_list_says", async (world) => {
+  const { ranges, texts } = readOddCharacters();
+  const tab = await openPage(world);
+  const differences = await withModule(tab, "text.js", ({ appendText, plainText }, { ranges, texts }) => {
+    const found = [];
+    /** Returns what a person sees, with the marks as plain text has them. */
+    const show = (text) => {
+      const box = document.createElement("div");
+      appendText(box, text);
+      box.querySelectorAll(".odd-character").forEach((mark) => { mark.textContent = `[${mark.textContent}]`; });
+      return box.textContent;
+    };
+    for (const [text, shown] of texts) if (show(text) !== shown || plainText(text) !== shown) found.push([text, shown, show(text), plainText(text)]);
+    for (let point = 0xa0; point <= 0x10ffff; point += 1) {
+      if (point >= 0xd800 && point <= 0xdfff) continue;
+      const character = String.fromCodePoint(point);
+      const isMarked = ranges.some(([first, last]) => point >= first && point <= last);
+      const isOdd = plainText(`a${character}`) !== `a${character}`;
+      if (isMarked !== isOdd) found.push(`U+${point.toString(16)} is ${isOdd ? "" : "not "}marked`);
+    }
+    return found.slice(0, 40);
+  }, { ranges, texts });
+  assert.deepEqual(differences, []);
+});
+
+test("invisible_characters_in_messages_titles_and_tools_are_marked", async (world) => {
+  const id = await world.host.session("rows", "say rm\\u200b -rf \\ud83d\\udc69\\u200d\\ud83d\\udc67 `co\\u00adde\\u3164`\\n\\n    blo\\u2060ck\\n");
+  await world.host.call("PATCH", `sessions/${id}`, { title: "safe\u2800\u{e0041}title" });
+  const tab = await openPage(world, `#/s/${id}`);
+  await tab.waitText("rmU+200B -rf 👩\u200d👧 coU+00ADdeU+3164", ".row-message");
+  await tab.waitText("bloU+2060ck", ".row-message pre");
+  for (const place of [".session-title", ".list"]) await tab.waitText("safe[U+2800][U+E0041]title", place);
+  await tab.picture(world.picture("invisible"));
 });
 
 test("title_and_file_names_of_an_agent_stay_text", async (world) => {

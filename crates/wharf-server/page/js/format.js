@@ -1,5 +1,6 @@
 // @ts-check
 /** Times, sizes and counts in words. */
+import { plainText } from "./text.js";
 
 /** @param {string} at */
 export function age(at, now = Date.now()) {
@@ -57,4 +58,4 @@ export const titleOf = (session) => session.title || session.label || session.na
 export const baseName = (path) => path.split("/").filter(Boolean).at(-1) ?? "/";
 
 /** Returns the workspace of a session as a person calls it. @param {any} session */
-export const placeOf = (session) => (session.workspaceSlug === "default" ? baseName(session.cwd) : session.workspaceSlug);
+export const placeOf = (session) => plainText(session.workspaceSlug === "default" ? baseName(session.cwd) : session.workspaceSlug);

@@ -2,7 +2,7 @@
 /** Markdown that grows: nodes are appended as text comes, so that a selection stays. Nothing of the text becomes markup by itself. */
 import * as smd from "../vendor/streaming-markdown.js";
 import { colourCode } from "./code_colour.js";
-import { appendText } from "./text.js";
+import { appendText, OddFinder } from "./text.js";
 
 /** @type {Record<number, string>} */
 const TAGS = {
@@ -38,11 +38,12 @@ export class MarkdownView {
     this.stack = [this.root];
     this.broken = false;
     this.ended = false;
+    this.finder = new OddFinder();
     this.parser = smd.parser({
       data: null,
       add_token: (/** @type {null} */ _, /** @type {number} */ type) => this.#open(type),
       end_token: () => this.#close(),
-      add_text: (/** @type {null} */ _, /** @type {string} */ text) => appendText(this.#top(), text),
+      add_text: (/** @type {null} */ _, /** @type {string} */ text) => appendText(this.#top(), text, this.finder),
       set_attr: (/** @type {null} */ _, /** @type {number} */ type, /** @type {string} */ value) => this.#setAttribute(type, value),
     });
   }
@@ -65,7 +66,7 @@ export class MarkdownView {
 
   /** @param {string} more */
   #write(more) {
-    if (this.broken) return appendText(this.root, more);
+    if (this.broken) return appendText(this.root, more, this.finder);
     this.#guard(() => smd.parser_write(this.parser, more));
   }
 
@@ -77,7 +78,8 @@ export class MarkdownView {
       this.broken = true;
       this.root.replaceChildren();
       this.root.classList.add("plain");
-      appendText(this.root, this.text);
+      this.finder = new OddFinder();
+      appendText(this.root, this.text, this.finder);
     }
   }
 

@@ -59,7 +59,7 @@ function Head({ info, transcript, onFind }) {
     <div class="session-tools">
       <${SettingSelects} settings=${settings} session=${transcript.session} />
       ${context ? html`<span class="context faint" title=${`${shortNumber(info.context.used)} of ${shortNumber(info.context.size)} tokens of context`}>${context}</span>` : ""}
-      ${clients.length ? html`<span class="attached faint" title=${clients.map((/** @type {any} */ client) => `${client.name ?? "a client"} (${client.role}${client.person ? `, ${client.person}` : ""})`).join("\n")}><${Icon} name="people" />${clients.length}<span class="hidden-text"> attached</span></span>` : ""}
+      ${clients.length ? html`<span class="attached faint" title=${clients.map((/** @type {any} */ client) => `${plainText(client.name ?? "a client")} (${client.role}${client.person ? `, ${client.person}` : ""})`).join("\n")}><${Icon} name="people" />${clients.length}<span class="hidden-text"> attached</span></span>` : ""}
       <${Menu} info=${info} session=${transcript.session} onFind=${onFind} />
     </div>
   </header>`;
