@@ -19,6 +19,33 @@ test("code_in_the_address_signs_in_once_and_is_gone_from_the_address", async (wo
   await other.close();
 });
 
+/** Returns the addresses of the tab's history. */
+const readHistory = async (tab) => (await tab.send("Page.getNavigationHistory")).entries.map((entry) => entry.url);
+
+test("code_in_an_address_that_comes_into_a_page_that_is_shown_signs_in", async (world) => {
+  const paste = (tab, address) => tab.run((url) => { location.href = url; }, address);
+  const tab = await openPage(world, "#/about");
+  await tab.waitText("Libraries");
+  const address = await world.host.signInAddress({ role: "observer" });
+  await paste(tab, address);
+  await tab.wait(() => !document.querySelector(".new-link"), "the login of an observer");
+  assert.equal(await tab.run(() => location.hash), "#/about", "the page stays where it was");
+  await paste(tab, address);
+  await tab.waitText("was used already", ".messages");
+  assert.equal(await tab.run(() => document.querySelector(".side-head") !== null), true, "the login that there is stays");
+  assert.deepEqual((await readHistory(tab)).filter((url) => url.includes("c=")), []);
+  const other = await world.browser.open();
+  world.tabs.push(other);
+  await other.go(world.host.url);
+  await other.waitFor(".code-field");
+  await paste(other, address);
+  await other.waitText("was used already", ".login");
+  await paste(other, await world.host.signInAddress());
+  await other.waitFor(".side-head");
+  assert.deepEqual((await readHistory(other)).filter((url) => url.includes("c=")), []);
+  for (const one of [tab, other]) one.errors = one.errors.filter((error) => !/the server responded with a status of 4\d\d/.test(error));
+});
+
 test("expired_and_foreign_codes_have_their_own_sentences", async (world) => {
   const tab = await world.browser.open();
   const { code } = await world.host.call("POST", "login/codes", { codeSeconds: 1 });

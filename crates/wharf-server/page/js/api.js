@@ -87,10 +87,15 @@ export async function call(method, path, options) {
   throw await toError(response);
 }
 
-/** @param {Response} response */
+/** Returns the refusal of a request of this login, which may be that the login has ended. @param {Response} response */
 export async function toError(response) {
-  const problem = await response.json().catch(() => ({}));
   if (response.status === 401 && hasKey()) signedOutListeners.forEach((callback) => callback());
+  return readRefusal(response);
+}
+
+/** @param {Response} response */
+export async function readRefusal(response) {
+  const problem = await response.json().catch(() => ({}));
   const detail = problem.detail ?? `The host answered ${response.status}.`;
   return new CallError(response.status, problem.code ?? "unknown", detail.charAt(0).toUpperCase() + detail.slice(1), problem);
 }

@@ -5,21 +5,19 @@ import * as api from "./api.js";
 import { html } from "./html.js";
 import { registerWorker, startNotifications } from "./notifications.js";
 import { startRouter } from "./router.js";
-import { enter, signIn, takeCodeFromAddress } from "./sign_in.js";
-import { endLogin } from "./store.js";
+import { enter, followCodesInAddress } from "./sign_in.js";
+import { app, endLogin } from "./store.js";
 import { Shell } from "./views/shell.js";
 
 const root = /** @type {HTMLElement} */ (document.getElementById("app"));
-const code = takeCodeFromAddress();
-let fault = "";
 api.onSignedOut(endLogin);
+// The code leaves the address before the router reads it.
+const codesTried = followCodesInAddress();
 startRouter();
-if (code) fault = (await signIn(code)) ?? "";
-if (!code || (fault && api.hasKey())) {
-  if (api.hasKey() || document.documentElement.dataset.auth === "none") enter();
-}
+await codesTried;
+if (app.login !== "in" && (api.hasKey() || document.documentElement.dataset.auth === "none")) enter();
 root.replaceChildren();
-render(html`<${Shell} fault=${fault} />`, root);
+render(html`<${Shell} />`, root);
 startNotifications();
 registerWorker();
 navigator.serviceWorker?.addEventListener("message", (event) => {

@@ -15,6 +15,8 @@ const MESSAGE_SHOWN_MS = 6000;
 export const app = {
   /** @type {"in" | "out" | "ended"} */
   login: /** @type {any} */ ("out"),
+  /** The reason why the last code in the address did not sign in. */
+  loginFault: "",
   /** @type {any} the login of this page */
   me: null,
   /** @type {Map<string, any>} */
@@ -173,9 +175,15 @@ export function retryStream() {
 
 /** Forgets everything of the former login: what is shown and what the browser has kept. @param {"out" | "ended"} [login] */
 export function forgetAll(login = "out") {
+  forgetShown();
+  storage.clearAll();
+  app.login = login;
+  changed();
+}
+
+/** Forgets what the former login of this page was shown. */
+export function forgetShown() {
   current?.stream.close();
   current = null;
-  storage.clearAll();
-  Object.assign(app, { login, me: null, sessions: new Map(), listed: false, transcript: null, answers: new Map() });
-  changed();
+  Object.assign(app, { me: null, sessions: new Map(), listed: false, transcript: null, sessionFault: null, answers: new Map() });
 }

@@ -1,6 +1,6 @@
 // @ts-check
 /** The sign-in screen: a field for a code. An installed page has a storage of its own, so that the code can be typed. */
-import { useState } from "preact/hooks";
+import { useEffect, useState } from "preact/hooks";
 import { html } from "../html.js";
 import { signIn } from "../sign_in.js";
 import { BRAND_MARK } from "./icon.js";
@@ -10,6 +10,7 @@ export function Login({ fault, ended }) {
   const [code, setCode] = useState("");
   const [problem, setProblem] = useState(fault);
   const [busy, setBusy] = useState(false);
+  useEffect(() => setProblem(fault), [fault]);
   const submit = async (/** @type {Event} */ event) => {
     event.preventDefault();
     setBusy(true);

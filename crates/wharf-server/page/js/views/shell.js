@@ -5,6 +5,7 @@ import { needsPerson } from "../attention.js";
 import { html } from "../html.js";
 import { startKeys } from "../keys.js";
 import { app, mayControl, retryStream, useApp } from "../store.js";
+import { plainText } from "../text.js";
 import { About } from "./about.js";
 import { OpenAskSheet } from "./ask.js";
 import { Changes } from "./changes.js";
@@ -18,12 +19,11 @@ import { Search } from "./search.js";
 import { Session } from "./session.js";
 import { Start } from "./start.js";
 
-/** @param {{ fault: string }} props */
-export function Shell({ fault }) {
+export function Shell() {
   useApp();
   const [palette, setPalette] = useState(false);
   useEffect(() => startKeys(setPalette), []);
-  if (app.login !== "in") return html`<${Login} fault=${fault} ended=${app.login === "ended"} />`;
+  if (app.login !== "in") return html`<${Login} fault=${app.loginFault} ended=${app.login === "ended"} />`;
   const isList = app.route.kind === "list";
   const waiting = [...app.sessions.values()].filter(needsPerson).length;
   return html`<div class=${`shell${isList ? " at-list" : ""}`}>
@@ -43,7 +43,7 @@ export function Shell({ fault }) {
     <main id="main" class="main" tabindex="-1">${isList || app.route.kind === "session" ? "" : html`<a class="back page-back" href="#/"><${Icon} name="back" /> All sessions</a>`}<${View} /></main>
     <${OpenAskSheet} />
     ${palette ? html`<${Palette} onClose=${() => setPalette(false)} />` : ""}
-    <div class="messages" role="status">${app.messages.map((message) => html`<p key=${message.id}>${message.text}</p>`)}</div>
+    <div class="messages" role="status">${app.messages.map((message) => html`<p key=${message.id}>${plainText(message.text)}</p>`)}</div>
   </div>`;
 }
 
