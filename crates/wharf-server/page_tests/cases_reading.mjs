@@ -42,6 +42,37 @@ test("rows_that_come_while_reading_above_are_counted", async (world) => {
   await tab.wait(() => !document.querySelector(".jump"), "the end");
 });
 
+test("scroll_back_in_the_frame_in_which_text_grows_stops_following", async (world) => {
+  const id = await world.host.session("rows", "rows 200");
+  const tab = await openPage(world, `#/s/${id}`);
+  await tab.waitText("Message 198", ".row-message");
+  // In this frame the event of the scroll comes only after the growth is seen.
+  await tab.run(() => new Promise((resolve) => requestAnimationFrame(() => {
+    const scroller = document.querySelector(".transcript");
+    scroller.scrollTop -= 700;
+    scroller.querySelector(".transcript-rows").style.paddingBottom = "200px";
+    requestAnimationFrame(() => requestAnimationFrame(resolve));
+  })));
+  await tab.waitText("Newest", ".jump");
+  assert.ok(await tab.run(() => { const one = document.querySelector(".transcript"); return one.scrollHeight - one.scrollTop - one.clientHeight > 500; }), "the reader is where they were");
+});
+
+test("session_that_is_shown_right_after_the_load_opens_at_its_end", async (world) => {
+  const id = await world.host.session("rows", "line 30000");
+  await world.host.prompt(id, "run");
+  const tab = await openPage(world);
+  // On a fast machine all of this happens in the first moments after the navigation.
+  await tab.send("Page.addScriptToEvaluateOnNewDocument", { source: "const now = performance.now.bind(performance); performance.now = () => now() / 1000;" });
+  await tab.run((hash) => { location.hash = hash; }, `#/s/${id}`);
+  await tab.send("Page.reload");
+  await tab.wait(() => document.querySelector(".image img")?.naturalWidth === 2, "the image at the end");
+  await tab.run(() => new Promise((resolve) => requestAnimationFrame(() => requestAnimationFrame(resolve))));
+  assert.deepEqual(await tab.run(() => {
+    const scroller = document.querySelector(".transcript");
+    return [scroller.scrollHeight - scroller.scrollTop - scroller.clientHeight < 5, document.querySelector(".jump") === null];
+  }), [true, true], "the end is in view and followed");
+});
+
 test("opened_card_does_not_move_what_is_above_it", async (world) => {
   const id = await world.host.session("rows", "line 30000");
   await world.host.prompt(id, "run");

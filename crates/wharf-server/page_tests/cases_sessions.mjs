@@ -258,9 +258,9 @@ test("image_is_pasted_and_sent", async (world) => {
 });
 
 test("text_grows_without_losing_the_selection", async (world) => {
-  const id = await world.host.session("rows", "flood 3 200", { wait: false });
+  const id = await world.host.session("rows", "grow", { wait: false });
   const tab = await openPage(world, `#/s/${id}`);
-  await tab.wait(() => document.querySelector(".row-message .markdown")?.textContent.length > 100, "some text");
+  await tab.waitText("word99", ".row-message");
   const picked = await tab.run(() => {
     const node = document.createTreeWalker(document.querySelector(".row-message .markdown"), NodeFilter.SHOW_TEXT).nextNode();
     const range = document.createRange();
@@ -270,6 +270,10 @@ test("text_grows_without_losing_the_selection", async (world) => {
     getSelection().addRange(range);
     return getSelection().toString();
   });
+  assert.equal(picked.length, 20);
+  // The agent goes on when it is cancelled: with the same message, a tool call and another message.
+  await world.host.call("POST", `sessions/${id}/interrupt`);
+  await tab.waitText("word499", ".row-message");
   await waitIdle(world, id);
   await waitSameText(world, tab, id);
   assert.equal(await tab.run(() => getSelection().toString()), picked);

@@ -8,6 +8,7 @@
 //   update ID TEXT   completes an earlier tool call, with this output
 //   halves           an emoji whose halves come in two updates, and one of several characters, piece by piece
 //   name PATH        names a file that it has changed
+//   grow             a message that goes on when it is cancelled, then a tool call and another message
 //   hold             nothing, until it is cancelled
 import readline from "node:readline";
 
@@ -56,6 +57,13 @@ async function perform(sessionId, id, text) {
   else if (word === "name") {
     tool(sessionId, "t3", { title: `Edit ${rest[0]}`, kind: "edit", content: [{ type: "diff", path: `${folders.get(sessionId)}/${rest[0]}`, oldText: "one\n", newText: "two\n" }] });
     say(sessionId, `I have changed \`${rest[0]}\` and looked at \`other.txt\`.`);
+  } else if (word === "grow") {
+    const speak = (from, to) => { for (let count = from; count < to; count += 1) say(sessionId, `word${count} `); };
+    speak(0, 100);
+    await new Promise((resolve) => held.set(sessionId, { resolve }));
+    speak(100, 300);
+    tool(sessionId, "grown");
+    speak(300, 500);
   } else if (word === "hold") await new Promise((resolve) => held.set(sessionId, { resolve }));
   else say(sessionId, `You said: ${text}`);
   const cancelled = held.get(sessionId)?.cancelled;

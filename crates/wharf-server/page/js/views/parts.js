@@ -24,10 +24,18 @@ export function PlainText({ text, class: name }) {
  */
 export function RowParts({ row, transcript, markdown }) {
   const views = useRef(/** @type {Map<number, MarkdownView>} */ (new Map()));
+  const takers = useRef(/** @type {((element: HTMLElement | null) => void)[]} */ ([]));
   const shown = useRef(row);
   const update = (/** @type {any} */ newer) => {
     shown.current = newer;
     newer.parts.forEach((/** @type {any} */ part, /** @type {number} */ index) => views.current.get(index)?.update(part.text ?? "", !newer.open));
+  };
+  /** Returns what takes the element of a part. It stays the same: another one would have the text made again, without the selection. */
+  const takerOf = (/** @type {number} */ index) => takers.current[index] ??= (element) => {
+    if (!element) return void views.current.delete(index);
+    const view = new MarkdownView(element);
+    views.current.set(index, view);
+    view.update(shown.current.parts[index]?.text ?? "", !shown.current.open);
   };
   useLayoutEffect(() => update(row), [row]);
   useEffect(() => {
@@ -39,14 +47,7 @@ export function RowParts({ row, transcript, markdown }) {
     if (part.type !== "text") return html`<${OtherPart} part=${part} session=${transcript.session} />`;
     const whole = part.cut ? html`<${WholeText} session=${transcript.session} cut=${part.cut} />` : "";
     if (!markdown) return html`<${PlainText} text=${part.text} />${whole}`;
-    return html`<div class="markdown" ref=${(/** @type {HTMLElement | null} */ element) => {
-      if (!element) views.current.delete(index);
-      else if (!views.current.has(index)) {
-        const view = new MarkdownView(element);
-        views.current.set(index, view);
-        view.update(shown.current.parts[index]?.text ?? "", !shown.current.open);
-      }
-    }}></div>${whole}`;
+    return html`<div class="markdown" ref=${takerOf(index)}></div>${whole}`;
   });
 }
 

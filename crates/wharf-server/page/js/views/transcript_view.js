@@ -26,7 +26,8 @@ export function TranscriptView({ transcript, row }) {
   const loading = useRef(false);
   const firstDrawn = useRef("");
   const lastTop = useRef(0);
-  const clickedAt = useRef(0);
+  /** The time of the last click that may have opened something. */
+  const openedAt = useRef(-Infinity);
   const anchor = useRef(/** @type {{ id: string, top: number } | null} */ (null));
   const [atEnd, setAtEnd] = useState(true);
   /** The last row when the end was left. */
@@ -47,6 +48,9 @@ export function TranscriptView({ transcript, row }) {
     return !element || element.scrollHeight - element.scrollTop - element.clientHeight < NEAR_END_PX;
   };
 
+  /** True if a person has scrolled back, also if the scroll's own event is still to come. */
+  const isMovedBack = () => Boolean(scroller.current) && /** @type {HTMLElement} */ (scroller.current).scrollTop < lastTop.current - 1 && !isNearEnd();
+
   const setFollowing = (/** @type {boolean} */ follows) => {
     if (following.current && !follows) lastSeenRow.current = transcript.rows.at(-1)?.id ?? "";
     following.current = follows;
@@ -58,7 +62,8 @@ export function TranscriptView({ transcript, row }) {
   useEffect(() => {
     const observer = new ResizeObserver(() => {
       if (!following.current) return;
-      if (performance.now() - clickedAt.current < OPENED_BY_CLICK_MS && !isNearEnd()) setFollowing(false);
+      const isOpened = performance.now() - openedAt.current < OPENED_BY_CLICK_MS && !isNearEnd();
+      if (isOpened || isMovedBack()) setFollowing(false);
       else toEnd();
     });
     if (content.current) observer.observe(content.current);
@@ -75,7 +80,10 @@ export function TranscriptView({ transcript, row }) {
       const target = element.querySelector(`[data-row="${CSS.escape(kept.id)}"]`);
       if (target) element.scrollTop += target.getBoundingClientRect().top - kept.top;
       anchor.current = null;
-    } else if (following.current) toEnd();
+    } else if (following.current) {
+      if (isMovedBack()) setFollowing(false);
+      else toEnd();
+    }
   }, [transcript.rows, transcript.version]);
 
   const keepAnchor = () => {
@@ -111,12 +119,16 @@ export function TranscriptView({ transcript, row }) {
     if (!element) return;
     const isAtEnd = isNearEnd();
     // Text that came since the last frame has moved the end away: only a person who scrolls back stops following.
-    const movedBack = element.scrollTop < lastTop.current - 1;
+    const follows = transcript.after === null && (isAtEnd || (following.current && !isMovedBack()));
     lastTop.current = element.scrollTop;
-    setFollowing(transcript.after === null && (isAtEnd || (following.current && !movedBack)));
+    setFollowing(follows);
     if (element.scrollTop < LOAD_AHEAD_PX) loadOlder();
     if (isAtEnd && transcript.after) loadNewer();
     if (following.current && transcript.trim()) changed();
+  };
+
+  const onClick = (/** @type {Event} */ event) => {
+    if (/** @type {Element} */ (event.target).closest("button, summary")) openedAt.current = performance.now();
   };
 
   useEffect(() => {
@@ -141,7 +153,7 @@ export function TranscriptView({ transcript, row }) {
 
   const live = transcript.state?.live;
   return html`<div class="transcript-frame">
-    <div class="transcript" ref=${scroller} onScroll=${onScroll} onClick=${() => { clickedAt.current = performance.now(); }} tabindex="0" role="log" aria-live="off" aria-label="Transcript" id="transcript">
+    <div class="transcript" ref=${scroller} onScroll=${onScroll} onClick=${onClick} tabindex="0" role="log" aria-live="off" aria-label="Transcript" id="transcript">
       <div class="transcript-rows" ref=${content}>
         ${transcript.before ? html`<div class="older"><button class="quiet" onClick=${loadOlder}>Older</button>${transcript.turnHead ? html`<span class="faint"> in: ${plainText(transcript.turnHead.summary)}</span>` : ""}</div>` : ""}
         ${transcript.loaded ? "" : html`<p class="faint" aria-busy="true">Loading…</p>`}
