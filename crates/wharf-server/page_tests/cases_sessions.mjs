@@ -159,8 +159,8 @@ test("page_says_that_the_host_is_gone_and_keeps_the_draft", async (world) => {
   const tab = await openPage(world, `#/s/${id}`);
   await tab.type("#composer", "a thought that is not finished");
   await world.host.kill();
-  await tab.waitText("The host cannot be reached", ".banner");
-  await tab.waitText("not sent by itself", ".composer");
+  await tab.waitText("The host does not answer", ".banner");
+  await tab.waitText("sent once, when the host answers", ".composer");
   await world.host.run();
   await tab.click(".banner button").catch(() => {});
   await tab.wait(() => !document.querySelector(".banner"), "the connection");

@@ -13,20 +13,41 @@ export async function startProxy(host, { prefix = "", strip = false, tls = null,
   const serve = (request, response) => {
     const route = strip && request.url.startsWith(prefix) ? request.url.slice(prefix.length) || "/" : request.url;
     const target = new URL(host.url);
+    if (proxy.isStopped) return void waiting.push(() => serve(request, response));
     const onward = http.request({ host: target.hostname, port: target.port, method: request.method, path: route, headers: { ...request.headers, "x-forwarded-for": "10.1.2.3" } }, (answer) => {
-      if (holdAfter === null || !proxy.holds) {
-        response.writeHead(answer.statusCode, answer.headers);
-        answer.pipe(response);
-      } else holdBack(answer, response, holdAfter);
+      if (holdAfter === null || !proxy.holds) passOn(answer, response);
+      else holdBack(answer, response, holdAfter);
     });
     onward.on("error", () => response.destroy());
     request.pipe(onward);
     response.on("close", () => onward.destroy());
   };
+  /** Passes an answer on, unless the proxy stands still. */
+  const passOn = (answer, response) => {
+    if (proxy.isStopped || proxy.keepsAnswers) return void waiting.push(() => passOn(answer, response));
+    response.writeHead(answer.statusCode, answer.headers);
+    answer.pipe(response);
+    answers.set(answer, response);
+    response.on("close", () => answers.delete(answer));
+  };
+  const waiting = [];
+  const answers = new Map();
   const server = tls ? https.createServer(tls, serve) : http.createServer(serve);
   await new Promise((resolve) => server.listen(0, "127.0.0.1", resolve));
   const proxy = {
     holds: true,
+    isStopped: false,
+    keepsAnswers: false,
+    /** Stands still from now on, as a stopped process does; or passes requests on and keeps the answers. */
+    freeze({ answersOnly = false } = {}) {
+      Object.assign(proxy, { isStopped: !answersOnly, keepsAnswers: true });
+      for (const [answer] of answers) answer.unpipe().pause();
+    },
+    thaw() {
+      Object.assign(proxy, { isStopped: false, keepsAnswers: false });
+      for (const [answer, response] of answers) answer.pipe(response);
+      for (const go of waiting.splice(0)) go();
+    },
     port: server.address().port,
     stop() {
       server.closeAllConnections();

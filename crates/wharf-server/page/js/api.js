@@ -1,6 +1,7 @@
 // @ts-check
 /** Calls of the host's routes. The cookie is one half of the login; the key that this page keeps is the other. */
 import { routeUrl } from "./base.js";
+import { noteHeard, noteSent } from "./host_watch.js";
 import * as storage from "./storage.js";
 
 const KEY = "key";
@@ -65,14 +66,21 @@ export async function send(method, path, options = {}) {
   const headers = { ...authHeaders(), ...options.headers };
   const body = options.raw ?? (options.body === undefined ? undefined : JSON.stringify(options.body));
   if (options.body !== undefined) headers["Content-Type"] = "application/json";
+  // Streams and polls may wait for long: the beats tell of them.
+  const noteEnd = options.signal ? () => {} : noteSent();
   try {
-    return await fetch(routeUrl(path), {
+    const response = await fetch(routeUrl(path), {
       method, headers, body, credentials: "same-origin", cache: "no-store", redirect: "error",
       signal: options.signal ?? AbortSignal.timeout(TIMEOUT_MS),
     });
+    // A proxy says so itself if it finds no host.
+    if (![502, 504].includes(response.status)) noteHeard();
+    return response;
   } catch (error) {
     if (options.signal?.aborted) throw error;
-    throw new CallError(0, "unreachable", "The host cannot be reached.");
+    throw new CallError(0, "unreachable", "The host does not answer.");
+  } finally {
+    noteEnd();
   }
 }
 

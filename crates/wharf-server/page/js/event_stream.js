@@ -5,6 +5,7 @@
  */
 import { send, toError, CallError } from "./api.js";
 import { makeEventParser } from "./event_parser.js";
+import { noteHeard, probeHost } from "./host_watch.js";
 import { takeSlot } from "./stream_slots.js";
 
 /** A stream without a beat for so long is dead. The host sends one every ten seconds. */
@@ -73,6 +74,7 @@ export function followStream(options) {
       for (;;) {
         const { value, done } = await reader.read();
         if (done || closed) return false;
+        noteHeard();
         firstAt ||= Date.now();
         if (waitMs === null && Date.now() - firstAt >= FLOWING_MS) setHeldBack(false);
         clearTimeout(timer);
@@ -80,7 +82,8 @@ export function followStream(options) {
         parse(value);
       }
     } catch (error) {
-      if (!isSilent) throw error;
+      // Only where the host answers is it the way that holds the stream back.
+      if (!isSilent || !(await probeHost())) throw error;
       silentStreams += firstAt ? 1 : MAX_SILENT_STREAMS;
       return true;
     } finally {
@@ -100,7 +103,7 @@ export function followStream(options) {
   async function readPoll() {
     const begin = Date.now();
     const waitMs = mayWait && !isBrief ? POLL_WAIT_MS : 0;
-    if (await readOnce(waitMs)) throw new CallError(0, "unreachable", "The host cannot be reached.");
+    if (await readOnce(waitMs)) throw new CallError(0, "unreachable", "The host does not answer.");
     // A poll that ends early had news, and there may be more of them.
     mayWait = waitMs === 0 || Date.now() - begin >= waitMs - 1000;
     if (!isBrief) setHeldBack(true);

@@ -2,6 +2,7 @@
 /** Signing in with a code, and out. */
 import * as api from "./api.js";
 import { dropSubscription } from "./notifications.js";
+import { resumeOutbox, takeAllBack } from "./outbox.js";
 import { app, changed, followRoute, forgetAll, forgetShown, showMessage } from "./store.js";
 
 /**
@@ -54,7 +55,10 @@ export async function signIn(code) {
     const login = await response.json();
     api.setKey(login.page);
     // What the former login of this page has shown may not be for the new one.
-    if (app.login === "in") forgetShown();
+    if (app.login === "in") {
+      takeAllBack();
+      forgetShown();
+    }
     app.me = login;
     enter();
     return null;
@@ -67,6 +71,7 @@ export async function signIn(code) {
 export function enter() {
   app.login = "in";
   followRoute();
+  resumeOutbox();
   changed();
   api.get("logins").then((list) => {
     app.me = list.logins.find((/** @type {any} */ login) => login.current) ?? app.me;

@@ -22,6 +22,16 @@ export function save(key, value) {
   }
 }
 
+/** Returns the names of the kept values that begin so. @param {string} beginning */
+export function listNames(beginning) {
+  try {
+    const names = Object.keys(localStorage).filter((key) => key.startsWith(PREFIX + beginning));
+    return names.map((key) => key.slice(PREFIX.length));
+  } catch {
+    return [];
+  }
+}
+
 /** Removes everything that this page has kept. */
 export function clearAll() {
   try {

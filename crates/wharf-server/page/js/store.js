@@ -3,6 +3,8 @@
 import { useEffect, useState } from "preact/hooks";
 import * as api from "./api.js";
 import { followStream } from "./event_stream.js";
+import { onAnswersChange, probeHost, setFollowing } from "./host_watch.js";
+import { clearOutbox, connectOutbox } from "./outbox.js";
 import * as storage from "./storage.js";
 import { Transcript } from "./transcript.js";
 
@@ -24,6 +26,8 @@ export const app = {
   listed: false,
   /** @type {"connecting" | "open" | "lost"} */
   connection: /** @type {any} */ ("connecting"),
+  /** False while nothing comes from the host although something should. */
+  hostAnswers: true,
   /** @type {Route} */
   route: { kind: "list" },
   /** @type {Transcript | null} */
@@ -72,6 +76,9 @@ export function useApp() {
   return app;
 }
 
+/** True while the host is there, as far as the page can know. */
+export const isConnected = () => app.hostAnswers && app.connection !== "lost";
+
 /** True if this page may change things. */
 export const mayControl = () => app.me === null || app.me.role !== "observer";
 
@@ -116,6 +123,7 @@ export function followRoute() {
   current?.stream.close();
   if (app.transcript?.session !== id) app.transcript = id ? makeTranscript(id) : null;
   app.sessionFault = null;
+  setFollowing(true);
   current = { id, stream: openStream(id) };
 }
 
@@ -169,13 +177,23 @@ export function endLogin() {
   if (app.login === "in") forgetAll("ended");
 }
 
-export function retryStream() {
+/** Tries at once whether the host is there again. */
+export function retryNow() {
   current?.stream.retry();
+  probeHost();
 }
+
+onAnswersChange((answers) => {
+  app.hostAnswers = answers;
+  if (answers) current?.stream.retry();
+  changed();
+});
+connectOutbox({ changed, say: showMessage });
 
 /** Forgets everything of the former login: what is shown and what the browser has kept. @param {"out" | "ended"} [login] */
 export function forgetAll(login = "out") {
   forgetShown();
+  clearOutbox();
   storage.clearAll();
   app.login = login;
   changed();
@@ -183,6 +201,7 @@ export function forgetAll(login = "out") {
 
 /** Forgets what the former login of this page was shown. */
 export function forgetShown() {
+  setFollowing(false);
   current?.stream.close();
   current = null;
   Object.assign(app, { me: null, sessions: new Map(), listed: false, transcript: null, sessionFault: null, answers: new Map() });

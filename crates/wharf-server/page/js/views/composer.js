@@ -5,7 +5,8 @@ import * as api from "../api.js";
 import { onDraftElsewhere, readDraft, writeDraft } from "../drafts.js";
 import { html } from "../html.js";
 import { scaleImage } from "../images.js";
-import { app, attempt, mayControl, showMessage } from "../store.js";
+import { joinTexts, sendLater, takeReturns } from "../outbox.js";
+import { app, attempt, isConnected, mayControl, showMessage } from "../store.js";
 import { CompletionList, useCompletion } from "./completion.js";
 import { Icon } from "./icon.js";
 import { readWholeText } from "./queue.js";
@@ -16,17 +17,6 @@ const FORCE_AFTER_MS = 3000;
 /** True if Enter sends: with a hardware keyboard. A touch keyboard has no other key for a new line. */
 export const enterSends = () => !matchMedia("(pointer: coarse)").matches;
 
-/** Returns the content of a prompt. @param {string} text @param {{ id: string }[]} uploads @param {any[]} files */
-export function buildPrompt(text, uploads, files) {
-  const named = files.filter((file) => text.includes(`@${file.path}`));
-  if (!uploads.length && !named.length) return text;
-  return [
-    ...(text.trim() ? [{ type: "text", text }] : []),
-    ...named.map((file) => ({ type: "resource_link", uri: `file://${encodeURI(file.absolute)}`, name: file.path })),
-    ...uploads.map((upload) => ({ type: "upload", id: upload.id })),
-  ];
-}
-
 /** @param {{ transcript: import("../transcript.js").Transcript }} props */
 export function Composer({ transcript }) {
   const session = transcript.session;
@@ -35,10 +25,8 @@ export function Composer({ transcript }) {
   const [selected, setSelected] = useState(0);
   const [dismissed, setDismissed] = useState("");
   const [images, setImages] = useState(/** @type {{ blob: Blob, name: string, url: string }[]} */ ([]));
-  const [busy, setBusy] = useState(false);
   const files = useRef(/** @type {any[]} */ ([]));
   const field = useRef(/** @type {HTMLTextAreaElement | null} */ (null));
-  const retryKey = useRef({ text: "", key: "" });
   const nextCaret = useRef(/** @type {number | null} */ (null));
   const settings = transcript.state?.settings;
   const takesImages = !settings?.accepts || settings.accepts.includes("image");
@@ -53,10 +41,19 @@ export function Composer({ transcript }) {
     nextCaret.current = null;
   }, [text]);
 
+  /** The text of this very moment: keys and prompts that come back may come before the next drawing. */
+  const typed = useRef(text);
+  typed.current = text;
   const change = (/** @type {string} */ value) => {
+    typed.current = value;
     setText(value);
     writeDraft(session, value);
   };
+  useEffect(() => takeReturns(session, (prompt) => {
+    change(joinTexts(prompt.text, typed.current));
+    files.current = [...prompt.files, ...files.current];
+    setImages((known) => [...prompt.images, ...known]);
+  }), [session]);
   const found = useCompletion({ text, caret, commands: settings?.commands ?? [], filePath: (query) => `sessions/${session}/files${api.toQuery({ q: query, limit: 12 })}` });
   const completion = found && dismissed !== text ? found : null;
 
@@ -83,24 +80,12 @@ export function Composer({ transcript }) {
     setImages((known) => [...known, ...added]);
   };
 
-  const sendPrompt = async () => {
-    if (busy || (!text.trim() && !images.length)) return;
-    setBusy(true);
-    // The same text that is sent again after a lost answer is the same prompt.
-    if (retryKey.current.text !== text || !retryKey.current.key) retryKey.current = { text, key: api.randomText() };
-    try {
-      const uploads = [];
-      for (const image of images) uploads.push(await api.call("POST", `sessions/${session}/uploads${api.toQuery({ name: image.name })}`, { raw: image.blob, headers: { "Content-Type": "application/octet-stream" } }));
-      await api.post(`sessions/${session}/prompt`, { prompt: buildPrompt(text, uploads, files.current), queue: true }, { "Idempotency-Key": retryKey.current.key });
-      retryKey.current = { text: "", key: "" };
-      files.current = [];
-      images.forEach((image) => URL.revokeObjectURL(image.url));
-      setImages([]);
-      change("");
-    } catch (error) {
-      showMessage(/** @type {Error} */ (error).message);
-    }
-    setBusy(false);
+  const sendPrompt = () => {
+    if (!typed.current.trim() && !images.length) return;
+    sendLater({ session, text: typed.current, images, files: files.current });
+    files.current = [];
+    setImages([]);
+    change("");
     field.current?.focus();
   };
 
@@ -141,13 +126,12 @@ export function Composer({ transcript }) {
   if (!mayControl()) return html`<p class="composer faint">You can look at this session, not change it.</p>`;
   const info = transcript.state?.session ?? app.sessions.get(session);
   const running = info && info.turn !== "idle";
-  const offline = app.connection === "lost";
   return html`<form class="composer" onSubmit=${(/** @type {Event} */ event) => { event.preventDefault(); sendPrompt(); }}
       onDragOver=${(/** @type {Event} */ event) => event.preventDefault()} onDrop=${(/** @type {DragEvent} */ event) => { event.preventDefault(); addImages(event.dataTransfer?.files ?? []); }}>
     ${completion ? html`<${CompletionList} completion=${completion} selected=${Math.min(selected, completion.items.length - 1)} onChoose=${choose} />` : ""}
     ${images.length ? html`<div class="attachments">${images.map((image) => html`<span class="attachment"><img src=${image.url} alt=${image.name} />
       <button type="button" class="icon-button" aria-label=${`Remove ${image.name}`} onClick=${() => setImages(images.filter((other) => other !== image))}><${Icon} name="close" /></button></span>`)}</div>` : ""}
-    ${offline ? html`<p class="warning">The host cannot be reached. Your text is kept, and not sent by itself.</p>` : ""}
+    ${isConnected() ? "" : html`<p class="warning">The host does not answer. Your text is kept; what you send is sent once, when the host answers.</p>`}
     <div class="composer-line">
       ${takesImages ? html`<label class="icon-button attach" title="Add an image"><${Icon} name="image" /><span class="hidden-text">Add an image</span><input type="file" accept="image/*" multiple class="hidden-text"
         onChange=${(/** @type {any} */ event) => { addImages(event.target.files); event.target.value = ""; }} /></label>` : ""}
@@ -158,7 +142,7 @@ export function Composer({ transcript }) {
         onPaste=${(/** @type {ClipboardEvent} */ event) => { const pasted = event.clipboardData?.files; if (pasted?.length) { event.preventDefault(); addImages(pasted); } }}
         onKeyDown=${onKeyDown}></textarea>
       ${running ? html`<${StopButton} session=${session} />` : ""}
-      <button type="submit" class="send" disabled=${busy || offline || (!text.trim() && !images.length)} title=${running ? "Put into the queue" : "Send"}>${running ? "Queue" : "Send"}</button>
+      <button type="submit" class="send" disabled=${!text.trim() && !images.length} title=${running ? "Put into the queue" : "Send"}>${running ? "Queue" : "Send"}</button>
     </div>
   </form>`;
 }

@@ -12,6 +12,7 @@ import { AskDock, askTitle } from "./ask.js";
 import { Composer } from "./composer.js";
 import { Dialog } from "./dialog.js";
 import { Icon } from "./icon.js";
+import { Outbox } from "./outbox.js";
 import { saveBlob } from "./parts.js";
 import { Queue } from "./queue.js";
 import { Plan } from "./rows.js";
@@ -42,6 +43,7 @@ export function Session({ id, row }) {
       <${AskDock} key=${`ask-${id}`} transcript=${transcript} row=${row} />
       <${Queue} transcript=${transcript} />
       ${info?.paused ? html`<p class="warning">The agent is held: the log cannot be written (${info.paused}).</p>` : ""}
+      <${Outbox} session=${id} />
       <${Composer} key=${`composer-${id}`} transcript=${transcript} />
     </div>
   </div>`;

@@ -4,7 +4,7 @@ import { useEffect, useState } from "preact/hooks";
 import { needsPerson } from "../attention.js";
 import { html } from "../html.js";
 import { startKeys } from "../keys.js";
-import { app, mayControl, retryStream, useApp } from "../store.js";
+import { app, isConnected, mayControl, retryNow, useApp } from "../store.js";
 import { plainText } from "../text.js";
 import { About } from "./about.js";
 import { OpenAskSheet } from "./ask.js";
@@ -49,7 +49,7 @@ export function Shell() {
 
 /** Says why what is shown may be out of date. */
 function Banner() {
-  if (app.connection === "lost") return html`<div class="banner" role="status">The host cannot be reached. <button class="quiet" onClick=${retryStream}>Try now</button></div>`;
+  if (!isConnected()) return html`<div class="banner" role="status">The host does not answer. <button class="quiet" onClick=${retryNow}>Try now</button></div>`;
   if (!app.isHeldBack) return "";
   return html`<div class="banner" role="status">Something between here and the host holds live data back. New text comes with a delay. A proxy must not buffer.</div>`;
 }

@@ -26,7 +26,8 @@ export function Start({ directory }) {
   const [text, setText] = useState(readDraft(DRAFT));
   const [images, setImages] = useState(/** @type {{ blob: Blob, name: string }[]} */ ([]));
   const [busy, setBusy] = useState(false);
-  const key = useRef(api.randomText());
+  /** The last try: after a lost answer the same session is asked for again, not another one. */
+  const lastTry = useRef({ wanted: "", key: "" });
 
   useEffect(() => {
     let closed = false;
@@ -60,13 +61,14 @@ export function Start({ directory }) {
       const place = workspace ? { workspaceSlug: workspace.slug } : where ? { cwd: where } : {};
       const withImages = images.length > 0;
       const body = { adapter: wanted.agent, ...place, ...(mode && wanted.agent === agent ? { mode } : {}), ...(wanted.text.trim() && !withImages ? { prompt: wanted.text } : {}) };
-      const session = await api.post("sessions/agent", body, { "Idempotency-Key": key.current, ...(withImages ? {} : { Prefer: "respond-async" }) });
-      key.current = api.randomText();
+      if (lastTry.current.wanted !== JSON.stringify(body)) lastTry.current = { wanted: JSON.stringify(body), key: api.randomText() };
+      const session = await api.post("sessions/agent", body, { "Idempotency-Key": lastTry.current.key, ...(withImages ? {} : { Prefer: "respond-async" }) });
+      lastTry.current = { wanted: "", key: "" };
       if (withImages) await sendWithImages(session.id, wanted.text, images);
       change("");
       go(sessionLink(session.id));
     } catch (error) {
-      key.current = api.randomText();
+      if (/** @type {api.CallError} */ (error).status) lastTry.current = { wanted: "", key: "" };
       showMessage(/** @type {Error} */ (error).message);
     }
     setBusy(false);
