@@ -14,9 +14,11 @@ export class Host {
     const host = new Host();
     host.folder = fs.mkdtempSync(path.join(os.tmpdir(), "wharf-page-host-"));
     host.work = path.join(host.folder, "harbour");
+    /** The agent "members" is signed in once this file is there. */
+    host.loginFile = path.join(host.folder, "signed-in");
     fs.mkdirSync(host.work);
     fs.writeFileSync(path.join(host.work, "hello.py"), "print('hello')\n");
-    fs.writeFileSync(path.join(host.folder, "config.toml"), `default_agent = "demo"\n${settings}\n[agents.rows]\ncommand = ["${process.execPath}", "${AGENT}"]\n${REAL_AGENT ? `[agents.real]\ncommand = ${JSON.stringify(REAL_AGENT.split(" "))}\n` : ""}`);
+    fs.writeFileSync(path.join(host.folder, "config.toml"), `default_agent = "demo"\n${settings}\n[agents.rows]\ncommand = ["${process.execPath}", "${AGENT}"]\n[agents.members]\ncommand = ["${process.execPath}", "${AGENT}", "--login", "${host.loginFile}"]\n${REAL_AGENT ? `[agents.real]\ncommand = ${JSON.stringify(REAL_AGENT.split(" "))}\n` : ""}`);
     host.flags = flags;
     host.listen = "127.0.0.1:0";
     await host.run();

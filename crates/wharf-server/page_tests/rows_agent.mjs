@@ -10,9 +10,15 @@
 //   name PATH        names a file that it has changed
 //   grow             a message that goes on when it is cancelled, then a tool call and another message
 //   hold             nothing, until it is cancelled
+//   fail CODE TEXT   the turn fails with this error
+//   crash TEXT       writes the text to stderr and exits with 3
+// With the argument --login FILE it asks for a login until the file exists.
+import fs from "node:fs";
 import readline from "node:readline";
 
 let nextId = 1;
+const loginFile = process.argv[process.argv.indexOf("--login") + 1];
+const needsLogin = () => process.argv.includes("--login") && !fs.existsSync(loginFile);
 const held = new Map();
 const folders = new Map();
 const send = (message) => process.stdout.write(`${JSON.stringify({ jsonrpc: "2.0", ...message })}\n`);
@@ -64,7 +70,11 @@ async function perform(sessionId, id, text) {
     speak(100, 300);
     tool(sessionId, "grown");
     speak(300, 500);
-  } else if (word === "hold") await new Promise((resolve) => held.set(sessionId, { resolve }));
+  } else if (word === "crash") {
+    fs.writeSync(2, `${rest.join(" ")}\n`);
+    process.exit(3);
+  } else if (word === "fail") return void send({ id, error: { code: Number(rest[0]), message: rest.slice(1).join(" ") } });
+  else if (word === "hold") await new Promise((resolve) => held.set(sessionId, { resolve }));
   else say(sessionId, `You said: ${text}`);
   const cancelled = held.get(sessionId)?.cancelled;
   held.delete(sessionId);
@@ -74,6 +84,7 @@ async function perform(sessionId, id, text) {
 readline.createInterface({ input: process.stdin }).on("line", (line) => {
   const { id, method, params } = JSON.parse(line);
   if (method === "initialize") send({ id, result: { protocolVersion: 1, agentCapabilities: { loadSession: true, promptCapabilities: { image: true, embeddedContext: true } }, authMethods: [] } });
+  else if (needsLogin() && id !== undefined) send({ id, error: { code: -32000, message: "Authentication required" } });
   else if (method === "session/new") {
     const sessionId = `rows-${process.pid}-${nextId++}`;
     folders.set(sessionId, params.cwd);

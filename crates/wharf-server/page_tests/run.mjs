@@ -8,6 +8,8 @@ import "./cases_sessions.mjs";
 import "./cases_access.mjs";
 import "./cases_hostile.mjs";
 import "./cases_stream.mjs";
+import "./cases_silence.mjs";
+import "./cases_failures.mjs";
 import "./cases_reading.mjs";
 import "./cases_push.mjs";
 

@@ -2,6 +2,7 @@
 /** The list of sessions: those that need a person first, then by workspace. */
 import { useEffect, useRef, useState } from "preact/hooks";
 import { groupSessions, nestChildren, signOf } from "../attention.js";
+import { describeAttention } from "../failures.js";
 import { age, fullDate, placeOf, titleOf } from "../format.js";
 import { html } from "../html.js";
 import { go, sessionLink } from "../router.js";
@@ -52,7 +53,7 @@ function Item({ session, depth, withPlace }) {
   const sign = signOf(session);
   const attention = session.attention ?? {};
   const answer = app.answers.get(session.id);
-  const line = answer ?? attention.text ?? (attention.state === "working" && attention.why === "starting" ? "starting" : session.message ?? "");
+  const line = answer ?? describeAttention(session) ?? (attention.state === "working" && attention.why === "starting" ? "starting" : session.message ?? "");
   const isCurrent = app.route.id === session.id;
   const asks = attention.state === "needs_answer" && !answer;
   return html`<li class=${`item state-${answer ? "answered" : sign.state}${isCurrent ? " current" : ""}${depth ? " child" : ""}`} data-depth=${depth || undefined}>

@@ -2,11 +2,13 @@
 /** The rows of a transcript, each drawn once until it changes. */
 import { Component } from "preact";
 import { useState } from "preact/hooks";
+import { failureOf, repeatsFailure } from "../failures.js";
 import { clock, duration, fullDate, money, plural, shortNumber } from "../format.js";
 import { html } from "../html.js";
 import { changesLink, sessionLink } from "../router.js";
 import { plainText } from "../text.js";
 import { Counts } from "./diff.js";
+import { FailureCard } from "./failure.js";
 import { PlainText, RowParts } from "./parts.js";
 import { describeAnswer, describeTool, isQuietTool, Tool, ToolGroup } from "./tool.js";
 
@@ -27,8 +29,8 @@ export function groupRows(rows, transcript) {
     else groups.push(...quiet.map((row) => ({ key: row.id, rows: [row] })));
     quiet = [];
   };
-  for (const row of rows) {
-    if (isHidden(row, transcript)) continue;
+  for (const [index, row] of rows.entries()) {
+    if (isHidden(row, transcript) || repeatsFailure(row, rows[index - 1])) continue;
     if (isQuietTool(row) && (!quiet.length || quiet[0].turn === row.turn)) quiet.push(row);
     else {
       flush();
@@ -75,8 +77,8 @@ function RowBody({ row, transcript, opened }) {
     case "tool": return html`<h3 class="hidden-text">${describeTool(row)}</h3><${Tool} row=${row} transcript=${transcript} opened=${opened} />`;
     case "plan": return html`<${Plan} row=${row} />`;
     case "ask": return html`<p class="ask-line"><h3 class="hidden-text">Question</h3>? ${plainText(row.subject.title)} ${row.state === "open" ? "waits for an answer" : `— ${plainText(describeAnswer(row))}`}</p>`;
-    case "notice": return html`<${Notice} row=${row} />`;
-    case "turn_end": return html`<${TurnEnd} row=${row} session=${transcript.session} />`;
+    case "notice": return failureOf(row) ? html`<${FailureCard} row=${row} transcript=${transcript} />` : html`<${Notice} row=${row} />`;
+    case "turn_end": return html`<${TurnEnd} row=${row} transcript=${transcript} />`;
     default: return html`<p class="notice">${plainText(row.summary)}</p>`;
   }
 }
@@ -122,9 +124,11 @@ function Notice({ row }) {
 /** @type {Record<string, string>} */
 const OUTCOMES = { done: "Done", stopped: "Stopped", refused: "Refused", cancelled: "Cancelled", failed: "Failed", cut_off: "Cut off" };
 
-/** @param {{ row: any, session: string }} props */
-function TurnEnd({ row, session }) {
-  const bad = ["failed", "cut_off", "refused"].includes(row.outcome);
+/** @param {{ row: any, transcript: import("../transcript.js").Transcript }} props */
+function TurnEnd({ row, transcript }) {
+  const session = transcript.session;
+  const failure = failureOf(row);
+  const bad = !failure && ["failed", "cut_off", "refused"].includes(row.outcome);
   const counts = row.files.reduce((/** @type {any} */ sum, /** @type {any} */ file) => ({ added: sum.added + file.added, removed: sum.removed + file.removed }), { added: 0, removed: 0 });
   const facts = [
     row.durationMs !== null ? duration(row.durationMs) : "",
@@ -133,10 +137,10 @@ function TurnEnd({ row, session }) {
     money(row.usage?.cost),
   ].filter(Boolean);
   return html`<div class=${`turn-end${bad ? " bad" : ""}`}><h3 class="hidden-text">End of the turn</h3>
-    <p>${OUTCOMES[row.outcome] ?? row.outcome}${row.reason !== "end_turn" && row.outcome !== "cancelled" ? ` (${plainText(row.reason)})` : ""}${facts.map((fact) => ` · ${fact}`)}
+    <p>${OUTCOMES[row.outcome] ?? row.outcome}${row.reason !== "end_turn" && row.outcome !== "cancelled" && !failure ? ` (${plainText(row.reason)})` : ""}${facts.map((fact) => ` · ${fact}`)}
       ${row.files.length ? html` · <a href=${changesLink(session, row.files.length === 1 ? row.files[0].path : undefined)}>${plural(row.files.length, "file")}</a> <${Counts} ...${counts} />` : ""}</p>
-    ${row.message ? html`<p class="failed-word">${plainText(row.message)}</p>` : ""}
+    ${failure ? html`<${FailureCard} row=${row} transcript=${transcript} />` : html`${row.message ? html`<p class="failed-word">${plainText(row.message)}</p>` : ""}
     ${row.stderr ? html`<pre class="output" tabindex="0"><${PlainText} text=${row.stderr} /></pre>` : ""}
-    ${row.next?.requeued ? html`<p class="faint">The prompt is in the queue again.</p>` : ""}
+    ${row.next?.requeued ? html`<p class="faint">The prompt is in the queue again.</p>` : ""}`}
   </div>`;
 }

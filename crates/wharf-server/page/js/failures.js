@@ -1,0 +1,36 @@
+// @ts-check
+/** Why a turn or a start failed, in words that say what to do. */
+
+/** The code by which agents say that a login is needed (ACP). */
+const AUTH_REQUIRED = -32000;
+const LOGIN_WORDS = /authentication required|\bnot (logged|signed) in\b|\blog ?in (is )?required|please (run \/login|log in|sign in)|invalid api key|\b401 unauthorized/i;
+const LIMIT_WORDS = /\b(usage|rate|spending) limit|\bquota\b|too many requests|credit balance|insufficient (credits?|funds|balance|quota)/i;
+
+/**
+ * Returns the kind of a failure, or null for an end that is none: `login`, `limit`, `start`, `crash` or `error`.
+ * @param {any} row the end of a turn, or the notice of an end without a turn @returns {"login" | "limit" | "start" | "crash" | "error" | null}
+ */
+export function failureOf(row) {
+  const isEnd = row.kind === "turn_end" && row.outcome === "failed" && ["error", "start_failed", "agent_exited"].includes(row.reason);
+  const isNotice = row.kind === "notice" && row.what === "ended" && row.level === "error";
+  if (!isEnd && !isNotice) return null;
+  const text = row.message ?? row.text ?? "";
+  const didNotStart = row.reason === "start_failed" || (isNotice && /did not start/.test(text));
+  if (row.error?.code === AUTH_REQUIRED || text.includes(`(${AUTH_REQUIRED})`) || LOGIN_WORDS.test(text)) return "login";
+  if (LIMIT_WORDS.test(text)) return "limit";
+  if (didNotStart) return "start";
+  return row.reason === "agent_exited" || isNotice ? "crash" : "error";
+}
+
+/** Returns true for a notice that says again what the end of the turn before it has said. @param {any} row @param {any} before */
+export const repeatsFailure = (row, before) => row.what === "ended" && before?.kind === "turn_end" && ["start_failed", "agent_exited"].includes(before.reason) && failureOf(before) !== null;
+
+/** Returns the command that signs an agent in, on the machine of the host. @param {string} adapter */
+export const loginCommand = (adapter) => `wharf login ${adapter}`;
+
+/** Returns the line of the list about a session that failed. @param {any} session */
+export function describeAttention(session) {
+  const attention = session.attention ?? {};
+  if (attention.why === "login") return `not signed in: ${loginCommand(session.adapterSlug)}`;
+  return attention.text;
+}
