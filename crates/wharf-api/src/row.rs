@@ -7,7 +7,7 @@ use utoipa::ToSchema;
 use crate::{ContextUse, FileDiff, ForkOrigin, RowAsk, RowTool, TokenUsage};
 
 /// The number of the rules by which a log becomes rows. It rises with every change that gives other rows for an old log.
-pub const FOLD_NUMBER: u32 = 5;
+pub const FOLD_NUMBER: u32 = 6;
 
 /// A row. Its place in the transcript is that of the event that created it; it never moves and never disappears.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema, schemars::JsonSchema)]
@@ -138,7 +138,7 @@ pub enum RowPart {
 #[serde(rename_all = "camelCase")]
 pub struct RowTextPart {
     pub text: String,
-    /// Present if the row holds only the beginning.
+    /// Present if the row holds only the beginning, or the beginning and the end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cut: Option<RowCut>,
 }
@@ -152,6 +152,9 @@ pub struct RowCut {
     /// The lines that are missing, if the row shows the beginning and the end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub missing_lines: Option<u64>,
+    /// The end of the text, if the row shows it. Text that is appended to a part that is cut belongs here.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tail: Option<String>,
     /// The address of the whole, below `/sessions/{id}/`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub whole: Option<String>,

@@ -146,6 +146,23 @@ test("emoji_in_pieces_is_whole_at_the_end", async (world) => {
   await waitSameText(world, tab, id);
 });
 
+test("end_of_a_long_answer_is_shown_while_it_streams", async (world) => {
+  const id = await world.host.session("rows", "long", { wait: false });
+  const tab = await openPage(world, `#/s/${id}`);
+  const lastShown = (line) => tab.wait((wanted) => document.querySelector(".row-message")?.innerText.trimEnd().endsWith(wanted), `line ${line} at the end`, `Line ${line} of a **long** answer, with some words.`);
+  await lastShown(1199);
+  await tab.waitText("Line 0 of a long answer", ".row-message");
+  await tab.waitText("Show the whole text", ".row-message");
+  assert.equal(await tab.run(() => document.querySelector(".jump") === null), true, "the end is followed");
+  await world.host.call("POST", `sessions/${id}/interrupt`);
+  await lastShown(1209);
+  await waitIdle(world, id);
+  await lastShown(1209);
+  const tail = (await world.host.rows(id)).find((row) => row.kind === "message").parts[0].cut.tail;
+  assert.equal(await tab.run(() => document.querySelector(".text-tail").textContent), tail, "the rows say the same");
+  await tab.picture(world.picture("long_answer"));
+});
+
 test("page_that_crashed_keeps_the_draft", async (world) => {
   const id = await world.host.session("rows", "say here");
   const tab = await openPage(world, `#/s/${id}`);

@@ -1,6 +1,8 @@
 // An ACP agent for the tests of the page: it says and does what its prompt asks for.
 //   rows N           N rows: a message and a tool call in turn
 //   flood SECONDS N  N updates a second, in messages of a hundred updates with a tool call after each
+//   pour SECONDS N   the same in a single message
+//   long             a message of 60,000 characters, whose last lines come when the turn is cancelled
 //   say TEXT         the text, \n and \uXXXX in it being escapes
 //   line BYTES       one line of so many bytes
 //   run              a tool call with output, a failed one, an image
@@ -37,14 +39,19 @@ async function perform(sessionId, id, text) {
       tool(sessionId, `read-${row}`, { title: `Read file_${row}.txt`, status: row % 50 === 48 ? "failed" : "completed", content: [{ type: "content", content: { type: "text", text: `content of ${row}` } }] });
       if (row % 500 === 0) await new Promise((resolve) => setImmediate(resolve));
     }
-  } else if (word === "flood") {
+  } else if (word === "long") {
+    const speak = (from, to) => { for (let line = from; line < to; line += 1) say(sessionId, `Line ${line} of a **long** answer, with some words.\n`); };
+    speak(0, 1200);
+    await new Promise((resolve) => held.set(sessionId, { resolve }));
+    speak(1200, 1210);
+  } else if (word === "flood" || word === "pour") {
     const [seconds, rate] = rest.map(Number);
     const begin = Date.now();
     let sent = 0;
     while (Date.now() - begin < seconds * 1000 && !held.get(sessionId)?.cancelled) {
       const due = Math.floor(((Date.now() - begin) / 1000) * rate);
       for (; sent < due; sent += 1) {
-        if (sent % 101 === 100) tool(sessionId, `step-${sent}`, { title: `Step ${sent}` });
+        if (word === "flood" && sent % 101 === 100) tool(sessionId, `step-${sent}`, { title: `Step ${sent}` });
         else say(sessionId, `word${sent} `);
       }
       await new Promise((resolve) => setTimeout(resolve, 10));

@@ -216,7 +216,7 @@ pub(crate) fn extend_text(part: &mut RowTextPart, text: &str, room: usize) -> Ov
         return Overflow::Nothing;
     }
     let whole = format!("{}{}", part.text, &text[end..]);
-    part.cut = Some(RowCut { bytes: whole.len() as u64, missing_lines: None, whole: None });
+    part.cut = Some(RowCut { bytes: whole.len() as u64, missing_lines: None, tail: None, whole: None });
     Overflow::Whole(whole)
 }
 

@@ -30,7 +30,8 @@ pub(crate) fn compute_diff(file: &FileTexts<'_>, room: usize, texts: &TextRules)
     let (removed, added) = count_differing_lines(old, file.new);
     if old.len() + file.new.len() > MAX_DIFFED_BYTES || removed + added > MAX_DIFFED_LINES {
         (diff.removed, diff.added) = (removed as u64, added as u64);
-        diff.cut = Some(RowCut { bytes: (old.len() + file.new.len()) as u64, missing_lines: None, whole: None });
+        diff.cut =
+            Some(RowCut { bytes: (old.len() + file.new.len()) as u64, missing_lines: None, tail: None, whole: None });
         return diff;
     }
     fill_hunks(&mut diff, &TextDiff::from_lines(old, file.new), room, texts);

@@ -28,6 +28,7 @@ pub mod search;
 mod text_filter;
 mod text_rules;
 mod text_stream;
+mod text_tail;
 mod timestamp;
 mod tool_content;
 mod tool_counts;

@@ -13,6 +13,7 @@ use crate::fold::FoldStep;
 use crate::limits::{MAX_PARTS, MAX_SUMMARY_CHARS, MAX_TEXT_BYTES};
 use crate::text_rules::{TextRules, clean_word};
 use crate::text_stream::TextStream;
+use crate::text_tail::{grow_tail, set_tail};
 use crate::{RowKey, RowNumber, RowStore};
 
 /// While a text that is cut grows, its bytes are counted in its row again when they have grown by this part: each count
@@ -189,6 +190,7 @@ fn grow_text(step: &mut FoldStep<'_, impl RowStore>, shown: String) {
     }
     let is_new_part = run.part.is_none();
     if is_new_part {
+        drop_tails(parts);
         parts.push(RowPart::Text(RowTextPart::default()));
         run.part_bytes = 0;
     }
@@ -205,6 +207,7 @@ fn grow_text(step: &mut FoldStep<'_, impl RowStore>, shown: String) {
     let mut is_changed = is_new_part || whole_before.is_some();
     if is_cut {
         let cut = text.cut.get_or_insert_default();
+        is_changed |= grow_tail(cut, text.text.len(), run.part_bytes, &shown[end..]);
         is_changed |= run.part_bytes >= cut.bytes + cut.bytes / CUT_COUNT_STEP;
         if is_changed {
             cut.bytes = run.part_bytes;
@@ -224,8 +227,17 @@ fn grow_text(step: &mut FoldStep<'_, impl RowStore>, shown: String) {
     }
     if is_changed {
         step.change(number, |_| ());
-    } else if !is_cut {
+    } else {
         step.note_append(number, part, shown);
+    }
+}
+
+/// Leaves out the ends of texts before a new one: a row has room for one.
+fn drop_tails(parts: &mut [RowPart]) {
+    for part in parts {
+        if let RowPart::Text(RowTextPart { cut: Some(cut), .. }) = part {
+            cut.tail = None;
+        }
     }
 }
 
@@ -347,6 +359,11 @@ pub(crate) fn keep_whole_texts(
         let id = row.id.clone();
         if let Some(parts) = parts_mut(row) {
             set_addresses(parts, &id);
+            if let Some((part, whole)) = whole_texts.last()
+                && let Some(RowPart::Text(RowTextPart { text, cut: Some(cut) })) = parts.get_mut(*part)
+            {
+                set_tail(cut, text.len(), whole);
+            }
         }
     });
     for (part, text) in whole_texts {

@@ -67,7 +67,8 @@ fn shorten_tool(tool: &mut RowTool, row_id: &str, round: usize) -> Option<(Strin
         0 => {
             let text = tool.input.take()?.to_string();
             let whole = Some(part_address(row_id, "input"));
-            tool.input_cut = Some(wharf_api::RowCut { bytes: text.len() as u64, missing_lines: None, whole });
+            tool.input_cut =
+                Some(wharf_api::RowCut { bytes: text.len() as u64, missing_lines: None, tail: None, whole });
             Some(("input".to_owned(), text))
         }
         1 => {
@@ -149,7 +150,7 @@ fn actor_bytes(actor: &RowActor) -> usize {
 
 fn parts_bytes(parts: &[RowPart]) -> usize {
     let texts = |part: &RowPart| match part {
-        RowPart::Text(text) => 2 * text.text.len(),
+        RowPart::Text(text) => 2 * text.text.len() + text_bytes(text.cut.as_ref().and_then(|cut| cut.tail.as_ref())),
         RowPart::Blob(blob) => text_bytes(blob.name.as_ref()),
         RowPart::File(file) => 2 * file.uri.len() + text_bytes(file.name.as_ref()),
         RowPart::Unknown => 0,

@@ -291,7 +291,8 @@ pub(crate) fn put_input(
         return Ok(None);
     }
     let whole = Some(part_address(row_id, "input"));
-    (tool.input, tool.input_cut) = (None, Some(RowCut { bytes: text.len() as u64, missing_lines: None, whole }));
+    (tool.input, tool.input_cut) =
+        (None, Some(RowCut { bytes: text.len() as u64, missing_lines: None, tail: None, whole }));
     Ok(Some(text))
 }
 

@@ -143,6 +143,7 @@ fn show_gap(output: &mut ToolOutput, head: &str, tail: &str, row_id: &str) {
     output.cut = Some(RowCut {
         bytes: output.bytes,
         missing_lines: Some(missing),
+        tail: None,
         whole: Some(part_address(row_id, OUTPUT_PART)),
     });
 }

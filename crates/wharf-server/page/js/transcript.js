@@ -27,6 +27,9 @@ function parseRowId(id) {
   return [Number(seq), Number(part ?? 1)];
 }
 
+/** Appends text to a part: to the end that is shown, if the part is cut. @param {any} part @param {string} text */
+const growPart = (part, text) => (part.cut ? { ...part, cut: { ...part.cut, tail: (part.cut.tail ?? "") + text } } : { ...part, text: part.text + text });
+
 export class Transcript {
   /** @param {string} session @param {(row: string) => Promise<Row>} readRow */
   constructor(session, readRow) {
@@ -143,7 +146,7 @@ export class Transcript {
       return false;
     }
     const parts = known.parts.map((/** @type {any} */ part, /** @type {number} */ index) =>
-      index === append.part ? { ...part, text: part.text + append.text } : part);
+      index === append.part ? growPart(part, append.text) : part);
     const row = { ...known, rev: append.rev, changedAt: append.changedAt, parts };
     // The array is changed in place: a view that listens to this row appends nodes, and no other view has to be drawn.
     this.rows[place] = row;

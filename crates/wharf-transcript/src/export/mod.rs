@@ -81,7 +81,10 @@ fn actor_name(actor: &RowActor) -> &str {
 fn part_text(part: &RowPart) -> String {
     match part {
         RowPart::Text(text) => match &text.cut {
-            Some(cut) => format!("{}\n[… {} bytes in all …]", text.text, cut.bytes),
+            Some(cut) => {
+                let tail = cut.tail.as_deref().map(|tail| format!("\n{tail}")).unwrap_or_default();
+                format!("{}\n[… {} bytes in all …]{tail}", text.text, cut.bytes)
+            }
             None => text.text.clone(),
         },
         RowPart::Blob(blob) => format!("[{}, {}, {} bytes]", blob.media, blob.mime, blob.bytes),

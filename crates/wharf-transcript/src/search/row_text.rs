@@ -33,7 +33,10 @@ fn part_texts(parts: &[RowPart]) -> Vec<&str> {
     let mut texts = Vec::new();
     for part in parts {
         match part {
-            RowPart::Text(text) => texts.push(text.text.as_str()),
+            RowPart::Text(text) => {
+                texts.push(text.text.as_str());
+                texts.extend(text.cut.as_ref().and_then(|cut| cut.tail.as_deref()));
+            }
             RowPart::Blob(blob) => texts.extend(blob.name.as_deref()),
             RowPart::File(file) => {
                 texts.extend(file.name.as_deref());

@@ -4,7 +4,7 @@ use serde_json::json;
 use wharf_core::{EndReason, Ending, PromptEnd, PromptEvent, SessionEvent, Status, StorageEvent};
 
 use super::{Transcript, prompt_id, raw, sender};
-use crate::{FileChangeKind, MAX_ROW_BYTES, RowNumber, list_file_changes};
+use crate::{FileChangeKind, MAX_ROW_BYTES, RowChange, RowNumber, list_file_changes};
 
 #[test]
 fn a_turn_reads_as_prompt_thought_tool_message_and_end() {
@@ -273,11 +273,29 @@ fn a_giant_message_is_cut_and_kept_whole() {
 #[test]
 fn a_message_that_grows_beyond_its_row_changes_the_row_seldom() {
     let mut log = Transcript::started();
-    let piece = "x".repeat(1_000);
-    (0..MAX_ROW_BYTES / 1_000).for_each(|_| log.say(&piece));
+    (0..MAX_ROW_BYTES / 1_000).for_each(|_| log.say(&"x".repeat(1_000)));
     log.changes.clear();
-    (0..1_000).for_each(|_| log.say(&piece));
-    assert!(log.changes.len() < 40, "{} changes", log.changes.len());
+    (0..5_000).for_each(|_| log.say("twenty characters or"));
+    let whole = log.changes.iter().filter(|change| matches!(change, RowChange::Row { .. })).count();
+    assert!(whole < 70, "{whole} of {} changes are whole rows", log.changes.len());
+}
+
+#[test]
+fn end_of_a_giant_message_is_shown_as_it_grows() {
+    let mut log = Transcript::started();
+    let mut whole = String::new();
+    for n in 0..4_000 {
+        let piece = format!("{n}. Zeile äöü, ");
+        whole.push_str(&piece);
+        log.say(&piece);
+        let part = log.json(0)["parts"][0].clone();
+        let shown = part["cut"]["tail"].as_str().or(part["text"].as_str()).unwrap_or_default();
+        assert!(shown.ends_with(&piece), "piece {n} is not at the end: {part}");
+    }
+    let part = log.json(0)["parts"][0].clone();
+    assert!(whole.starts_with(part["text"].as_str().unwrap()) && whole.ends_with(part["cut"]["tail"].as_str().unwrap()));
+    let appends = log.changes.iter().filter(|change| matches!(change, RowChange::Append { .. })).count();
+    assert!(appends > 3_900, "{appends} pieces were told as appends");
 }
 
 #[test]

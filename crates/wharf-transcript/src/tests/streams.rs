@@ -221,7 +221,8 @@ fn whole_message_of_v2_keeps_its_whole_text() {
     }
     let message = |text: &str| json!({ "sessionUpdate": "agent_message", "messageId": "m1", "content": [{ "type": "text", "text": text }] });
     log.update(message(&text));
-    assert_eq!(log.json(0)["parts"][0]["cut"], json!({ "bytes": text.len(), "whole": "rows/1-4/text?part=0" }));
+    let cut = json!({ "bytes": text.len(), "tail": &text[28_672..], "whole": "rows/1-4/text?part=0" });
+    assert_eq!(log.json(0)["parts"][0]["cut"], cut);
     log.update(message(&format!("{text}, with more")));
     assert_eq!(log.rows.whole_text(RowNumber(1), "0"), Some(&*format!("{text}, with more")));
     log.update(message("short"));
@@ -237,8 +238,9 @@ fn long_prompt_that_v2_echoes_makes_no_second_row() {
     log.prompt("prm_1", &text);
     log.update(echo(&text));
     assert_eq!(log.rows().len(), 1);
-    log.update(echo(&text.replace("long", "longer")));
-    let cut = json!({ "bytes": text.len() + 4_000, "whole": "rows/1-6/text?part=0" });
+    let longer = text.replace("long", "longer");
+    log.update(echo(&longer));
+    let cut = json!({ "bytes": longer.len(), "tail": &longer[30_720..], "whole": "rows/1-6/text?part=0" });
     assert_eq!((log.rows().len(), &log.json(1)["parts"][0]["cut"]), (2, &cut));
     assert_eq!(log.rows.whole_text(RowNumber(2), "0").map(str::len), Some(text.len() + 4_000));
 }

@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 
 use super::row_size::estimate_bytes;
-use wharf_api::{RowAppend, RowBody, RowPage, RowPart, RowStreamEvent, StateChange, TranscriptRow, TranscriptState};
+use wharf_api::{
+    RowAppend, RowBody, RowPage, RowPart, RowStreamEvent, RowTextPart, StateChange, TranscriptRow, TranscriptState,
+};
 
 /// The bytes of the rows that are held.
 const MAX_HELD_BYTES: usize = 8 << 20;
@@ -394,7 +396,7 @@ impl RowEffect {
     }
 }
 
-/// Returns the text of this part, if the row has parts and it is a text.
+/// Returns the text of this part that grows, if the row has parts and it is a text: the end of a text that is cut.
 pub fn text_part(row: &mut TranscriptRow, part: usize) -> Option<&mut String> {
     let parts = match &mut row.body {
         RowBody::Message(text) | RowBody::Thought(text) => &mut text.parts,
@@ -405,6 +407,7 @@ pub fn text_part(row: &mut TranscriptRow, part: usize) -> Option<&mut String> {
         }
     };
     match parts.get_mut(part)? {
+        RowPart::Text(RowTextPart { cut: Some(cut), .. }) => Some(cut.tail.get_or_insert_default()),
         RowPart::Text(text) => Some(&mut text.text),
         RowPart::Blob(_) | RowPart::File(_) | RowPart::Unknown => None,
     }

@@ -31,7 +31,9 @@ pub(super) fn estimate_bytes(row: &TranscriptRow) -> usize {
 
 fn part_bytes(parts: &[RowPart]) -> usize {
     let bytes = |part: &RowPart| match part {
-        RowPart::Text(text) => text.text.len(),
+        RowPart::Text(text) => {
+            text.text.len() + text.cut.as_ref().and_then(|cut| cut.tail.as_ref()).map_or(0, String::len)
+        }
         RowPart::Blob(_) | RowPart::File(_) | RowPart::Unknown => VALUE_OVERHEAD_BYTES,
     };
     parts.iter().map(bytes).sum()

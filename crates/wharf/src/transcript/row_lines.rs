@@ -84,6 +84,7 @@ pub(super) fn parts_text(parts: &[RowPart]) -> String {
                 text.push_str(&part.text);
                 if let Some(cut) = &part.cut {
                     text.push_str(&format!("\n[… {} in all]", format_size(cut.bytes)));
+                    text.extend(cut.tail.as_deref().map(|tail| format!("\n{tail}")));
                 }
             }
             RowPart::Blob(blob) => {

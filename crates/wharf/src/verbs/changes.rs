@@ -196,7 +196,7 @@ mod tests {
                 hunk(None, None, &[" same", "-old", "+new\t\u{1b}[31m"]),
                 hunk(Some([3, 0]), Some([3, 1]), &["+x"]),
             ],
-            cut: Some(RowCut { bytes: 9, missing_lines: Some(7), whole: None }),
+            cut: Some(RowCut { bytes: 9, missing_lines: Some(7), tail: None, whole: None }),
         };
         assert_eq!(
             diff_lines(Screen::PIPE, &diff),

@@ -131,7 +131,7 @@ export function Composer({ transcript }) {
     ${completion ? html`<${CompletionList} completion=${completion} selected=${Math.min(selected, completion.items.length - 1)} onChoose=${choose} />` : ""}
     ${images.length ? html`<div class="attachments">${images.map((image) => html`<span class="attachment"><img src=${image.url} alt=${image.name} />
       <button type="button" class="icon-button" aria-label=${`Remove ${image.name}`} onClick=${() => setImages(images.filter((other) => other !== image))}><${Icon} name="close" /></button></span>`)}</div>` : ""}
-    ${isConnected() ? "" : html`<p class="warning">The host does not answer. Your text is kept; what you send is sent once, when the host answers.</p>`}
+    ${isConnected() ? "" : html`<p class="warning">Your text is kept; what you send is sent once, when the host answers.</p>`}
     <div class="composer-line">
       ${takesImages ? html`<label class="icon-button attach" title="Add an image"><${Icon} name="image" /><span class="hidden-text">Add an image</span><input type="file" accept="image/*" multiple class="hidden-text"
         onChange=${(/** @type {any} */ event) => { addImages(event.target.files); event.target.value = ""; }} /></label>` : ""}

@@ -29,10 +29,11 @@ export function FailureCard({ row, transcript }) {
   };
   return html`<section class=${`failure failure-${kind}`} aria-label="Failure">
     <h4>${kind === "login" ? `${adapter} is not signed in` : HEADINGS[kind]}</h4>
-    ${kind === "login" ? html`<p>On the machine of the host, run <code>${loginCommand(adapter)}</code> <button class="quiet copy" onClick=${() => copyCommand(loginCommand(adapter))}>Copy</button>, then try again.</p>` : html`<p>${plainText(row.message ?? row.text ?? "")}</p>`}
+    ${kind === "login" ? html`<p>On the machine of the host, run <code>${loginCommand(adapter)}</code>, then try again.</p>` : html`<p>${plainText(row.message ?? row.text ?? "")}</p>`}
     ${row.stderr ? html`<pre class="output" tabindex="0"><${PlainText} text=${row.stderr} /></pre>` : ""}
     ${row.next?.requeued ? html`<p class="faint">The prompt is in the queue again.</p>` : ""}
-    ${isLast && mayControl() && !row.next?.requeued ? html`<p><button class="again" disabled=${busy} onClick=${retry}>Try again</button></p>` : ""}
+    <div class="failure-buttons">${isLast && mayControl() && !row.next?.requeued ? html`<button class="again" disabled=${busy} onClick=${retry}>Try again</button>` : ""}
+      ${kind === "login" ? html`<button class="quiet" onClick=${() => copyCommand(loginCommand(adapter))}>Copy the command</button>` : ""}</div>
   </section>`;
 }
 

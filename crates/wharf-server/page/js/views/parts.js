@@ -6,7 +6,10 @@ import { size } from "../format.js";
 import { html } from "../html.js";
 import { MarkdownView } from "../markdown.js";
 import { attempt } from "../store.js";
-import { appendText, plainText } from "../text.js";
+import { appendText, OddFinder, plainText } from "../text.js";
+
+/** The most bytes of a text that a row shows, with its end. Below that there is no gap between the beginning and the end. */
+const MAX_SHOWN_BYTES = 28 * 1024;
 
 /** Text as it is, with its line breaks. @param {{ text: string, class?: string }} props */
 export function PlainText({ text, class: name }) {
@@ -24,11 +27,15 @@ export function PlainText({ text, class: name }) {
  */
 export function RowParts({ row, transcript, markdown }) {
   const views = useRef(/** @type {Map<number, MarkdownView>} */ (new Map()));
+  const tails = useRef(/** @type {Map<number, (tail: string) => void>} */ (new Map()));
   const takers = useRef(/** @type {((element: HTMLElement | null) => void)[]} */ ([]));
   const shown = useRef(row);
   const update = (/** @type {any} */ newer) => {
     shown.current = newer;
-    newer.parts.forEach((/** @type {any} */ part, /** @type {number} */ index) => views.current.get(index)?.update(part.text ?? "", !newer.open));
+    newer.parts.forEach((/** @type {any} */ part, /** @type {number} */ index) => {
+      views.current.get(index)?.update(part.text ?? "", !newer.open);
+      tails.current.get(index)?.(part.cut?.tail ?? "");
+    });
   };
   /** Returns what takes the element of a part. It stays the same: another one would have the text made again, without the selection. */
   const takerOf = (/** @type {number} */ index) => takers.current[index] ??= (element) => {
@@ -45,10 +52,34 @@ export function RowParts({ row, transcript, markdown }) {
   }, [row.id, row.open]);
   return row.parts.map((/** @type {any} */ part, /** @type {number} */ index) => {
     if (part.type !== "text") return html`<${OtherPart} part=${part} session=${transcript.session} />`;
-    const whole = part.cut ? html`<${WholeText} session=${transcript.session} cut=${part.cut} />` : "";
+    const whole = part.cut ? html`<${WholeText} session=${transcript.session} cut=${part.cut} />
+      ${part.cut.tail ? html`<${TextTail} tail=${part.cut.tail} takers=${tails.current} index=${index} />` : ""}` : "";
     if (!markdown) return html`<${PlainText} text=${part.text} />${whole}`;
     return html`<div class="markdown" ref=${takerOf(index)}></div>${whole}`;
   });
+}
+
+/** The end of a text that is too large for its row, as it is: where it begins, its markup may be open. It grows without a new drawing. */
+/** @param {{ tail: string, takers: Map<number, (tail: string) => void>, index: number }} props */
+function TextTail({ tail, takers, index }) {
+  const ref = useRef(/** @type {HTMLElement | null} */ (null));
+  const shown = useRef({ text: "", finder: new OddFinder() });
+  const show = (/** @type {string} */ now) => {
+    const element = ref.current;
+    if (!element) return;
+    if (!now.startsWith(shown.current.text)) {
+      element.replaceChildren();
+      shown.current = { text: "", finder: new OddFinder() };
+    }
+    appendText(element, now.slice(shown.current.text.length), shown.current.finder);
+    shown.current.text = now;
+  };
+  useLayoutEffect(() => {
+    takers.set(index, show);
+    return () => void takers.delete(index);
+  }, [index]);
+  useLayoutEffect(() => show(tail), [tail]);
+  return html`<div class="plain text-tail" ref=${ref}></div>`;
 }
 
 /** @param {{ part: any, session: string }} props */
@@ -119,7 +150,7 @@ export function WholeText({ session, cut }) {
     setText(text + page.text);
     setNext(page.next);
   };
-  const missing = cut.missingLines ? `${cut.missingLines.toLocaleString("en")} lines are left out here. ` : "";
+  const missing = cut.missingLines ? `${cut.missingLines.toLocaleString("en")} lines are left out here. ` : cut.tail && cut.bytes > MAX_SHOWN_BYTES ? "The middle is left out here. " : "";
   return html`${text ? html`<pre class="output" tabindex="0"><${PlainText} text=${text} /></pre>` : ""}
     ${next === null ? "" : html`<button class="quiet" onClick=${more}>${text ? "More" : `${missing}Show the whole text (${size(cut.bytes)})`}</button>`}`;
 }

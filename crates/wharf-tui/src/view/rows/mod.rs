@@ -153,8 +153,17 @@ fn parts_text(parts: &[RowPart]) -> String {
             let gap = if text.is_empty() || text.ends_with('\n') { "" } else { "\n" };
             text.push_str(&format!("{gap}{name}\n"));
         }
+        text.extend(text_tail(part));
     }
     to_printable_lines(&text)
+}
+
+/// Returns the end of a text that is too long for its row.
+fn text_tail(part: &RowPart) -> Option<&str> {
+    match part {
+        RowPart::Text(text) => text.cut.as_ref()?.tail.as_deref(),
+        RowPart::Blob(_) | RowPart::File(_) | RowPart::Unknown => None,
+    }
 }
 
 /// Names an image, a file or the rest of a text that is too long for its row.

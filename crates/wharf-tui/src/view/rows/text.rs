@@ -1,12 +1,13 @@
 //! Messages and thoughts of the agent.
 
+use ratatui_core::style::Style;
 use ratatui_core::text::{Line, Span};
 use wharf_api::{RowPart, RowText, TranscriptRow};
 
 use super::markdown::lay_out_markdown;
-use super::{RowLayoutOptions, name_part, parts_text};
+use super::{RowLayoutOptions, name_part, parts_text, text_tail};
 use crate::layout::RowLayout;
-use crate::text::{format_duration, parse_millis, to_printable, truncate_to_columns, wrap_plain};
+use crate::text::{format_duration, parse_millis, to_printable, to_printable_lines, truncate_to_columns, wrap_plain};
 
 /// Lays out a message as markdown; images and files are named. Of an open message that grew, only the end is laid out.
 pub(super) fn lay_out_message(
@@ -29,6 +30,9 @@ pub(super) fn lay_out_message(
         }
         if let Some(name) = name_part(part) {
             lines.extend(wrap_plain(&name, look.theme.faint, look.columns()));
+        }
+        if let Some(tail) = text_tail(part) {
+            lines.extend(wrap_plain(&to_printable_lines(tail), Style::default(), look.columns()));
         }
     }
     RowLayout { lines, ..RowLayout::default() }
