@@ -456,6 +456,17 @@ mod tests {
     }
 
     #[test]
+    fn text_that_is_appended_to_a_cut_part_goes_to_its_end() {
+        let mut set = RowSet::new(500);
+        let mut row = message("1-2", 2, "the beginning");
+        row["parts"][0]["cut"] = json!({ "bytes": 99, "tail": "the en" });
+        apply(&mut set, "page", page(None, &[row]));
+        assert_eq!(texts(&mut set, "append", append("1-2", 2, 3, "d")), ["the end"]);
+        let (_, row) = set.iter().next().unwrap();
+        assert_eq!(serde_json::to_value(row).unwrap()["parts"][0]["text"], "the beginning");
+    }
+
+    #[test]
     fn a_page_after_a_reset_brings_only_new_rows_and_tells_of_a_gap() {
         let mut set = RowSet::new(500);
         let (one, two) = (message("1-2", 2, "a"), message("1-10", 10, "b"));
