@@ -95,6 +95,7 @@ test("device_can_be_named_and_signed_out_from_another_one", async (world) => {
   assert.deepEqual(await two.run(() => Object.keys(localStorage).filter((key) => !key.includes(":stream:"))), [], "key and drafts are gone");
   assert.equal(await two.run(() => document.body.textContent.includes("said before")), false, "the transcript is gone");
   two.errors.length = 0;
+  await one.wait(() => document.querySelectorAll(".device").length === 1, "all others to be signed out");
   await one.click("button", "Sign this device out");
   await one.waitFor(".code-field");
 });

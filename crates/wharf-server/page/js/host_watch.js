@@ -60,7 +60,8 @@ export function setFollowing(isFollowing) {
 
 function waitForSilence() {
   clearTimeout(watch.silence);
-  if (watch.isFollowing) watch.silence = setTimeout(() => setAnswers(false), SILENCE_MS);
+  // A tab that is not seen polls as seldom as the browser lets it.
+  if (watch.isFollowing && document.visibilityState === "visible") watch.silence = setTimeout(() => setAnswers(false), SILENCE_MS);
 }
 
 /** @param {boolean} answers */
@@ -93,5 +94,6 @@ async function keepProbing() {
   watch.isProbing = false;
 }
 
+document.addEventListener("visibilitychange", waitForSilence);
 addEventListener("offline", () => setAnswers(false));
 addEventListener("online", () => { if (!watch.answers) probeHost(); });

@@ -377,11 +377,11 @@ async fn cursor_of_another_fold_and_malformed_queries_are_refused() -> Result<()
     run_prompt(&http, &id, "echo one").await?;
     for (query, status, code) in [
         ("before=f1.1-3", 409, "fold_changed"),
-        ("before=f5.1-999", 404, "unknown_row"),
+        ("before=f6.1-999", 404, "unknown_row"),
         ("before=1-3", 422, "invalid_params"),
         ("before=zzz", 422, "invalid_params"),
-        ("after=f5.x", 422, "invalid_params"),
-        ("before=f5.1-3&after=f5.1-3", 422, "invalid_params"),
+        ("after=f6.x", 422, "invalid_params"),
+        ("before=f6.1-3&after=f6.1-3", 422, "invalid_params"),
         ("limit=0", 422, "invalid_params"),
         ("limit=201", 422, "invalid_params"),
         ("kinds=tool,nothing", 422, "invalid_params"),
@@ -393,7 +393,7 @@ async fn cursor_of_another_fold_and_malformed_queries_are_refused() -> Result<()
     }
     let answer = http.get(&format!("/sessions/{id}/rows/stream?after=zzz")).await?;
     assert_eq!(answer.status_and_code(), (422, "invalid_params".to_owned()));
-    for (after, why) in [("f1.1-3", "fold_changed"), ("f5.9-3", "log_cut")] {
+    for (after, why) in [("f1.1-3", "fold_changed"), ("f6.9-3", "log_cut")] {
         let mut events = http.open_stream(&format!("/sessions/{id}/rows/stream?after={after}"), None).await?;
         let reset = events.next().await?.context("no event")?;
         assert_eq!((reset.name.as_str(), &reset.data["why"], &reset.id), ("reset", &json!(why), &None));
