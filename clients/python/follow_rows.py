@@ -64,6 +64,16 @@ class Transcript:
                 assert part.type == "text"
                 part.text += append.text
                 row.rev = append.rev
+            case "tail":
+                # The row shows the end of a text that is too large for it.
+                append = event.root.data
+                row = self.rows[append.id].root
+                assert row.rev == append.from_, "the row has to be read anew"
+                assert row.kind in ("message", "thought", "prompt"), row.kind
+                part = row.parts[append.part].root
+                assert part.type == "text" and part.cut
+                part.cut.tail = (part.cut.tail or "") + append.text
+                row.rev = append.rev
             case "reset":
                 self.rows = {}
             case "gone":

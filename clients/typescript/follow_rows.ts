@@ -34,6 +34,17 @@ class Transcript {
         row.rev = event.data.rev;
         break;
       }
+      case "tail": {
+        // The row shows the end of a text that is too large for it.
+        const row = this.rows.get(event.data.id);
+        if (!row) break;
+        if (row.rev !== event.data.from || !("parts" in row)) throw new Error(`row ${row.id} has to be read anew`);
+        const part = row.parts[event.data.part];
+        if (part?.type !== "text" || !part.cut) throw new Error("only a text that is cut has an end");
+        part.cut.tail = (part.cut.tail ?? "") + event.data.text;
+        row.rev = event.data.rev;
+        break;
+      }
       case "state":
         if (event.data.asks) this.open = event.data.asks;
         break;

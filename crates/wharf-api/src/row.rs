@@ -152,7 +152,7 @@ pub struct RowCut {
     /// The lines that are missing, if the row shows the beginning and the end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub missing_lines: Option<u64>,
-    /// The end of the text, if the row shows it. Text that is appended to a part that is cut belongs here.
+    /// The end of the text, if the row shows it. The event `tail` appends to it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tail: Option<String>,
     /// The address of the whole, below `/sessions/{id}/`.

@@ -204,6 +204,7 @@ pub enum SessionStreamSchema {
     Page(RowPage),
     Row(TranscriptRow),
     Append(RowAppend),
+    Tail(RowAppend),
     State(StateChange),
     Beat(StreamBeat),
     Reset(StreamReset),

@@ -74,8 +74,8 @@ pub(crate) struct AgentFacts {
 pub enum RowChange {
     /// The row is new or has changed; `from` is its revision before, 0 if it is new.
     Row { number: RowNumber, from: u64 },
-    /// A text part of the row has grown at its end.
-    Append { number: RowNumber, from: u64, part: usize, text: String },
+    /// A text part of the row has grown at its end; that of a part that is cut is its tail.
+    Append { number: RowNumber, from: u64, part: usize, text: String, is_tail: bool },
 }
 
 impl RowChange {
@@ -344,7 +344,7 @@ impl<S: RowStore> FoldStep<'_, S> {
     }
 
     /// Notes that the text of a row has grown, after `row_mut` has changed it.
-    pub(crate) fn note_append(&mut self, number: RowNumber, part: usize, text: String) {
+    pub(crate) fn note_append(&mut self, number: RowNumber, part: usize, text: String, is_tail: bool) {
         let (seq, at) = (self.id.seq.0, self.at);
         let Some(row) = self.rows.row_mut(number) else { return };
         let from = row.rev;
@@ -355,7 +355,7 @@ impl<S: RowStore> FoldStep<'_, S> {
         if is_changed || self.changes[self.first_change..].iter().any(|change| change.number() == number) {
             self.note_change(number, from);
         } else {
-            self.changes.push(RowChange::Append { number, from, part, text });
+            self.changes.push(RowChange::Append { number, from, part, text, is_tail });
         }
     }
 }

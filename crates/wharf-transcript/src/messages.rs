@@ -228,7 +228,7 @@ fn grow_text(step: &mut FoldStep<'_, impl RowStore>, shown: String) {
     if is_changed {
         step.change(number, |_| ());
     } else {
-        step.note_append(number, part, shown);
+        step.note_append(number, part, shown, is_cut);
     }
 }
 

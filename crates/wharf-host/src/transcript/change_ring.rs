@@ -15,8 +15,8 @@ const CHANGE_OVERHEAD_BYTES: usize = 96;
 pub(super) enum MergedChange {
     /// It is new, or has changed otherwise than by growing at one end.
     Whole,
-    /// One part of it has grown.
-    Grown { from: u64, rev: u64, part: usize, text: String, at: Millis },
+    /// One part of it has grown, or the end of a part that is cut.
+    Grown { from: u64, rev: u64, part: usize, text: String, at: Millis, is_tail: bool },
 }
 
 /// The changes of consecutive events.
@@ -45,8 +45,8 @@ impl ChangeCollector {
         for change in changes.drain(..) {
             let (number, change) = match change {
                 RowChange::Row { number, .. } => (number, MergedChange::Whole),
-                RowChange::Append { number, from, part, text } => {
-                    (number, MergedChange::Grown { from, rev: seq.0, part, text, at })
+                RowChange::Append { number, from, part, text, is_tail } => {
+                    (number, MergedChange::Grown { from, rev: seq.0, part, text, at, is_tail })
                 }
             };
             merge_change(&mut self.0, number.0, change);
@@ -100,9 +100,9 @@ fn merge_change(changes: &mut BTreeMap<u64, MergedChange>, number: u64, change: 
     };
     match (&mut *earlier, change) {
         (
-            MergedChange::Grown { rev, part, text, at, .. },
-            MergedChange::Grown { from, rev: now, part: grown, text: more, at: then },
-        ) if *rev == from && *part == grown => {
+            MergedChange::Grown { rev, part, text, at, is_tail, .. },
+            MergedChange::Grown { from, rev: now, part: grown, text: more, at: then, is_tail: is_still_tail },
+        ) if *rev == from && *part == grown && *is_tail == is_still_tail => {
             text.push_str(&more);
             (*rev, *at) = (now, then);
         }
@@ -124,7 +124,7 @@ mod tests {
     }
 
     fn grown(number: u64, from: u64, text: &str) -> RowChange {
-        RowChange::Append { number: RowNumber(number), from, part: 0, text: text.to_owned() }
+        RowChange::Append { number: RowNumber(number), from, part: 0, text: text.to_owned(), is_tail: false }
     }
 
     fn whole(number: u64) -> RowChange {
@@ -136,9 +136,11 @@ mod tests {
         let mut ring = ChangeRing::default();
         ring.push(Seq(4), Seq(6), collect(&[(5, grown(1, 4, "a")), (6, grown(1, 5, "b"))]));
         ring.push(Seq(6), Seq(8), collect(&[(7, grown(1, 6, "c")), (8, whole(2))]));
-        let joined = MergedChange::Grown { from: 4, rev: 7, part: 0, text: "abc".to_owned(), at: Millis(7) };
+        let joined =
+            MergedChange::Grown { from: 4, rev: 7, part: 0, text: "abc".to_owned(), at: Millis(7), is_tail: false };
         assert_eq!(ring.after(Seq(4)), Some(BTreeMap::from([(1, joined), (2, MergedChange::Whole)])));
-        let last = MergedChange::Grown { from: 6, rev: 7, part: 0, text: "c".to_owned(), at: Millis(7) };
+        let last =
+            MergedChange::Grown { from: 6, rev: 7, part: 0, text: "c".to_owned(), at: Millis(7), is_tail: false };
         assert_eq!(ring.after(Seq(6)), Some(BTreeMap::from([(1, last), (2, MergedChange::Whole)])));
     }
 

@@ -19,6 +19,8 @@ const MAX_CHANGE_BYTES: usize = 4 * 1024 * 1024;
 pub enum RowUpdate {
     Whole(Box<TranscriptRow>),
     Grown(RowAppend),
+    /// The end of a part that is cut has grown.
+    TailGrown(RowAppend),
 }
 
 /// All changes of rows between two positions.
@@ -76,10 +78,11 @@ impl LiveState {
                     bytes += serde_json::to_vec(&row).map_or(0, |json| json.len());
                     RowUpdate::Whole(Box::new(row))
                 }
-                MergedChange::Grown { from, rev, part, text, at } => {
+                MergedChange::Grown { from, rev, part, text, at, is_tail } => {
                     bytes += text.len();
                     let (id, changed_at) = (self.row_id(number)?, format_timestamp(at));
-                    RowUpdate::Grown(RowAppend { id, from, rev, part, text, changed_at })
+                    let append = RowAppend { id, from, rev, part, text, changed_at };
+                    if is_tail { RowUpdate::TailGrown(append) } else { RowUpdate::Grown(append) }
                 }
             };
             if bytes > MAX_CHANGE_BYTES {

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use wharf_api::{ChangedFile, ChangedFileStatus, RowBody, RowPart, TranscriptRow};
+use wharf_api::{ChangedFile, ChangedFileStatus, RowAppend, RowBody, RowPart, TranscriptRow};
 use wharf_core::{
     AgentEvent, ClientId, Epoch, Event, Millis, PromptEnd, PromptEvent, PromptId, Raw, Sender, Seq, UpdateKind,
 };
@@ -169,14 +169,9 @@ impl Reader {
     fn apply(&mut self, update: RowUpdate) {
         match update {
             RowUpdate::Whole(row) => self.put(*row),
-            RowUpdate::Grown(grown) => {
+            RowUpdate::Grown(grown) | RowUpdate::TailGrown(grown) => {
                 let key = (super::row_cache::created_at_seq(&grown.id), grown.id.clone());
-                let row = self.rows.get_mut(&key).expect("a row that grows is known");
-                assert_eq!(row.rev, grown.from, "the reader has the revision that the text follows");
-                let (RowBody::Message(text) | RowBody::Thought(text)) = &mut row.body else { panic!("{row:?} grows") };
-                let RowPart::Text(part) = &mut text.parts[grown.part] else { panic!("not a text") };
-                part.text.push_str(&grown.text);
-                (row.rev, row.changed_at) = (grown.rev, grown.changed_at);
+                grow_row(self.rows.get_mut(&key).expect("a row that grows is known"), grown);
             }
         }
     }
@@ -184,6 +179,19 @@ impl Reader {
     fn rows(&self) -> Vec<TranscriptRow> {
         self.rows.values().cloned().collect()
     }
+}
+
+/// Appends text to a row as a reader does.
+pub(super) fn grow_row(row: &mut TranscriptRow, grown: RowAppend) {
+    assert_eq!(row.rev, grown.from, "the reader has the revision that the text follows");
+    let (RowBody::Message(text) | RowBody::Thought(text)) = &mut row.body else { panic!("{row:?} grows") };
+    let RowPart::Text(part) = &mut text.parts[grown.part] else { panic!("not a text") };
+    let end = match &mut part.cut {
+        Some(cut) => cut.tail.get_or_insert_default(),
+        None => &mut part.text,
+    };
+    end.push_str(&grown.text);
+    (row.rev, row.changed_at) = (grown.rev, grown.changed_at);
 }
 
 pub(super) fn new_state(store: &Arc<SqliteTranscripts>) -> LiveState {

@@ -78,7 +78,7 @@ export class Transcript {
     if (id) this.position = id;
     if (event === "page") this.#replaceAll(data);
     else if (event === "row") this.#putRow(data);
-    else if (event === "append") return this.#append(data);
+    else if (event === "append" || event === "tail") return this.#append(data);
     else if (event === "state") this.state = { ...this.state, ...data };
     else if (event === "reset") this.#forget();
     else if (event === "gone") this.gone = true;

@@ -171,7 +171,7 @@ fn follow(seen: &mut Vec<TranscriptRow>, changes: &[RowChange], now: &mut Memory
         let index = change.number().0 as usize - 1;
         let current = now.row_mut(change.number()).unwrap().clone();
         match change {
-            RowChange::Append { from, part, text, .. } if seen[index].rev == *from => {
+            RowChange::Append { from, part, text, is_tail, .. } if seen[index].rev == *from => {
                 let parts = match &mut seen[index].body {
                     RowBody::Message(body) | RowBody::Thought(body) => &mut body.parts,
                     RowBody::Prompt(prompt) => &mut prompt.parts,
@@ -183,7 +183,13 @@ fn follow(seen: &mut Vec<TranscriptRow>, changes: &[RowChange], now: &mut Memory
                     | RowBody::Unknown) => panic!("a {} does not grow", other.kind()),
                 };
                 let RowPart::Text(shown) = &mut parts[*part] else { panic!("no text grows") };
-                shown.text.push_str(text);
+                match &mut shown.cut {
+                    Some(cut) if *is_tail => cut.tail.get_or_insert_default().push_str(text),
+                    cut => {
+                        assert_eq!((cut.is_some(), *is_tail), (false, false), "a text that is cut grows at its end");
+                        shown.text.push_str(text);
+                    }
+                }
                 (seen[index].rev, seen[index].changed_at) = (at, current.changed_at);
             }
             RowChange::Append { .. } => panic!("a change was lost"),

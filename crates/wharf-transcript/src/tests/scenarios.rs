@@ -293,7 +293,9 @@ fn end_of_a_giant_message_is_shown_as_it_grows() {
         assert!(shown.ends_with(&piece), "piece {n} is not at the end: {part}");
     }
     let part = log.json(0)["parts"][0].clone();
-    assert!(whole.starts_with(part["text"].as_str().unwrap()) && whole.ends_with(part["cut"]["tail"].as_str().unwrap()));
+    assert!(
+        whole.starts_with(part["text"].as_str().unwrap()) && whole.ends_with(part["cut"]["tail"].as_str().unwrap())
+    );
     let appends = log.changes.iter().filter(|change| matches!(change, RowChange::Append { .. })).count();
     assert!(appends > 3_900, "{appends} pieces were told as appends");
 }

@@ -192,7 +192,7 @@ impl RowSet {
         match event {
             RowStreamEvent::Page(page) => self.apply_page(*page),
             RowStreamEvent::Row(row) => RowEffect::of_changed(self.load(vec![*row])),
-            RowStreamEvent::Append(append) => self.append(&append),
+            RowStreamEvent::Append(append) | RowStreamEvent::Tail(append) => self.append(&append),
             RowStreamEvent::State(change) => self.apply_state(change),
             RowStreamEvent::Gone => RowEffect::Gone,
             // A page follows a reset. Rows that are known stay known, so that none is shown twice.
@@ -461,7 +461,7 @@ mod tests {
         let mut row = message("1-2", 2, "the beginning");
         row["parts"][0]["cut"] = json!({ "bytes": 99, "tail": "the en" });
         apply(&mut set, "page", page(None, &[row]));
-        assert_eq!(texts(&mut set, "append", append("1-2", 2, 3, "d")), ["the end"]);
+        assert_eq!(texts(&mut set, "tail", append("1-2", 2, 3, "d")), ["the end"]);
         let (_, row) = set.iter().next().unwrap();
         assert_eq!(serde_json::to_value(row).unwrap()["parts"][0]["text"], "the beginning");
     }

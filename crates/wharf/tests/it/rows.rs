@@ -49,7 +49,7 @@ impl RowReader {
                 self.state = data["state"].clone();
             }
             "row" => self.put_row(data)?,
-            "append" => self.append(data)?,
+            "append" | "tail" => self.append(&event.name, data)?,
             "state" => {
                 for (name, value) in data.as_object().into_iter().flatten() {
                     self.state[name] = value.clone();
@@ -92,7 +92,7 @@ impl RowReader {
         Ok(())
     }
 
-    fn append(&mut self, data: &Value) -> Result<()> {
+    fn append(&mut self, name: &str, data: &Value) -> Result<()> {
         let id = data["id"].as_str().context("no id")?;
         let Some(row) = self.rows.get_mut(&row_place(id)) else {
             self.unseen.insert(id.to_owned(), data["rev"].as_u64().context("no rev")?);
@@ -100,8 +100,9 @@ impl RowReader {
         };
         ensure!(row["rev"] == data["from"], "an append from {} to a row of {}", data["from"], row["rev"]);
         let part = usize::try_from(data["part"].as_u64().context("no part")?)?;
-        let text = row["parts"][part]["text"].as_str().context("no text")?.to_owned();
-        row["parts"][part]["text"] = (text + data["text"].as_str().context("no text")?).into();
+        let part = &mut row["parts"][part];
+        let end = if name == "tail" { &mut part["cut"]["tail"] } else { &mut part["text"] };
+        *end = format!("{}{}", end.as_str().context("no text")?, data["text"].as_str().context("no text")?).into();
         (row["rev"], row["changedAt"]) = (data["rev"].clone(), data["changedAt"].clone());
         Ok(())
     }

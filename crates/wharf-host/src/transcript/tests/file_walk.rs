@@ -5,13 +5,13 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use tempfile::TempDir;
-use wharf_api::{RowBody, RowPart, TranscriptRow};
+use wharf_api::TranscriptRow;
 use wharf_core::Seq;
 use wharf_store::SqliteTranscripts;
 use wharf_testkit::random::TestRandom;
 use wharf_transcript::{ExportFormat, ExportHead};
 
-use super::{Entry, LiveState, fold_afresh, fold_entries, new_state, random_log, read_pages};
+use super::{Entry, LiveState, fold_afresh, fold_entries, grow_row, new_state, random_log, read_pages};
 use crate::transcript::changes::RowUpdate;
 use crate::transcript::pages::{PageAnchor, PageRequest, RowSlice};
 use crate::transcript::row_cache::created_at_seq;
@@ -67,7 +67,7 @@ impl PartialReader {
     fn apply(&mut self, update: RowUpdate) {
         let (id, rev) = match &update {
             RowUpdate::Whole(row) => (row.id.clone(), row.rev),
-            RowUpdate::Grown(grown) => (grown.id.clone(), grown.rev),
+            RowUpdate::Grown(grown) | RowUpdate::TailGrown(grown) => (grown.id.clone(), grown.rev),
         };
         let key = row_key(&id);
         let is_older_than_all = self.rows.first_key_value().is_some_and(|(first, _)| key < *first);
@@ -79,13 +79,8 @@ impl PartialReader {
             RowUpdate::Whole(row) => {
                 self.rows.insert(key, *row);
             }
-            RowUpdate::Grown(grown) => {
-                let row = self.rows.get_mut(&key).expect("a row that grows is known");
-                assert_eq!(row.rev, grown.from, "the reader has the revision that the text follows");
-                let (RowBody::Message(text) | RowBody::Thought(text)) = &mut row.body else { panic!("{row:?} grows") };
-                let RowPart::Text(part) = &mut text.parts[grown.part] else { panic!("not a text") };
-                part.text.push_str(&grown.text);
-                (row.rev, row.changed_at) = (grown.rev, grown.changed_at);
+            RowUpdate::Grown(grown) | RowUpdate::TailGrown(grown) => {
+                grow_row(self.rows.get_mut(&key).expect("a row that grows is known"), grown);
             }
         }
     }

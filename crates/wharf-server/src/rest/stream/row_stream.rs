@@ -166,6 +166,7 @@ impl RowStream {
             .map(|update| match update {
                 RowUpdate::Whole(row) => RowStreamEvent::Row(row),
                 RowUpdate::Grown(grown) => RowStreamEvent::Append(grown),
+                RowUpdate::TailGrown(grown) => RowStreamEvent::Tail(grown),
             })
             .collect();
         let folded = FoldedState { asks: open_asks, plan };
