@@ -38,7 +38,8 @@ class Transcript {
         // The row shows the end of a text that is too large for it.
         const row = this.rows.get(event.data.id);
         if (!row) break;
-        if (row.rev !== event.data.from || !("parts" in row)) throw new Error(`row ${row.id} has to be read anew`);
+        if (row.rev !== event.data.from) throw new Error(`row ${row.id} has to be read anew`);
+        if (row.kind !== "message" && row.kind !== "thought" && row.kind !== "prompt") throw new Error(row.kind);
         const part = row.parts[event.data.part];
         if (part?.type !== "text" || !part.cut) throw new Error("only a text that is cut has an end");
         part.cut.tail = (part.cut.tail ?? "") + event.data.text;
