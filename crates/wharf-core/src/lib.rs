@@ -18,12 +18,13 @@ mod raw;
 mod session;
 mod settings;
 
-pub use codec::{CodecError, FORMAT_VERSION, decode, encode};
+pub use codec::{CodecError, DecodedEvent, FORMAT_VERSION, decode, decode_or_lost, encode};
 pub use effect::{AskReply, Effect, Joined, PromptReceipt, Refusal, Reply, Step};
 pub use event::{
     AcceptedContent, AgentEvent, AgentSetting, AgentTraits, Ask, AskEvent, AskKind, AskOutcome, EndReason, Ending,
-    Event, Fault, ForkSource, Origin, PauseReason, PromptEnd, PromptEvent, PromptStep, SessionEvent, SettingSpelling,
-    SpawnKey, StartKind, Status, StorageEvent, ToolCall, ToolCallState, TurnLimit, UpdateKind,
+    Event, Fault, ForkSource, LostEvents, Origin, PauseReason, PromptEnd, PromptEvent, PromptStep, SessionEvent,
+    SettingSpelling, SettingsLoss, SpawnKey, StartKind, Status, StorageEvent, ToolCall, ToolCallState, TurnLimit,
+    UpdateKind,
 };
 pub use failure_text::FailureText;
 pub use id::{AskId, ClientId, Epoch, EventId, Millis, NotAnEventId, PromptId, Seq, SessionId, StartNo, parse_digits};

@@ -83,6 +83,9 @@ pub struct Descriptor {
     /// The ids of its ancestors, the topmost first.
     #[serde(skip)]
     pub(crate) lineage: Vec<SessionId>,
+    /// It is not known which session led to it: only admins may see it.
+    #[serde(skip)]
+    pub(crate) is_scope_lost: bool,
 }
 
 /// The session that was copied, and the last event of its log at that moment.
@@ -187,6 +190,7 @@ impl Descriptor {
                 event_id: source.event.to_string(),
             }),
             lineage: state.origin.lineage.clone(),
+            is_scope_lost: state.origin.is_scope_lost,
             unused: state.is_unused(),
             queued_since: state.queue.iter().map(|queued| queued.accepted_at).min(),
         }
@@ -197,6 +201,11 @@ impl Descriptor {
         !self.status.is_alive() && self.end_reason == Some(EndReason::User)
     }
 
+    /// Tells whether it is unknown which session led to this one. Only admins may see it then.
+    pub const fn is_scope_lost(&self) -> bool {
+        self.is_scope_lost
+    }
+
     /// Returns the ids of its ancestors, the topmost first.
     pub fn lineage(&self) -> &[SessionId] {
         &self.lineage
@@ -205,6 +214,14 @@ impl Descriptor {
     /// Tells whether this session was started, directly or not, by the agent of that session.
     pub fn descends_from(&self, session: &SessionId) -> bool {
         self.lineage.contains(session)
+    }
+
+    /// Returns the largest epoch of the events that it names.
+    pub(crate) fn largest_epoch(&self) -> Option<u64> {
+        let Attention { ask, newest_ask, raised, .. } = &self.attention;
+        let asks = [ask, newest_ask].into_iter().flatten().map(|ask| ask.row);
+        let raised = raised.as_ref().and_then(|raised| raised.row);
+        asks.chain(raised).map(|event| event.epoch.0).max()
     }
 
     /// Returns the form that the index stores, internal fields included.
@@ -221,10 +238,13 @@ impl Descriptor {
             queued_since: Option<Millis>,
             #[serde(skip_serializing_if = "std::ops::Not::not")]
             unused: bool,
+            #[serde(skip_serializing_if = "std::ops::Not::not")]
+            is_scope_lost: bool,
         }
-        let Self { queued_since, unused, .. } = *self;
+        let Self { queued_since, unused, is_scope_lost, .. } = *self;
         let spawned = self.spawned.as_ref();
-        serde_json::to_vec(&Summary { descriptor: self, spawned, lineage: &self.lineage, queued_since, unused }).ok()
+        let lineage = &self.lineage;
+        serde_json::to_vec(&Summary { descriptor: self, spawned, lineage, queued_since, unused, is_scope_lost }).ok()
     }
 
     pub(crate) fn from_summary(summary: &[u8]) -> Option<Self> {
@@ -236,10 +256,12 @@ impl Descriptor {
             queued_since: Option<Millis>,
             #[serde(default)]
             unused: bool,
+            #[serde(default)]
+            is_scope_lost: bool,
         }
         let descriptor: Self = wharf_json::read_own(summary).ok()?;
-        let Besides { spawned, lineage, queued_since, unused } = wharf_json::read_own(summary).ok()?;
-        Some(Self { spawned, lineage, queued_since, unused, ..descriptor })
+        let Besides { spawned, lineage, queued_since, unused, is_scope_lost } = wharf_json::read_own(summary).ok()?;
+        Some(Self { spawned, lineage, queued_since, unused, is_scope_lost, ..descriptor })
     }
 
     /// Marks a session that the host could not load, with the reason.

@@ -13,11 +13,12 @@ use crate::auth::{Identity, Scope};
 pub(crate) struct VisibleSessions {
     host: Host,
     scope: Scope,
+    is_admin: bool,
 }
 
 impl App {
     pub(crate) fn visible_to(&self, identity: &Identity) -> VisibleSessions {
-        VisibleSessions { host: self.host.clone(), scope: identity.scope.clone() }
+        VisibleSessions { host: self.host.clone(), scope: identity.scope.clone(), is_admin: identity.is_admin() }
     }
 }
 
@@ -26,8 +27,13 @@ impl VisibleSessions {
     pub(crate) fn descriptors(&self) -> Vec<Arc<Descriptor>> {
         let mut known = self.host.descriptors();
         let lasts = self.is_scope_alive();
-        known.retain(|known| lasts && self.scope.covers(known));
+        known.retain(|known| lasts && self.covers(known));
         known
+    }
+
+    /// Returns true if the caller may know of this session. One whose scope is unknown is for admins alone.
+    fn covers(&self, known: &Descriptor) -> bool {
+        self.scope.covers(known) && (self.is_admin || !known.is_scope_lost())
     }
 
     /// Returns false if the scope is an agent's and the agent's process has ended. Its connection may outlive it in the hands
@@ -41,7 +47,7 @@ impl VisibleSessions {
 
     /// Returns the descriptor of one session, without waking the session.
     pub(crate) fn descriptor(&self, id: &SessionId) -> Option<Arc<Descriptor>> {
-        self.host.descriptor(id).filter(|known| self.is_scope_alive() && self.scope.covers(known))
+        self.host.descriptor(id).filter(|known| self.is_scope_alive() && self.covers(known))
     }
 
     /// Returns the session's handle, without waking its agent.
@@ -78,7 +84,7 @@ impl VisibleSessions {
     /// Returns the session that an amux client means by this name.
     pub(crate) fn find_by_name(&self, name: &str) -> Option<Arc<Descriptor>> {
         let lasts = self.is_scope_alive();
-        self.host.named(name, |known| lasts && self.scope.covers(known))
+        self.host.named(name, |known| lasts && self.covers(known))
     }
 
     /// Returns the receiver of [`Host::changes`]. It also changes for sessions that are not visible.

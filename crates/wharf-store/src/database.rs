@@ -5,7 +5,7 @@ use std::io::ErrorKind;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-use rusqlite::{Connection, ErrorCode};
+use rusqlite::{Connection, ErrorCode, ffi};
 
 use crate::StoreError;
 
@@ -52,7 +52,19 @@ pub(crate) fn is_damage(error: &rusqlite::Error) -> bool {
     // SQLite does not understand the statement: the table or column is missing.
     let foreign = matches!(error, rusqlite::Error::SqlInputError { .. });
     let code = error.sqlite_error_code();
-    foreign || matches!(code, Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase | ErrorCode::Unknown))
+    // A value of another type than the one that was written.
+    let unreadable = matches!(
+        error,
+        rusqlite::Error::InvalidColumnType(..)
+            | rusqlite::Error::FromSqlConversionFailure(..)
+            | rusqlite::Error::IntegralValueOutOfRange(..)
+            | rusqlite::Error::Utf8Error(..)
+    );
+    let cut = error.sqlite_error().is_some_and(|error| error.extended_code == ffi::SQLITE_IOERR_SHORT_READ);
+    foreign
+        || unreadable
+        || cut
+        || matches!(code, Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase | ErrorCode::Unknown))
 }
 
 fn connect_database(path: &Path, schema: &Schema) -> Result<Connection, OpenFailure> {

@@ -10,7 +10,8 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, test_kill_process};
 
-use crate::file::{checked_payload, create_file, parse_number, push_line, push_number, sync_dir};
+use crate::file::{checked_payload, create_file, find_largest_epoch, parse_number, push_line, push_number, sync_dir};
+use crate::set_aside;
 
 /// The right to append, for as long as it is held.
 pub trait Lease: Send + Sync + fmt::Debug {
@@ -25,13 +26,16 @@ const LIVING_HOLDER_TIMEOUT: Duration = Duration::from_millis(500);
 /// A process that a dead host was about to start keeps a copy of the lock until it executes its own program.
 const DEAD_HOLDER_TIMEOUT: Duration = Duration::from_secs(5);
 
+/// The distance to the largest known epoch if the file is lost. A host raises the epoch by one; readers may have seen ids of a
+/// few hosts whose events a power cut erased (rule 1.5).
+const LOST_EPOCH_STEP: u64 = 1_000_000;
+
 #[derive(Debug, thiserror::Error)]
 pub enum LeaseError {
     #[error("another wharf uses {root}{}", pid.map(|pid| format!(" (pid {pid})")).unwrap_or_default())]
     Held { root: PathBuf, pid: Option<u32> },
-    /// Starting again at 1 would give new events ids that readers have already seen.
-    #[error("{path} is missing or damaged although {root} holds sessions: restore it from a backup")]
-    EpochLost { path: PathBuf, root: PathBuf },
+    #[error("{path} holds the last epoch that there can be")]
+    LastEpoch { path: PathBuf },
     #[error("{what}: {source}")]
     Io { what: String, source: io::Error },
 }
@@ -42,11 +46,26 @@ pub struct FileLease {
     lock: File,
     path: PathBuf,
     epoch: u64,
+    lost_epoch: Option<LostEpoch>,
+}
+
+/// The file with the epoch was missing or damaged, and the epoch was made anew from what the directory holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LostEpoch {
+    /// The largest epoch that was found.
+    pub found: u64,
+    /// The damaged file, if there was one.
+    pub kept_as: Option<PathBuf>,
 }
 
 impl FileLease {
     /// Acquires the lease. Creates `root` if it does not exist.
     pub fn acquire(root: &Path) -> Result<Self, LeaseError> {
+        Self::acquire_with(root, &|| 0)
+    }
+
+    /// The same; `find_indexed_epoch` returns the largest epoch that the index knows, in case that the file is lost.
+    pub fn acquire_with(root: &Path, find_indexed_epoch: &dyn Fn() -> u64) -> Result<Self, LeaseError> {
         DirBuilder::new().recursive(true).mode(0o700).create(root).map_err(wrap_error("making", root))?;
         let path = root.join("host.lock");
         let lock = OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(&path);
@@ -57,8 +76,13 @@ impl FileLease {
         lock.set_len(0)
             .and_then(|()| writeln!(&lock, "{}", std::process::id()))
             .map_err(wrap_error("writing", &path))?;
-        let epoch = raise_epoch(root)?;
-        Ok(Self { lock, path, epoch })
+        let RaisedEpoch { epoch, lost } = raise_epoch(root, find_indexed_epoch)?;
+        Ok(Self { lock, path, epoch, lost_epoch: lost })
+    }
+
+    /// Returns how the epoch was found if its file was lost.
+    pub const fn lost_epoch(&self) -> Option<&LostEpoch> {
+        self.lost_epoch.as_ref()
     }
 
     /// Returns false once the lock's file is no longer at its path: the state directory was deleted, moved or replaced,
@@ -113,17 +137,33 @@ impl Drop for FileLease {
     }
 }
 
+/// The epoch of a new lease.
+struct RaisedEpoch {
+    epoch: u64,
+    lost: Option<LostEpoch>,
+}
+
 /// Raises the epoch; it is on the disk before it is used.
-fn raise_epoch(root: &Path) -> Result<u64, LeaseError> {
+fn raise_epoch(root: &Path, find_indexed_epoch: &dyn Fn() -> u64) -> Result<RaisedEpoch, LeaseError> {
     let path = root.join("epoch");
+    let mut damaged = None;
     let before = match fs::read(&path) {
-        Ok(bytes) => parse_epoch(&bytes),
+        Ok(bytes) => {
+            damaged = Some(path.as_path());
+            parse_epoch(&bytes)
+        }
         Err(error) if error.kind() == ErrorKind::NotFound => (!has_sessions(root)).then_some(0),
         Err(error) => return Err(wrap_error("reading", &path)(error)),
     };
-    let Some(epoch) = before.and_then(|before| before.checked_add(1)) else {
-        return Err(LeaseError::EpochLost { path, root: root.to_owned() });
+    let lost = match before {
+        Some(_) => None,
+        None => Some(recover_epoch(root, damaged, find_indexed_epoch)?),
     };
+    let next = match (&lost, before) {
+        (Some(lost), _) => lost.found.checked_add(LOST_EPOCH_STEP),
+        (None, before) => before.unwrap_or(0).checked_add(1),
+    };
+    let Some(epoch) = next else { return Err(LeaseError::LastEpoch { path }) };
     let mut text = Vec::new();
     push_line(&mut text, |out| {
         push_number(out, b"{\"epoch\":", epoch);
@@ -135,7 +175,19 @@ fn raise_epoch(root: &Path) -> Result<u64, LeaseError> {
         .and_then(|()| fs::rename(&temporary, &path))
         .and_then(|()| sync_dir(root))
         .map_err(wrap_error("writing", &path))?;
-    Ok(epoch)
+    Ok(RaisedEpoch { epoch, lost })
+}
+
+/// Finds the largest epoch that events of this directory have, and keeps the damaged file: starting again at 1 would give new
+/// events ids that readers have already seen.
+fn recover_epoch(
+    root: &Path,
+    damaged: Option<&Path>,
+    find_indexed_epoch: &dyn Fn() -> u64,
+) -> Result<LostEpoch, LeaseError> {
+    let found = find_largest_epoch(root).map_err(wrap_error("looking for epochs in", root))?.max(find_indexed_epoch());
+    let kept_as = damaged.map(|path| set_aside(path).map_err(wrap_error("renaming", path))).transpose()?;
+    Ok(LostEpoch { found, kept_as })
 }
 
 fn parse_epoch(bytes: &[u8]) -> Option<u64> {

@@ -12,6 +12,7 @@ mod error;
 mod file;
 mod lease;
 mod memory;
+mod set_aside;
 mod sqlite;
 mod transcript;
 
@@ -22,8 +23,9 @@ use bytes::Bytes;
 
 pub use error::{AppendError, StoreError};
 pub use file::{FileEngine, FileOptions, MIN_SEGMENT_BYTES};
-pub use lease::{FileLease, Lease, LeaseError};
+pub use lease::{FileLease, Lease, LeaseError, LostEpoch};
 pub use memory::{Hostility, MemoryEngine};
+pub use set_aside::{SET_ASIDE_SUFFIX, set_aside};
 pub use sqlite::SqliteIndex;
 pub use transcript::{
     FoundRow, FoundRows, IndexStep, RowFileChanges, RowRange, RowWords, SqliteTranscripts, StoredBlob,

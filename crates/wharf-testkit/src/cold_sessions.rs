@@ -59,6 +59,7 @@ impl ColdSessions<'_> {
         let origin = Origin {
             lineage: Vec::new(),
             forked_from: None,
+            is_scope_lost: false,
             session: SessionId::new(id),
             adapter: self.agent.into(),
             workspace: "default".into(),

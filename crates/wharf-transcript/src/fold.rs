@@ -111,6 +111,7 @@ impl Fold {
             Event::Ask(AskEvent::Resolved { ask, outcome, by }) => asks::resolve_ask(step, *ask, outcome, by.as_ref()),
             Event::Storage(StorageEvent::Paused { why }) => notices::storage_paused(step, *why),
             Event::Storage(StorageEvent::Continued) => notices::storage_continued(step),
+            Event::Lost(lost) => notices::events_lost(step, lost),
             Event::Storage(StorageEvent::Snapshot(_)) | Event::Unknown { .. } => {}
         }
     }
@@ -171,7 +172,7 @@ fn apply_agent(step: &mut FoldStep<'_, impl RowStore>, event: &AgentEvent) {
                 notices::unreadable(step, &error);
             }
         }
-        AgentEvent::SettingsChanged { settings } => notices::settings_changed(step, settings),
+        AgentEvent::SettingsChanged { settings, .. } => notices::settings_changed(step, settings),
         AgentEvent::Faulted { fault, detail } => notices::protocol_fault(step, *fault, detail),
     }
 }

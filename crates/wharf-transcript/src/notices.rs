@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use wharf_api::{ForkOrigin, NoticeLevel, NoticeTopic, RowBody, RowNotice};
 use wharf_core::{
-    AgentSetting, EndReason, Ending, FailureText, Fault, ForkSource, Millis, PauseReason, Raw, SettingSpelling, Status,
+    AgentSetting, EndReason, Ending, FailureText, Fault, ForkSource, LostEvents, Millis, PauseReason, Raw,
+    SettingSpelling, Status,
 };
 use wharf_json::{Json, ReadError};
 
@@ -151,6 +152,18 @@ pub(crate) fn protocol_fault(step: &mut FoldStep<'_, impl RowStore>, fault: Faul
 pub(crate) fn unreadable(step: &mut FoldStep<'_, impl RowStore>, error: &ReadError) {
     let text = format!("An update of the agent cannot be read: {error}");
     add_notice(step, NoticeTopic::OtherUpdate, NoticeLevel::Warning, &text);
+}
+
+/// Takes the place of events that cannot be read.
+pub(crate) fn events_lost(step: &mut FoldStep<'_, impl RowStore>, lost: &LostEvents) {
+    let (first, last) = (lost.first, step.id.seq);
+    let what = if first == last {
+        format!("Event {last} of the log cannot be read")
+    } else {
+        format!("Events {first} to {last} of the log cannot be read")
+    };
+    let text = format!("{what}; the rest of the session is complete. {}", lost.why);
+    add_notice(step, NoticeTopic::ProtocolFault, NoticeLevel::Error, &text);
 }
 
 /// Takes a `notice` of the agent.

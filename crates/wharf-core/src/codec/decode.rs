@@ -89,7 +89,15 @@ fn decode_agent_event(body: &Bytes, kind: &str) -> Result<Option<AgentEvent>, Co
             }
         ),
         "agent_updated" => parse_update(body, kind)?,
-        "settings_changed" => read!(body, kind, AgentEvent::SettingsChanged { settings: Vec<AgentSetting> }),
+        "settings_changed" => read!(
+            body,
+            kind,
+            AgentEvent::SettingsChanged {
+                settings: Vec<AgentSetting>,
+                #[serde(default)]
+                are_all: bool,
+            }
+        ),
         "agent_faulted" => read!(body, kind, AgentEvent::Faulted { fault: Fault, detail: Arc<str> }),
         _ => return Ok(None),
     }))
@@ -181,6 +189,10 @@ fn decode_update(body: &Bytes) -> Option<(Millis, AgentEvent)> {
     let (tag, rest) = rest.split_at(rest.iter().position(|byte| *byte == b'"')?);
     // An update with a title or a tool call is rare and may hold escapes, so it is left to the parser.
     let frame = rest.strip_prefix(br#"","frame":"#)?.strip_suffix(b"}")?;
+    // The scanner of an earlier version let control bytes in names pass: whether this is JSON is left to the parser.
+    if frame.iter().any(|byte| *byte < b' ') {
+        return None;
+    }
     let update = UpdateKind::from_tag(std::str::from_utf8(tag).ok()?);
     let frame = Raw::new(body.slice_ref(frame))?;
     Some((Millis(at), AgentEvent::Updated { update, frame, title: None, tool: None }))

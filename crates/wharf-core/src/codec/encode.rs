@@ -17,6 +17,11 @@ pub fn encode(event: &Event, at: Millis, out: &mut Vec<u8>) {
         Event::Storage(event) => encode_storage_event(event, at, out),
         // The content of an unknown event is unknown, so it is kept unchanged with its time.
         Event::Unknown { body, .. } => out.extend_from_slice(body.bytes()),
+        // It is shown to readers of the log and never appended.
+        Event::Lost(lost) => encode_as("lost", at, out, |o| {
+            o.value("first", &lost.first);
+            o.value("why", &lost.why);
+        }),
     }
 }
 
@@ -60,9 +65,10 @@ fn encode_agent_event(event: &AgentEvent, at: Millis, out: &mut Vec<u8>) {
             o.optional("message", message.as_ref());
             o.value("retry_in", retry_in);
         }),
-        AgentEvent::SettingsChanged { settings } => {
-            encode_as("settings_changed", at, out, |o| o.value("settings", settings));
-        }
+        AgentEvent::SettingsChanged { settings, are_all } => encode_as("settings_changed", at, out, |o| {
+            o.value("settings", settings);
+            o.optional("are_all", are_all.then_some(&true));
+        }),
         AgentEvent::Faulted { fault, detail } => encode_as("agent_faulted", at, out, |o| {
             o.value("fault", fault);
             o.value("detail", detail);

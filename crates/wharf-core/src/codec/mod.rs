@@ -5,6 +5,7 @@
 
 mod decode;
 mod encode;
+mod lost;
 mod stored;
 
 use std::fmt;
@@ -12,6 +13,7 @@ use std::sync::Arc;
 
 pub use decode::decode;
 pub use encode::encode;
+pub use lost::{DecodedEvent, decode_or_lost};
 pub(crate) use stored::{Saved, SavedRef, StoredEnd, StoredOutcome, present};
 
 /// The version of the log's event format that this build writes.

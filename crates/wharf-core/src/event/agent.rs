@@ -38,7 +38,12 @@ pub enum AgentEvent {
         tool: Option<ToolCall>,
     },
     /// Settings of the agent were set or reported and are current from here on (rule 12.9).
-    SettingsChanged { settings: Vec<AgentSetting> },
+    SettingsChanged {
+        settings: Vec<AgentSetting>,
+        /// True if an agent that has just started reports all of them, after the log had lost some. Omitted from the log if
+        /// false, as before this member existed.
+        are_all: bool,
+    },
     /// The agent broke the protocol in a way that is worth recording; the session goes on.
     Faulted { fault: Fault, detail: Arc<str> },
 }
@@ -189,6 +194,11 @@ impl UpdateKind {
     /// Returns true for updates that report settings or commands of the agent.
     pub const fn is_setting(self) -> bool {
         matches!(self, Self::AvailableCommandsUpdate | Self::CurrentModeUpdate | Self::ConfigOptionUpdate)
+    }
+
+    /// Returns true for updates that report settings of the agent.
+    pub const fn changes_settings(self) -> bool {
+        matches!(self, Self::CurrentModeUpdate | Self::ConfigOptionUpdate)
     }
 
     /// Returns true for updates that report a state, of which a joining client needs only the latest.

@@ -2,6 +2,7 @@
 
 mod agent;
 mod ask;
+mod lost;
 mod prompt;
 mod session;
 mod storage;
@@ -13,6 +14,7 @@ pub use agent::{
     UpdateKind,
 };
 pub use ask::{Ask, AskEvent, AskKind, AskOutcome};
+pub use lost::{LostEvents, SettingsLoss};
 pub use prompt::{PromptEnd, PromptEvent, PromptStep, TurnLimit};
 pub use session::{EndReason, Ending, ForkSource, Origin, SessionEvent, SpawnKey, Status};
 pub use storage::{PauseReason, StorageEvent};
@@ -34,6 +36,8 @@ pub enum Event {
         kind: Arc<str>,
         body: Raw,
     },
+    /// Events that cannot be read. It is never in the log.
+    Lost(LostEvents),
 }
 
 /// Lets a group's event stand for the whole event.
@@ -50,6 +54,11 @@ macro_rules! from_group {
 from_group!(Session: SessionEvent, Agent: AgentEvent, Prompt: PromptEvent, Ask: AskEvent, Storage: StorageEvent);
 
 impl Event {
+    /// Returns true if a restore can begin with this event.
+    pub const fn begins_restore(&self) -> bool {
+        matches!(self, Self::Session(SessionEvent::Created(_)) | Self::Storage(StorageEvent::Snapshot(_)))
+    }
+
     /// Returns a prompt's frame and its sender, if the event holds them: its acceptance or an edit.
     pub fn prompt_content(&self) -> Option<(&Raw, &Sender)> {
         match self {
@@ -62,7 +71,8 @@ impl Event {
             | Self::Agent(_)
             | Self::Ask(_)
             | Self::Storage(_)
-            | Self::Unknown { .. } => None,
+            | Self::Unknown { .. }
+            | Self::Lost(_) => None,
         }
     }
 
@@ -79,7 +89,7 @@ impl Event {
             Self::Prompt(event) => event.frame(),
             Self::Ask(AskEvent::Opened(ask)) => Some(&ask.frame),
             Self::Storage(StorageEvent::Snapshot(frame)) | Self::Unknown { body: frame, .. } => Some(frame),
-            Self::Session(_) | Self::Ask(_) | Self::Storage(_) => None,
+            Self::Session(_) | Self::Ask(_) | Self::Storage(_) | Self::Lost(_) => None,
         }
     }
 
@@ -99,7 +109,7 @@ impl Event {
             Self::Session(_) => true,
             Self::Prompt(event) => !matches!(event, PromptEvent::TurnStarted { .. } | PromptEvent::Requeued { .. }),
             Self::Ask(event) => matches!(event, AskEvent::Resolved { .. }),
-            Self::Agent(_) | Self::Storage(_) | Self::Unknown { .. } => false,
+            Self::Agent(_) | Self::Storage(_) | Self::Unknown { .. } | Self::Lost(_) => false,
         }
     }
 }

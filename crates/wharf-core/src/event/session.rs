@@ -46,6 +46,9 @@ pub struct Origin {
     /// existed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub forked_from: Option<ForkSource>,
+    /// True if the log has lost its first event and it is not known which session led to this one: only admins see it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_scope_lost: bool,
 }
 
 /// The session that was copied, as it was then.

@@ -29,7 +29,11 @@ pub enum AgentInput {
         tool: Option<ToolCall>,
     },
     /// Settings of the agent were set or reported.
-    SettingsChanged { settings: Vec<AgentSetting> },
+    SettingsChanged {
+        settings: Vec<AgentSetting>,
+        /// True if the agent has just started and reports all that it has.
+        are_all: bool,
+    },
     /// The agent answered the prompt. `stop_reason` is `None` for a JSON-RPC error, which comes with the end of the agent's
     /// stderr.
     Answered { prompt: PromptId, stop_reason: Option<Arc<str>>, frame: Raw, stderr: Option<Arc<str>> },

@@ -22,7 +22,10 @@ pub enum LifecycleInput {
     /// The first input after a restore by a new host, if the agent is gone.
     HostRestarted,
     /// The first input after a restore by a new host that has taken over the running agent.
-    AgentAdopted,
+    AgentAdopted {
+        /// True if the log has lost events and the agent is known to be idle: turns that seem to run have ended.
+        is_idle: bool,
+    },
 }
 
 /// A change of the storage below the log.

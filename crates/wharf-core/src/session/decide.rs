@@ -55,7 +55,7 @@ impl Session {
                 let ending = || SessionEvent::Ended(Self::sleep_ending(*reason, why.clone())).into();
                 self.why_not_sleep(*reason).is_none().then(ending)
             }
-            LifecycleInput::Kill { .. } | LifecycleInput::HostRestarted | LifecycleInput::AgentAdopted => None,
+            LifecycleInput::Kill { .. } | LifecycleInput::HostRestarted | LifecycleInput::AgentAdopted { .. } => None,
         }
     }
 
@@ -92,7 +92,10 @@ impl Session {
                 draft.events.reserve_exact(1);
                 self.record(AgentEvent::Updated { update, frame, title, tool }, draft);
             }
-            AgentInput::SettingsChanged { settings } => self.record(AgentEvent::SettingsChanged { settings }, draft),
+            AgentInput::SettingsChanged { settings, are_all } => {
+                let are_all = are_all && !self.state.settings_loss.is_none();
+                self.record(AgentEvent::SettingsChanged { settings, are_all }, draft);
+            }
             AgentInput::Started { start, agent_session, traits, answer } => {
                 self.agent_started(AgentEvent::Started { start, agent_session, traits, answer }, start, draft);
             }
@@ -136,7 +139,7 @@ impl Session {
         match input {
             LifecycleInput::Kill { reason } => self.kill(reason, draft),
             LifecycleInput::HostRestarted => self.host_restarted(draft),
-            LifecycleInput::AgentAdopted => self.agent_adopted(draft),
+            LifecycleInput::AgentAdopted { is_idle } => self.agent_adopted(is_idle, draft),
             LifecycleInput::Sleep { reason, why } => return self.sleep(reason, why, draft),
             LifecycleInput::Resume => return self.resume(draft),
             LifecycleInput::Wake { cause } => return self.wake_if_allowed(cause, draft),

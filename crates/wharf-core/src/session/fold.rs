@@ -9,7 +9,8 @@ use super::state::{Latest, Paused, QueuedPrompt, State, Turn};
 use crate::codec::{SNAPSHOT_VERSION, Saved, SavedRef};
 use crate::{
     AgentEvent, AgentTraits, AskEvent, AskId, EndReason, Ending, Event, Fault, Millis, Origin, PromptEnd, PromptEvent,
-    PromptId, Raw, Seq, SessionEvent, StartKind, StartNo, Status, StorageEvent, ToolCall, ToolCallState, UpdateKind,
+    PromptId, Raw, Seq, SessionEvent, SettingsLoss, StartKind, StartNo, Status, StorageEvent, ToolCall, ToolCallState,
+    UpdateKind,
 };
 
 /// The number of settled asks that are remembered, to distinguish them from unknown ones. A late answer comes within
@@ -34,7 +35,8 @@ impl State {
             | Event::Prompt(_)
             | Event::Ask(_)
             | Event::Storage(StorageEvent::Paused { .. } | StorageEvent::Continued)
-            | Event::Unknown { .. } => None,
+            | Event::Unknown { .. }
+            | Event::Lost(_) => None,
         }
     }
 
@@ -53,6 +55,7 @@ impl State {
             answer: None,
             answer_at: Seq::ZERO,
             settings: None,
+            settings_loss: SettingsLoss::None,
             queue: VecDeque::new(),
             turns: Vec::new(),
             paused: None,
@@ -94,6 +97,7 @@ impl State {
         match event {
             Event::Session(event) => self.apply_session_event(seq, at, event),
             Event::Unknown { .. } => {}
+            Event::Lost(lost) => self.settings_loss = self.settings_loss.and(lost.settings),
             Event::Agent(event) => self.apply_agent_event(seq, at, event),
             Event::Prompt(event) => self.apply_prompt_event(seq, at, event),
             Event::Ask(AskEvent::Opened(ask)) => {
@@ -133,6 +137,10 @@ impl State {
                 }
             }
             AgentEvent::Starting { start, how } => {
+                // Starts are numbered without gaps: the events before this one are not all there.
+                if start.0 > self.start.0 + 1 {
+                    self.settings_loss = self.settings_loss.and(SettingsLoss::Possible);
+                }
                 self.status = Status::Starting;
                 self.start = *start;
                 self.started_at = at;
@@ -155,7 +163,12 @@ impl State {
                 self.note_started_outcome();
             }
             AgentEvent::StartFailed { .. } => self.failed_starts = self.failed_starts.saturating_add(1),
-            AgentEvent::SettingsChanged { settings } => self.settings = Some(settings.clone()),
+            AgentEvent::SettingsChanged { settings, are_all } => {
+                self.settings = Some(settings.clone());
+                if *are_all {
+                    self.settings_loss = SettingsLoss::None;
+                }
+            }
             AgentEvent::Faulted { fault, .. } => self.flooded |= *fault == Fault::TooManyAsks,
         }
     }

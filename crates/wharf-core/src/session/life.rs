@@ -304,9 +304,13 @@ impl Session {
 
     /// Goes on with the agent that the host before this one left running (rule 2.14). Everything durable is as it was; the
     /// deadlines, which are not logged, begin anew. The time without a host does not count as the agent's silence.
-    pub(super) fn agent_adopted(&mut self, draft: &mut Draft) {
+    pub(super) fn agent_adopted(&mut self, is_idle: bool, draft: &mut Draft) {
         if self.state.status != Status::Running {
             return;
+        }
+        if is_idle {
+            self.fail_open_tools(draft);
+            self.end_turns(&PromptEnd::HostRestarted, None, draft);
         }
         self.live.answered_at = Some(draft.now);
         if let Some(wait) = self.settings.ask_timeout {

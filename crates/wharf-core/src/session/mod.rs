@@ -28,8 +28,8 @@ pub use reported_usage::{ReportedTokens, SessionTokens};
 pub use state::{Latest, Paused, QueuedPrompt, State, Turn, TurnState};
 
 use crate::{
-    AgentEvent, Effect, Event, Input, Member, Millis, NewSession, PromptEvent, Reply, Sender, Seq, SessionEvent,
-    Settings, Step, StorageEvent,
+    AgentEvent, Effect, Event, Input, Member, Millis, NewSession, Origin, PromptEvent, Reply, Sender, Seq,
+    SessionEvent, Settings, Step, StorageEvent,
 };
 
 /// One conversation, as a value. It decides; the host that owns it does the rest.
@@ -92,7 +92,7 @@ impl Session {
             session.record(SessionEvent::Renamed { title, by }, &mut draft);
         }
         if let Some(settings) = agent_settings {
-            session.record(AgentEvent::SettingsChanged { settings }, &mut draft);
+            session.record(AgentEvent::SettingsChanged { settings, are_all: false }, &mut draft);
         }
         session.start_agent(session.state.first_way(), &mut draft);
         (session, draft.finish(Reply::Done))
@@ -103,7 +103,25 @@ impl Session {
     pub fn restore(settings: Settings, entries: impl IntoIterator<Item = (Seq, Millis, Event)>) -> Option<Self> {
         let mut entries = entries.into_iter();
         let (seq, at, first) = entries.next()?;
-        let mut state = State::begin(seq, at, &first)?;
+        let state = State::begin(seq, at, &first)?;
+        Some(Self::restore_after(settings, state, entries))
+    }
+
+    /// Restores a session whose first event is lost. A snapshot among the entries knows more than `origin`, and replaces it.
+    pub fn restore_without_beginning(
+        settings: Settings,
+        origin: Origin,
+        created_at: Millis,
+        entries: impl IntoIterator<Item = (Seq, Millis, Event)>,
+    ) -> Self {
+        Self::restore_after(settings, State::new(origin, Seq::ZERO, created_at), entries)
+    }
+
+    fn restore_after(
+        settings: Settings,
+        mut state: State,
+        entries: impl IntoIterator<Item = (Seq, Millis, Event)>,
+    ) -> Self {
         for (seq, at, event) in entries {
             // A snapshot equals the state of its predecessors, unless one of them is damaged: then the snapshot is
             // right.
@@ -115,7 +133,7 @@ impl Session {
                 state.apply(seq, at, &event);
             }
         }
-        Some(Self { settings, state, live: Live::default() })
+        Self { settings, state, live: Live::default() }
     }
 
     /// Decides the result of an input. The step's events are already applied to the state.

@@ -12,7 +12,7 @@ use super::reported_usage::SessionTokens;
 use crate::codec::present;
 use crate::{
     AgentSetting, AgentTraits, Ask, AskId, EndReason, Ending, Millis, Origin, PauseReason, PromptEnd, PromptId, Raw,
-    Sender, Seq, StartKind, StartNo, Status, TurnLimit,
+    Sender, Seq, SettingsLoss, StartKind, StartNo, Status, TurnLimit,
 };
 
 const fn yes() -> bool {
@@ -44,6 +44,9 @@ pub struct State {
     /// The agent's current settings. `None` until they are recorded: until then the answer and the updates hold them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub settings: Option<Vec<AgentSetting>>,
+    /// Whether the log has lost an event that may have changed the settings, and nothing since tells all of them.
+    #[serde(default, skip_serializing_if = "SettingsLoss::is_none")]
+    pub settings_loss: SettingsLoss,
     pub queue: VecDeque<QueuedPrompt>,
     /// The running turns in the order of their start. More than one only if the agent queues by itself.
     pub turns: Vec<Turn>,
@@ -219,9 +222,11 @@ impl State {
         !self.prompted
     }
 
-    /// Returns how the agent could be started again with this conversation, if at all.
+    /// Returns how the agent could be started again with this conversation, if at all. If the log has lost its first event,
+    /// the adapter and the directory may be unknown.
     pub fn way_back(&self) -> Option<StartKind> {
-        self.agent_session.as_ref().and_then(|_| self.traits.way_back())
+        let is_origin_known = !self.origin.adapter.is_empty() && !self.origin.cwd.is_empty();
+        self.agent_session.as_ref().filter(|_| is_origin_known).and_then(|_| self.traits.way_back())
     }
 
     /// Returns how an agent without a session of its own for this conversation is started: a fork copies its source, as long as it

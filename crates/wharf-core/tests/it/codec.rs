@@ -6,8 +6,8 @@ use bytes::Bytes;
 use wharf_core::{
     AcceptedContent, AgentEvent, AgentSetting, AgentTraits, Ask, AskEvent, AskId, AskKind, AskOutcome, CodecError,
     EndReason, Ending, Event, Fault, Millis, Origin, PauseReason, PromptEnd, PromptEvent, PromptId, Raw, Sender, Seq,
-    Session, SessionEvent, SessionId, SettingSpelling, Settings, SpawnKey, StartKind, StartNo, Status, StorageEvent,
-    ToolCall, ToolCallState, TurnLimit, UpdateKind, decode, encode,
+    Session, SessionEvent, SessionId, SettingSpelling, Settings, SettingsLoss, SpawnKey, StartKind, StartNo, Status,
+    StorageEvent, ToolCall, ToolCallState, TurnLimit, UpdateKind, decode, decode_or_lost, encode,
 };
 
 use crate::stage::*;
@@ -201,8 +201,9 @@ fn lives() -> Vec<Event> {
             setting(SettingSpelling::Model, None, None),
             setting(SettingSpelling::Option, Some(r#""a\u0062""#), Some("mode")),
         ],
+        are_all: false,
     }));
-    events.push(Event::Agent(AgentEvent::SettingsChanged { settings: Vec::new() }));
+    events.push(Event::Agent(AgentEvent::SettingsChanged { settings: Vec::new(), are_all: false }));
     events
 }
 
@@ -498,4 +499,30 @@ fn capabilities_that_were_added_later_are_kept() {
     let event =
         Event::Agent(AgentEvent::Started { start: StartNo(1), agent_session: "a".into(), traits, answer: raw("{}") });
     assert_eq!(decode(&encoded(&event)).unwrap(), (AT, event));
+}
+
+const UNREADABLE: &str = include_str!("../../../../fixtures/log/v1/unreadable-events.jsonl");
+
+#[test]
+fn unreadable_events_are_lost_with_their_time_and_never_newer_snapshots() {
+    let lines: Vec<&str> = UNREADABLE.lines().collect();
+    let expected = [
+        (Some(1_000), SettingsLoss::None),
+        (Some(1_001), SettingsLoss::None),
+        (Some(1_002), SettingsLoss::Certain),
+        (Some(1_003), SettingsLoss::Certain),
+        (Some(1_004), SettingsLoss::Certain),
+        (Some(1_005), SettingsLoss::Possible),
+        (None, SettingsLoss::Possible),
+    ];
+    assert_eq!(lines.len(), expected.len());
+    for (seq, (line, (at, settings))) in (1..).zip(lines.into_iter().zip(expected)) {
+        let body = Bytes::copy_from_slice(line.as_bytes());
+        decode(&body).unwrap_err();
+        let found = decode_or_lost(Seq(seq), &body).unwrap();
+        let Event::Lost(lost) = &found.event else { panic!("{line}") };
+        assert_eq!((found.at, lost.settings, lost.first), (at.map(Millis), settings, Seq(seq)), "{line}");
+    }
+    let newer = Bytes::from_static(br#"{"kind":"snapshot","at":1,"saved":{"v":99,"state":{}}}"#);
+    assert!(matches!(decode_or_lost(Seq(1), &newer), Err(CodecError::Newer { .. })));
 }

@@ -30,7 +30,7 @@ fn fork_is_told_its_title_and_settings_before_its_agent_copies_the_source() {
     let created = Event::Session(SessionEvent::Created(new.origin.clone()));
     let stage = Stage::starting_new(new);
     let renamed = Event::Session(SessionEvent::Renamed { title: Some("copy".into()), by: None });
-    let set = Event::Agent(AgentEvent::SettingsChanged { settings: vec![mode] });
+    let set = Event::Agent(AgentEvent::SettingsChanged { settings: vec![mode], are_all: false });
     assert_eq!(stage.first.events, [created, renamed, set, starting(1, StartKind::Fork)]);
     assert_eq!(stage.first.effects, [start(1, StartKind::Fork)]);
     assert_eq!(*stage.session.state(), *stage.restored().state());

@@ -15,6 +15,7 @@ mod identity;
 mod join;
 mod life;
 mod limits;
+mod losses;
 mod pause;
 mod races;
 mod restart;

@@ -84,7 +84,7 @@ impl Stage {
     /// Lets the host die, and another one take over the running agent.
     pub(crate) fn adopt_agent(&mut self) -> Step {
         self.session = self.restored();
-        self.give(Input::Lifecycle(LifecycleInput::AgentAdopted))
+        self.give(Input::Lifecycle(LifecycleInput::AgentAdopted { is_idle: false }))
     }
 
     pub(crate) fn restored(&self) -> Session {
@@ -146,6 +146,7 @@ pub(crate) fn origin() -> Origin {
         key: None,
         lineage: Vec::new(),
         forked_from: None,
+        is_scope_lost: false,
     }
 }
 

@@ -190,21 +190,6 @@ impl Host {
         let log_id =
             LogId::new(&bucket, id.as_str()).ok_or_else(|| CreateError::Storage("bad session id".to_owned()))?;
         let log = inner.storage.engine().create(&log_id).map_err(not_stored)?;
-        let inputs = StartInputs {
-            version: 1,
-            capabilities: request.capabilities,
-            prelude: request.prelude.iter().filter_map(|frame| Raw::new(frame.clone())).collect(),
-            new_frame: request.frame,
-            mode: request.mode,
-            options: request.options,
-            env: request.env,
-            real,
-        };
-        if let Err(error) = inner.keep_start_inputs(&log_id, &inputs) {
-            drop(log);
-            let _ = inner.storage.engine().remove(&log_id);
-            return Err(io_error(&error, &error));
-        }
         let origin = Origin {
             session: id.clone(),
             adapter: request.adapter.into(),
@@ -216,7 +201,24 @@ impl Host {
             key: request.key,
             lineage: request.lineage,
             forked_from: request.fork.as_ref().map(|fork| fork.source.clone()),
+            is_scope_lost: false,
         };
+        let inputs = StartInputs {
+            version: 1,
+            capabilities: request.capabilities,
+            prelude: request.prelude.iter().filter_map(|frame| Raw::new(frame.clone())).collect(),
+            new_frame: request.frame,
+            mode: request.mode,
+            options: request.options,
+            env: request.env,
+            real,
+            origin: Some(origin.clone()),
+        };
+        if let Err(error) = inner.keep_start_inputs(&log_id, &inputs) {
+            drop(log);
+            let _ = inner.storage.engine().remove(&log_id);
+            return Err(io_error(&error, &error));
+        }
         let mut new = NewSession::new(origin, inner.config.core_settings());
         if let Some(fork) = request.fork {
             (new.title, new.agent_settings) = (fork.title.map(Into::into), Some(fork.settings));

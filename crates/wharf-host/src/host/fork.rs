@@ -12,7 +12,7 @@ use super::spawn::Spawned;
 use super::{CreateError, Created, ForkStart, Host, NewSessionRequest, PrestartedAgent, StartInputs};
 use crate::session::cursor::Entry;
 use crate::session::handle::{CallError, SessionHandle};
-use crate::settings::AgentSettings;
+use crate::settings::{AgentSettings, are_settings_lost};
 use crate::workspaces::DirectoryScope;
 
 /// Why a session cannot be copied.
@@ -22,6 +22,8 @@ pub enum ForkError {
     NotSupported { adapter: String },
     #[error("the session's agent has not started yet: there is nothing to copy")]
     NothingToCopy,
+    #[error("the log has lost the settings of the session's agent: bring it back first, with `wharf resume`")]
+    SettingsLost,
     #[error("a turn is running: wait for its end, or interrupt it, then fork")]
     TurnInProgress,
     #[error("cwd: a fork works in the directory of its source, {cwd}")]
@@ -111,6 +113,9 @@ impl Host {
             return Err(ForkError::TurnInProgress);
         }
         let event = read_event(source, report.head).await?;
+        if are_settings_lost(report.settings_loss, &report) {
+            return Err(ForkError::SettingsLost);
+        }
         let settings = AgentSettings::from_sources(&report).into_in_force();
         let inputs = self.inner.start_inputs(&source.shared.log_id);
         let session = source.id().clone();

@@ -8,6 +8,7 @@ mod files;
 mod forget;
 mod fork;
 mod initialize_cache;
+mod lost_beginning;
 mod modes;
 mod people;
 mod prestarted_agent;
@@ -27,7 +28,7 @@ use std::sync::Arc;
 
 use tokio::sync::watch;
 use wharf_api::{HostSettingList, SettingsState, TurnCount};
-use wharf_core::{AgentInput, EndReason, Input, Sender, SessionId};
+use wharf_core::{AgentInput, EndReason, Input, LifecycleInput, Sender, SessionId};
 use wharf_store::LogId;
 
 use agents::AgentProcesses;
@@ -62,7 +63,7 @@ use crate::metrics::Metrics;
 use crate::people::People;
 use crate::registry::{KnownSession, Registry};
 use crate::session::handle::SessionHandle;
-use crate::session::{FirstStart, RestoreError, SessionTask, Shared, TailBudget, restore};
+use crate::session::{FirstStart, RestoreError, RestoredSession, SessionTask, Shared, TailBudget, restore};
 use crate::transcript::{SessionTranscript, TranscriptFailure, Transcripts};
 use crate::workspaces::Workspaces;
 
@@ -204,18 +205,24 @@ impl Host {
         match self.inner.registry.get(id) {
             None => Err(self.why_not_open(id, |_| true)),
             Some(KnownSession::Live(handle)) => Ok(handle),
-            Some(KnownSession::Cold { log_id, snapshot, .. }) => {
+            Some(KnownSession::Cold { log_id, snapshot, descriptor, .. }) => {
                 let inner = Arc::clone(&self.inner);
-                let read = tokio::task::spawn_blocking(move || inner.load_from_log(&log_id, snapshot));
+                let was_alive = descriptor.status.is_alive();
+                let read =
+                    tokio::task::spawn_blocking(move || inner.load_from_log(&log_id, snapshot, Some(&descriptor)));
                 let thawed = read.await.map_err(|e| e.to_string()).and_then(|thawed| thawed.map_err(|e| e.to_string()));
                 let (mut session, shared) = thawed.map_err(|why| OpenError::Unreadable { id: id.clone(), why })?;
-                // The log failed while its agent ran, which was ended then.
-                let step = session.state().status.is_alive().then(|| {
+                let input = if was_alive {
+                    // The log failed while its agent ran, which was ended then.
                     let message = "the log could not be written".into();
                     let start = session.state().start;
-                    session.handle(Input::Agent(AgentInput::Exited { start, exit_code: None, message }), Now::millis())
-                });
-                Ok(self.inner.spawn_task(session, shared, step.unwrap_or_default(), FirstStart::default()))
+                    Input::Agent(AgentInput::Exited { start, exit_code: None, message })
+                } else {
+                    // Changes nothing, unless the log has lost the end of a turn, or that of the session.
+                    Input::Lifecycle(LifecycleInput::HostRestarted)
+                };
+                let step = session.handle(input, Now::millis());
+                Ok(self.inner.spawn_task(session, shared, step, FirstStart::default()))
             }
         }
     }
@@ -399,13 +406,16 @@ impl Inner {
         &self,
         log_id: &LogId,
         snapshot: Option<u64>,
+        known: Option<&Descriptor>,
     ) -> Result<(wharf_core::Session, Arc<Shared>), RestoreError> {
         let log = self.storage.engine().open(log_id)?;
         let mended = log.mended();
         if mended.torn_bytes > 0 {
             tracing::warn!(log = %log_id, bytes = mended.torn_bytes, "a record that was cut off by a crash was removed");
         }
-        let session = restore(&log, &self.config.core_settings(), snapshot)?;
+        let settings = self.config.core_settings();
+        let find_beginning = || self.find_beginning(log_id, known);
+        let RestoredSession { session, lost } = restore(&log, &settings, snapshot, find_beginning)?;
         let id = session.state().origin.session.clone();
         if id.as_str() != log_id.name() {
             return Err(RestoreError::OtherSession { found: id });
@@ -414,6 +424,9 @@ impl Inner {
         let descriptor = Descriptor::of_session(&session, &attention);
         let budget = Arc::clone(&self.budget);
         let shared = Shared::new(id, log_id.clone(), log, budget, session.head(), (descriptor, attention));
+        for seq in lost {
+            shared.note_lost(seq);
+        }
         Ok((session, Arc::new(shared)))
     }
 

@@ -42,6 +42,9 @@ pub(crate) struct StartInputs {
     /// The session's directories with links resolved, as of the time when they were named.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub(crate) real: BTreeMap<PathBuf, PathBuf>,
+    /// The session's first event, in case that the log loses it. Older versions did not keep it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) origin: Option<Origin>,
 }
 
 impl StartInputs {

@@ -8,8 +8,8 @@ use std::sync::{Arc, PoisonError};
 
 use wharf_core::{EndReason, Input, LifecycleInput, Seq, Session, SessionId, Status};
 use wharf_store::{
-    Engine, FileEngine, FileLease, FileOptions, Index, IndexRow, LeaseError, Log, LogId, LogStat, SqliteIndex,
-    StoreError,
+    Engine, FileEngine, FileLease, FileOptions, Index, IndexRow, Lease, LeaseError, Log, LogId, LogStat, LostEpoch,
+    SqliteIndex, StoreError,
 };
 use wharf_transcript::Secrets;
 
@@ -67,7 +67,7 @@ impl Host {
                 path: root.clone(),
                 pid: pid.map_or_else(|| "unknown".to_owned(), |pid| pid.to_string()),
             },
-            error @ (LeaseError::EpochLost { .. } | LeaseError::Io { .. }) => unusable(&error),
+            error @ (LeaseError::LastEpoch { .. } | LeaseError::Io { .. }) => unusable(&error),
         })?;
         let identity = DirectoryIdentity::load_or_create(&root).map_err(|error| unusable(&error))?;
         let state_id = identity.id.clone();
@@ -122,15 +122,37 @@ impl Host {
 
 /// Takes the lease. On a full disk the reserve is given up for it: who cannot start the host cannot end anything.
 fn lease(root: &Path) -> Result<FileLease, LeaseError> {
-    match FileLease::acquire(root) {
+    let lease = acquire_lease(root)?;
+    if let Some(LostEpoch { found, kept_as }) = lease.lost_epoch() {
+        let kept_as = kept_as.as_deref().map(|path| path.display().to_string());
+        tracing::error!(dir = %root.display(), found, epoch = lease.epoch(), kept_as,
+            "the file `epoch` was missing or damaged: event ids go on far above the largest one that was found");
+    }
+    Ok(lease)
+}
+
+fn acquire_lease(root: &Path) -> Result<FileLease, LeaseError> {
+    let acquire = || FileLease::acquire_with(root, &|| find_indexed_epoch(root));
+    match acquire() {
         Err(LeaseError::Io { source, .. })
             if source.kind() == ErrorKind::StorageFull && FileEngine::give_up_reserve(root) =>
         {
             tracing::warn!(dir = %root.display(), "the disk is full: what was kept for that is used");
-            FileLease::acquire(root)
+            acquire()
         }
         acquired => acquired,
     }
+}
+
+/// Returns the largest epoch of the events that the index names, 0 if there is none.
+fn find_indexed_epoch(root: &Path) -> u64 {
+    let path = root.join("index.db");
+    if !path.exists() {
+        return 0;
+    }
+    let rows = SqliteIndex::open(&path).and_then(|index| index.all()).unwrap_or_default();
+    let known = rows.iter().filter_map(|row| Descriptor::from_summary(&row.summary));
+    known.filter_map(|known| known.largest_epoch()).max().unwrap_or(0)
 }
 
 fn files(root: &Path, reserve: u64) -> Result<Arc<dyn Engine>, StoreError> {
@@ -231,7 +253,7 @@ impl Inner {
                 }
                 None => {
                     let keepers = by_session.remove(&SessionId::new(stat.id.name())).unwrap_or_default();
-                    back.extend(self.recover(&stat, row.and_then(|row| row.snapshot), keepers, &mut fresh));
+                    back.extend(self.recover(&stat, row.as_ref(), keepers, &mut fresh));
                 }
             }
         }
@@ -261,15 +283,19 @@ impl Inner {
     fn recover(
         self: &Arc<Self>,
         stat: &LogStat,
-        snapshot: Option<u64>,
+        row: Option<&IndexRow>,
         keepers: Vec<AnsweredKeeper>,
         rows: &mut Vec<SessionRow>,
     ) -> Option<(StartPriority, SessionId)> {
-        match self.load_from_log(&stat.id, snapshot) {
+        let snapshot = row.and_then(|row| row.snapshot);
+        let known = row.and_then(|row| Descriptor::from_summary(&row.summary));
+        match self.load_from_log(&stat.id, snapshot, known.as_ref()) {
             Ok((mut session, shared)) => {
                 if let Some(adopted) = self.adopt(keepers, &session, &shared) {
                     let now = adopted.turn_status.session_time().unwrap_or_else(Now::millis);
-                    let step = session.handle(Input::Lifecycle(LifecycleInput::AgentAdopted), now);
+                    // The keeper knows whether a turn runs, if the log does not tell it any more.
+                    let is_idle = shared.has_losses() && !adopted.turn_status.is_running;
+                    let step = session.handle(Input::Lifecycle(LifecycleInput::AgentAdopted { is_idle }), now);
                     // Its agent runs already: without a permit it is over the limit, and new sessions are refused.
                     let permit = self.start_limits.take_session();
                     let first = FirstStart { permit, adopted: Some(Box::new(adopted)), ..FirstStart::default() };
@@ -286,7 +312,7 @@ impl Inner {
                 }
                 need
             }
-            Err(RestoreError::NoBeginning) if self.was_never_begun(&stat.id) => {
+            Err(RestoreError::Empty) if self.was_never_begun(&stat.id) => {
                 keepers.iter().for_each(|keeper| self.end_left_agent(keeper));
                 tracing::info!(log = %stat.id, "the host ended while this session was made; what there was of it is gone");
                 self.storage.delete_partial_session(&stat.id);

@@ -59,6 +59,7 @@ mod tests {
         let origin = Origin {
             lineage: Vec::new(),
             forked_from: None,
+            is_scope_lost: false,
             session: SessionId::new("sess_1"),
             adapter: text.into(),
             workspace: text.into(),

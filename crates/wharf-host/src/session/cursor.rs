@@ -5,9 +5,10 @@ use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 use tokio::sync::watch;
-use wharf_core::{Epoch, Event, EventId, Millis, Raw, Seq, decode};
+use wharf_core::{Epoch, Event, EventId, Millis, Raw, Seq};
 use wharf_store::StoreError;
 
+use super::page_events::decode_page;
 use super::pages::Page;
 use super::shared::Shared;
 use crate::limits::BytePermit;
@@ -102,7 +103,9 @@ pub enum ReadError {
     #[error(transparent)]
     Store(#[from] StoreError),
     #[error("event {seq} cannot be read: {why}")]
-    Undecodable { seq: Seq, why: String },
+    Newer { seq: Seq, why: String },
+    #[error("event {seq} cannot be read: the log ends before its head")]
+    Short { seq: Seq },
     /// The session was forgotten or its task is gone for good.
     #[error("the session is gone")]
     Gone,
@@ -244,7 +247,7 @@ impl Cursor {
 /// A page as it was read from the disk.
 struct ReadPage {
     entries: Vec<Entry>,
-    /// How far it goes: damage may take events out of it, up to all of them.
+    /// How far it goes.
     last: Seq,
     bytes: usize,
 }
@@ -252,23 +255,22 @@ struct ReadPage {
 /// Reads a page of the log. What is on disk but not yet published is left out: nobody may see it before all can.
 fn read_page(shared: &Shared, from: Seq, head: Seq) -> Result<ReadPage, ReadError> {
     let page = shared.log.read(from.0, READ_PAGE_BYTES)?;
-    for damage in &page.damage {
-        shared.span.in_scope(|| {
-            tracing::error!(session = %shared.id, place = %damage.place, first = damage.first, last = damage.last,
-            "part of the log is damaged and left out")
-        });
+    let entries =
+        decode_page(&page, head).map_err(|newer| ReadError::Newer { seq: newer.seq, why: newer.error.to_string() })?;
+    for entry in &entries {
+        if let Event::Lost(lost) = &entry.event
+            && shared.note_lost(entry.seq)
+        {
+            // Not the reason, which may hold a piece of the event.
+            let (first, last) = (lost.first.0, entry.seq.0);
+            shared.span.in_scope(|| {
+                tracing::error!(session = %shared.id, first, last, "events of the log cannot be read and are left out");
+            });
+        }
     }
-    let mut entries = Vec::with_capacity(page.records.len());
-    for record in page.records.iter().filter(|record| record.seq <= head.0) {
-        let (at, event) = decode(&record.body)
-            .map_err(|error| ReadError::Undecodable { seq: Seq(record.seq), why: error.to_string() })?;
-        entries.push(Entry { seq: Seq(record.seq), epoch: Epoch(record.epoch), at, event });
-    }
-    let lost = page.damage.iter().map(|damage| Seq(damage.last)).max().unwrap_or_default();
-    let last = entries.last().map_or(lost, |entry| entry.seq.max(lost)).min(head);
-    if last < from {
-        return Err(ReadError::Undecodable { seq: from, why: "the log ends before its head".to_owned() });
-    }
+    let Some(last) = entries.last().map(|entry| entry.seq).filter(|last| *last >= from) else {
+        return Err(ReadError::Short { seq: from });
+    };
     let bytes = page.records.iter().map(|record| record.body.len() + ENTRY_OVERHEAD_BYTES).sum();
     Ok(ReadPage { entries, last, bytes })
 }

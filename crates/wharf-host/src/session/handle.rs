@@ -7,7 +7,7 @@ use tokio::sync::{mpsc, oneshot};
 use wharf_core::{
     AgentSetting, AgentTraits, Ask, AskId, Attachment, CancelScope, ClientId, ClientInput, Description, EndReason,
     EventId, Input, Joined, Latest, LifecycleInput, Member, PromptId, PromptReceipt, QueuedPrompt, Raw, Refusal, Reply,
-    Sender, Seq, SessionId, State, Submission, Turn, WakeCause,
+    Sender, Seq, SessionId, SettingsLoss, State, Submission, Turn, WakeCause,
 };
 
 use super::agent_connection::AgentDelete;
@@ -183,6 +183,8 @@ pub struct AgentReport {
     pub answer: Option<Raw>,
     pub answer_at: Seq,
     pub settings: Option<Vec<AgentSetting>>,
+    /// Whether the log has lost an event that may have changed the settings.
+    pub settings_loss: SettingsLoss,
     pub latest: Latest,
     pub traits: AgentTraits,
     /// The agent's own id of the session.
@@ -200,6 +202,7 @@ impl AgentReport {
             answer,
             answer_at,
             settings: state.settings.clone(),
+            settings_loss: state.settings_loss,
             latest: state.latest.clone(),
             traits: state.traits,
             agent_session: state.agent_session.clone(),

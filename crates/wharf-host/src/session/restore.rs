@@ -2,8 +2,12 @@
 
 use std::sync::Arc;
 
-use wharf_core::{Event, Millis, Seq, Session, SessionId, Settings, decode};
+use wharf_core::{AgentEvent, Event, LostEvents, Millis, Origin, Seq, Session, SessionId, Settings, SettingsLoss};
+use wharf_json::Json;
 use wharf_store::{Log, StoreError};
+
+use super::cursor::Entry;
+use super::page_events::decode_page;
 
 /// How much is read at once.
 const RESTORE_PAGE_BYTES: usize = 1 << 20;
@@ -13,82 +17,139 @@ pub(crate) enum RestoreError {
     #[error(transparent)]
     Store(#[from] StoreError),
     #[error("event {seq}: {why}")]
-    Undecodable { seq: u64, why: String },
-    #[error("the log is empty or its beginning is damaged")]
-    NoBeginning,
+    Newer { seq: u64, why: String },
+    #[error("the log is empty")]
+    Empty,
     #[error("the log is that of session {found}: was it moved or copied?")]
     OtherSession { found: SessionId },
 }
 
-/// Folds the log from `snapshot` on if that is where one is, else from the beginning.
-pub(crate) fn restore(log: &Arc<dyn Log>, settings: &Settings, snapshot: Option<u64>) -> Result<Session, RestoreError> {
+/// The beginning of a session whose log has lost its first event.
+#[derive(Clone, Debug)]
+pub(crate) struct LostBeginning {
+    pub(crate) origin: Origin,
+    pub(crate) created_at: Millis,
+}
+
+/// A session as its log tells it.
+#[derive(Debug)]
+pub(crate) struct RestoredSession {
+    pub(crate) session: Session,
+    /// The events that stand for lost ones, by their last number.
+    pub(crate) lost: Vec<Seq>,
+}
+
+/// Folds the log from `snapshot` on if that is where one is, else from the beginning. `find_beginning` is called if the log does
+/// not tell it any more.
+pub(crate) fn restore(
+    log: &Arc<dyn Log>,
+    settings: &Settings,
+    snapshot: Option<u64>,
+    find_beginning: impl Fn() -> LostBeginning,
+) -> Result<RestoredSession, RestoreError> {
     if let Some(from) = snapshot
-        && let Ok(session) = fold(log, settings, from)
+        && let Ok(Some(session)) = fold(log, settings, from, None)
     {
         return Ok(session);
     }
-    fold(log, settings, 1)
+    fold(log, settings, 1, Some(&find_beginning))?.ok_or(RestoreError::Empty)
 }
 
-fn fold(log: &Arc<dyn Log>, settings: &Settings, from: u64) -> Result<Session, RestoreError> {
-    let mut failure = None;
-    let entries = Entries { log, next: from, page: Vec::new().into_iter(), failure: &mut failure };
-    let session = Session::restore(settings.clone(), entries);
-    match (failure, session) {
-        (Some(failure), _) => Err(failure),
-        (None, Some(session)) => Ok(session),
-        (None, None) => Err(RestoreError::NoBeginning),
-    }
+/// Returns `None` if nothing can begin there.
+fn fold(
+    log: &Arc<dyn Log>,
+    settings: &Settings,
+    from: u64,
+    find_beginning: Option<&dyn Fn() -> LostBeginning>,
+) -> Result<Option<RestoredSession>, RestoreError> {
+    let mut reader =
+        LogReader { log, next: from, page: Vec::new().into_iter(), failure: None, owner: None, lost: Vec::new() };
+    let Some(first) = reader.next() else { return reader.failure.map_or(Ok(None), Err) };
+    let begins = first.2.begins_restore();
+    let session = if begins {
+        Session::restore(settings.clone(), std::iter::once(first).chain(&mut reader))
+    } else {
+        find_beginning.map(|find| {
+            let LostBeginning { origin, created_at } = find();
+            reader.owner = Some(origin.session.clone());
+            let entries = std::iter::once(first).chain(&mut reader);
+            Session::restore_without_beginning(settings.clone(), origin, created_at, entries)
+        })
+    };
+    let LogReader { failure, lost, .. } = reader;
+    failure.map_or(Ok(session.map(|session| RestoredSession { session, lost })), Err)
 }
 
 /// The log's events one after the other, a page in memory at a time.
-struct Entries<'a> {
+struct LogReader<'a> {
     log: &'a Arc<dyn Log>,
     next: u64,
-    page: std::vec::IntoIter<wharf_store::LogRecord>,
-    failure: &'a mut Option<RestoreError>,
+    page: std::vec::IntoIter<Entry>,
+    failure: Option<RestoreError>,
+    /// The session that the updates of the log must name, as long as nothing else in the log tells whose it is.
+    owner: Option<SessionId>,
+    lost: Vec<Seq>,
 }
 
-impl Iterator for Entries<'_> {
+impl Iterator for LogReader<'_> {
     type Item = (Seq, Millis, Event);
 
     fn next(&mut self) -> Option<Self::Item> {
-        let record = match self.page.next() {
-            Some(record) => record,
+        let entry = match self.page.next() {
+            Some(entry) => entry,
             None => self.turn_page()?,
         };
-        self.next = record.seq + 1;
-        match decode(&record.body) {
-            Ok((at, event)) => Some((Seq(record.seq), at, event)),
-            Err(error) => {
-                *self.failure = Some(RestoreError::Undecodable { seq: record.seq, why: error.to_string() });
-                None
+        self.next = entry.seq.0 + 1;
+        if let Event::Lost(lost) = &entry.event {
+            report_loss(entry.seq, lost);
+            self.lost.push(entry.seq);
+        } else if !self.is_of_owner(&entry.event) {
+            return None;
+        }
+        Some((entry.seq, entry.at, entry.event))
+    }
+}
+
+impl LogReader<'_> {
+    fn turn_page(&mut self) -> Option<Entry> {
+        let head = self.log.head().seq;
+        if self.next > head {
+            return None;
+        }
+        match self.log.read(self.next, RESTORE_PAGE_BYTES) {
+            Ok(page) => match decode_page(&page, Seq(head)) {
+                Ok(entries) => self.page = entries.into_iter(),
+                Err(newer) => {
+                    self.failure = Some(RestoreError::Newer { seq: newer.seq.0, why: newer.error.to_string() });
+                }
+            },
+            Err(error) => self.failure = Some(error.into()),
+        }
+        self.page.next()
+    }
+
+    /// Returns false if an update of the agent names another session. One update is enough: the rest follows from it.
+    fn is_of_owner(&mut self, event: &Event) -> bool {
+        let Event::Agent(AgentEvent::Updated { frame, .. }) = event else { return true };
+        let Some(owner) = self.owner.take() else { return true };
+        let named = Json::parse(frame.bytes()).and_then(|frame| frame.text_at(&["params", "sessionId"]));
+        match named.ok().flatten().filter(|named| **named != *owner.as_str()) {
+            Some(named) => {
+                self.failure = Some(RestoreError::OtherSession { found: SessionId::new(&*named) });
+                false
             }
+            None => true,
         }
     }
 }
 
-impl Entries<'_> {
-    fn turn_page(&mut self) -> Option<wharf_store::LogRecord> {
-        if self.next > self.log.head().seq {
-            return None;
-        }
-        let from = self.next;
-        match self.log.read(from, RESTORE_PAGE_BYTES) {
-            Ok(page) => {
-                for damage in page.damage {
-                    tracing::error!(place = %damage.place, first = damage.first, last = damage.last,
-                        "part of a log is damaged and left out");
-                    self.next = self.next.max(damage.last + 1);
-                }
-                self.page = page.records.into_iter();
-                // Damage alone: what comes after it is on the next page.
-                self.page.next().or_else(|| if self.next > from { self.turn_page() } else { None })
-            }
-            Err(error) => {
-                *self.failure = Some(error.into());
-                None
-            }
-        }
-    }
+/// Names the events in the host's log. Not the reason, which may hold a piece of the event.
+fn report_loss(last: Seq, lost: &LostEvents) {
+    let may_change_settings = lost.settings != SettingsLoss::None;
+    tracing::error!(
+        first = lost.first.0,
+        last = last.0,
+        may_change_settings,
+        "events of a log cannot be read and are left out"
+    );
 }

@@ -1,5 +1,6 @@
 //! The state that a session's task, its handles and its readers share.
 
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, Weak};
 use std::time::Instant;
@@ -45,6 +46,8 @@ pub(crate) struct Shared {
     /// Rises whenever a client may have come or gone.
     presence: AtomicU64,
     resources: Mutex<Option<Resources>>,
+    /// The lost events that the host's log names already.
+    lost: Mutex<BTreeSet<Seq>>,
 }
 
 /// The facts that decide whether the session may be put to sleep.
@@ -98,6 +101,7 @@ impl Shared {
             settings_at: AtomicU64::new(0),
             presence: AtomicU64::new(0),
             resources: Mutex::default(),
+            lost: Mutex::default(),
         }
     }
 
@@ -170,6 +174,16 @@ impl Shared {
         rest.comes_back = state.way_back().is_some();
         drop(rest);
         self.asks.store(state.asks.len() as u64, Ordering::Relaxed);
+    }
+
+    /// Returns true if the log has lost events.
+    pub(crate) fn has_losses(&self) -> bool {
+        !self.lost.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
+    }
+
+    /// Returns true if these lost events were not noted before.
+    pub(crate) fn note_lost(&self, last: Seq) -> bool {
+        self.lost.lock().unwrap_or_else(PoisonError::into_inner).insert(last)
     }
 
     /// Returns the number of open asks.

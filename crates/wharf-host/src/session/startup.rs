@@ -13,7 +13,7 @@ use super::journal::{Act, Journal};
 use crate::agent::initialize::{StartFailure, launch_and_initialize};
 use crate::agent::{self, InitializedAgent};
 use crate::host::StartPriority;
-use crate::settings::{AgentSettings, ReturnTerms};
+use crate::settings::{AgentSettings, ReturnTerms, are_settings_lost, check_terms_after_loss};
 
 #[derive(Debug)]
 pub(super) struct Startup {
@@ -96,8 +96,11 @@ impl Startup {
             StartKind::Fork => origin.forked_from.as_ref().map(|source| &source.agent_session),
         };
         let agent_session = agent_session.map(ToString::to_string);
-        let terms = std::mem::take(&mut self.terms);
-        let wanted = AgentSettings::from_sources(session.state()).on_return(&terms);
+        let mut terms = std::mem::take(&mut self.terms);
+        let state = session.state();
+        let is_lost = are_settings_lost(state.settings_loss, state);
+        let checked = if is_lost { check_terms_after_loss(&mut terms) } else { Ok(()) };
+        let wanted = AgentSettings::from_sources(state).on_return(&terms);
         let need = std::mem::replace(&mut self.need, StartPriority::Client);
         let caller = self.wanted.take_if(|(wanted, _)| *wanted == start).map(|(_, abilities)| abilities);
         let starter = async move {
@@ -107,6 +110,7 @@ impl Startup {
             }
             let permit = host.start_limits.acquire_start(need).await;
             let work = async {
+                checked?;
                 let log_id = &shared.log_id;
                 let mut inputs = host.start_inputs(log_id)?;
                 let agent = host.agent(&origin.adapter, inputs.mode.as_deref(), &inputs.options)?;

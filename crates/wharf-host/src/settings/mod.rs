@@ -5,6 +5,7 @@
 //! together if the new value is offered in both (rule 12.12).
 
 mod choose;
+mod loss;
 mod offers;
 mod present;
 mod request;
@@ -18,6 +19,7 @@ use wharf_json::{Json, ReadError};
 use crate::session::handle::AgentReport;
 
 pub use choose::{ChosenSetting, NotOffered, setting_request};
+pub(crate) use loss::{are_settings_lost, check_terms_after_loss};
 use offers::Offers;
 pub use present::current_settings;
 pub(crate) use present::{ReportedSettings, newest_list, patched_options};

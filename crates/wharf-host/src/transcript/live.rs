@@ -132,12 +132,17 @@ impl LiveTranscript {
             if state.rows.is_lost() {
                 state.discard();
             }
+            let mut failure = None;
             if !state.is_loaded {
-                state = load_checkpoint(state, handle).await?;
+                (state, failure) = load_checkpoint(state, handle).await?;
             }
-            let (kept, failure) = fold_to(state, handle, target).await?;
-            state = kept;
+            if failure.is_none() {
+                (state, failure) = fold_to(state, handle, target).await?;
+            }
             let Some(error) = failure else { return Ok(state) };
+            if rebuild > MAX_REBUILDS {
+                return Err(error.into());
+            }
             state = forget_rows(state, handle, &error, rebuild).await?;
         }
         Err(StoreError::Index("rows were lost again and again".to_owned()).into())
@@ -212,6 +217,7 @@ impl LiveState {
         self.discard();
         let generation = self.store.generation();
         let Some(checkpoint) = self.store.checkpoint(&self.id)? else { return Ok(None) };
+        self.store.check_indexes(&self.id)?;
         let TranscriptCheckpoint { fold, epoch, seq, rows, state } = checkpoint;
         if fold != stored_fold(self.secrets) {
             return Ok(None);
@@ -332,7 +338,10 @@ async fn forget_rows(
     }
     tracing::warn!(session = %handle.id(), %error, "the rows of a session are made anew from its log");
     let (state, removed) = run_blocking(state, |state| state.store.remove(&state.id)).await?;
-    removed?;
+    if let Err(error) = removed {
+        // A damaged database has been made anew: nothing is left that could be removed.
+        tracing::warn!(session = %handle.id(), %error, "the former rows of a session cannot be removed");
+    }
     Ok(state)
 }
 
@@ -383,24 +392,28 @@ async fn read_during<T>(
     Ok((folded, ahead))
 }
 
-/// Loads the checkpoint if it fits the log: another log may have its numbers after power loss.
+/// Loads the checkpoint if it fits the log: another log may have its numbers after power loss. Also returns the failure of the
+/// database, if there was one.
 async fn load_checkpoint(
     state: OwnedMutexGuard<LiveState>,
     handle: &SessionHandle,
-) -> Result<OwnedMutexGuard<LiveState>, TranscriptFailure> {
+) -> Result<(OwnedMutexGuard<LiveState>, Option<StoreError>), TranscriptFailure> {
     let (mut state, loaded) = run_blocking(state, LiveState::load).await?;
-    let fits = match loaded? {
-        Some(position) => handle.holds_event(position).await?,
-        None => false,
+    let fits = match loaded {
+        Ok(Some(position)) => handle.holds_event(position).await?,
+        Ok(None) => false,
+        Err(error) => return Ok((state, Some(error))),
     };
     if !fits {
         state.discard();
         let removed;
         (state, removed) = run_blocking(state, |state| state.store.remove(&state.id)).await?;
-        removed?;
+        if let Err(error) = removed {
+            return Ok((state, Some(error)));
+        }
     }
     state.is_loaded = true;
-    Ok(state)
+    Ok((state, None))
 }
 
 /// Works on the state on a thread that may block.

@@ -76,8 +76,10 @@ impl Transcripts {
     pub(crate) fn open(root: &Path, secrets: Secrets) -> Result<Self, StoreError> {
         let path = root.join("transcript.db");
         let opened = SqliteTranscripts::open(&path).and_then(|store| {
+            // Damage that the first attempt meets has the database made anew.
+            let progress = store.progress().or_else(|_| store.progress())?;
             // One new file is made sooner than the rows of another fold are deleted session by session.
-            let is_current = store.progress()?.iter().all(|known| known.fold == stored_fold(secrets));
+            let is_current = progress.iter().all(|known| known.fold == stored_fold(secrets));
             if is_current { Ok(store) } else { store.recreate().map(|()| store) }
         });
         let store = opened.or_else(|error| {

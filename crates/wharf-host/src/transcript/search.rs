@@ -68,6 +68,21 @@ impl Host {
         search: TranscriptSearch,
         sessions: &[Arc<Descriptor>],
     ) -> Result<TranscriptHits, TranscriptFailure> {
+        let store = Arc::clone(&self.inner().transcripts.store);
+        let generation = store.generation();
+        let found = self.search_once(search.clone(), sessions).await;
+        if store.generation() == generation {
+            return found;
+        }
+        // The database was damaged and has been made anew: the second search tells how much is missing.
+        self.search_once(search, sessions).await
+    }
+
+    async fn search_once(
+        &self,
+        search: TranscriptSearch,
+        sessions: &[Arc<Descriptor>],
+    ) -> Result<TranscriptHits, TranscriptFailure> {
         let pending = self.catch_up_for_search(sessions).await?;
         let ids: HashSet<SessionId> = sessions.iter().map(|known| SessionId::new(known.id.as_str())).collect();
         let only = self.list_log_ids(&ids);

@@ -19,7 +19,7 @@ use super::identity::{Access, Identity};
 use super::own_token::{OwnToken, TokenError};
 use super::scope::Scope;
 use super::terms::{ID_PREFIX, TokenEntry, TokenTerms};
-use super::tokens_file::{NewToken, TokensFile, TokensFileError};
+use super::tokens_file::{NewToken, SetAside, TokensFile, TokensFileError};
 use known::KnownTokens;
 use lifetime::now;
 
@@ -69,9 +69,14 @@ impl TokenEnd {
 }
 
 impl Tokens {
-    /// Reads both files of the state directory, and creates the host's own token if there is none.
+    /// Reads both files of the state directory, and creates the host's own token if there is none. A damaged `tokens.json` is
+    /// moved away: what it held is lost, and no token must be taken that may have been revoked.
     pub fn open(state_dir: &Path) -> Result<Self, TokenError> {
         let (own, file) = (state_dir.join("token"), TokensFile::in_directory(state_dir));
+        if let Some(SetAside { kept_as, reason }) = file.set_aside_if_damaged()? {
+            tracing::error!(kept_as = %kept_as.display(), reason,
+                "tokens.json was damaged: all tokens but the host's own are refused until new ones are made");
+        }
         if !own.exists() {
             // Logins of the former token must not outlive it.
             file.revoke_logins_of(Identity::HOST_TOKEN_ID)?;

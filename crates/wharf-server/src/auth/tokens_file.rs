@@ -78,6 +78,13 @@ pub enum TokensFileError {
     Full,
 }
 
+/// A damaged file that was moved away.
+#[derive(Debug)]
+pub(super) struct SetAside {
+    pub(super) kept_as: PathBuf,
+    pub(super) reason: String,
+}
+
 /// The file of one state directory. If it does not exist, no token was created.
 #[derive(Clone, Debug)]
 pub struct TokensFile {
@@ -91,6 +98,16 @@ impl TokensFile {
 
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// Moves a damaged file away and returns its new path. A file that a newer version wrote is not damaged.
+    pub(super) fn set_aside_if_damaged(&self) -> Result<Option<SetAside>, TokensFileError> {
+        let Err(TokensFileError::Damaged { .. }) = self.list() else { return Ok(None) };
+        let _lock = self.lock()?;
+        // Another program may have mended it meanwhile.
+        let Err(TokensFileError::Damaged { reason, .. }) = self.list() else { return Ok(None) };
+        let kept_as = wharf_host::set_aside(&self.path).map_err(self.io_error("rename"))?;
+        Ok(Some(SetAside { kept_as, reason }))
     }
 
     pub fn list(&self) -> Result<Vec<TokenEntry>, TokensFileError> {

@@ -72,6 +72,7 @@ impl LinePiece {
                 Self::Break(vec![error_line(format!("[paused] {}", pause_text(*why)))])
             }
             Event::Storage(StorageEvent::Continued) => Self::Break(vec![error_line("[continued]".to_owned())]),
+            Event::Lost(lost) => Self::Break(vec![error_line(format!("[unreadable] {}", lost.why))]),
             Event::Session(SessionEvent::Created(_))
             | Event::Agent(
                 AgentEvent::SettingsChanged { .. } | AgentEvent::Starting { .. } | AgentEvent::Started { .. },

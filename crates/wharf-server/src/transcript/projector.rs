@@ -98,7 +98,8 @@ impl Projector {
             | Event::Prompt(_)
             | Event::Ask(_)
             | Event::Storage(_)
-            | Event::Unknown { .. } => {}
+            | Event::Unknown { .. }
+            | Event::Lost(_) => {}
         }
     }
 

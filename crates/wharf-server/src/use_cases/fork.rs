@@ -75,6 +75,7 @@ pub(crate) async fn fork_for_client(
         ForkError::Create(error) => NotCreated::from_create_error(error),
         ForkError::NotSupported { .. }
         | ForkError::NothingToCopy
+        | ForkError::SettingsLost
         | ForkError::TurnInProgress
         | ForkError::OtherDirectory { .. }
         | ForkError::Parameters(_)
@@ -92,7 +93,7 @@ fn fault_from_fork_error(app: &App, id: &str, error: &ForkError) -> Fault {
     let fault = |code| Fault::new(code, error.to_string()).with_session(id);
     match error {
         ForkError::NotSupported { .. } => fault(ErrorCode::FORK_NOT_SUPPORTED),
-        ForkError::NothingToCopy => fault(ErrorCode::NOT_FORKABLE),
+        ForkError::NothingToCopy | ForkError::SettingsLost => fault(ErrorCode::NOT_FORKABLE),
         ForkError::TurnInProgress => fault(ErrorCode::TURN_IN_PROGRESS),
         ForkError::OtherDirectory { .. } | ForkError::Parameters(_) => invalid_params(error.to_string()),
         ForkError::Call(error) => fault_from_failed_call(app, &SessionId::new(id), error),

@@ -1,6 +1,7 @@
 //! The file engine: one directory of segments per log, and a few threads that sync them.
 
 mod dirs;
+mod epochs;
 mod line;
 mod log;
 mod mend;
@@ -28,6 +29,7 @@ pub(crate) const NO_SPACE_ERRORS: [ErrorKind; 3] =
     [ErrorKind::StorageFull, ErrorKind::QuotaExceeded, ErrorKind::FileTooLarge];
 
 pub(crate) use dirs::{create_file, sync_dir};
+pub(crate) use epochs::find_largest_epoch;
 pub(crate) use line::{checked_payload, parse_number, push_line, push_number};
 
 /// The smallest size at which a segment is closed. Part of the format: a listing relies on it to know that a short

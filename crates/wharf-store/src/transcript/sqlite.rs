@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use rusqlite::{Connection, ErrorCode, OptionalExtension, Row, Transaction, params};
 
 use super::checkpointer::{Checkpointer, MAX_WAL_PAGES};
+use super::checksum::{Checksum, damage};
 use super::file_changes::{CREATE_FILE_CHANGES, visit_file_changes, write_file_changes};
 use super::texts::{CREATE_TEXTS, read_text, write_text};
 use super::word_index::{
@@ -25,7 +26,7 @@ const NUMBER_BITS: u32 = 40;
 const CACHE_KIB: i64 = 2048;
 
 const SCHEMA: Schema = Schema {
-    version: 4,
+    version: 5,
     create: "
     CREATE TABLE session (
         session INTEGER PRIMARY KEY,
@@ -36,6 +37,7 @@ const SCHEMA: Schema = Schema {
         seq INTEGER NOT NULL,
         rows INTEGER NOT NULL,
         state BLOB NOT NULL,
+        checksum INTEGER NOT NULL,
         UNIQUE (bucket, name)
     );
     CREATE INDEX session_progress ON session (bucket, name, fold, seq);
@@ -46,7 +48,8 @@ const SCHEMA: Schema = Schema {
         rev INTEGER NOT NULL,
         kind TEXT NOT NULL,
         turn TEXT,
-        json BLOB NOT NULL
+        json BLOB NOT NULL,
+        checksum INTEGER NOT NULL
     );
     CREATE INDEX row_by_rev ON row (session, rev);
     CREATE INDEX row_by_kind ON row (session, kind);
@@ -61,11 +64,12 @@ const SCHEMA: Schema = Schema {
         name TEXT NOT NULL,
         mime TEXT NOT NULL,
         bytes BLOB NOT NULL,
+        checksum INTEGER NOT NULL,
         PRIMARY KEY (session, name)
     );
     ",
     more: &[CREATE_TEXTS, CREATE_FILE_CHANGES, CREATE_WORD_INDEX],
-    probe: "SELECT fold, epoch, seq, rows, state, (SELECT rowid FROM search) FROM session",
+    probe: "SELECT fold, epoch, seq, rows, state, checksum, (SELECT rowid FROM search) FROM session",
     // It would read the whole database, which may be large. Damage is found when it is met.
     checks_all: false,
 };
@@ -85,7 +89,7 @@ pub struct SqliteTranscripts {
 }
 
 /// The columns of a row that [`convert_row`] reads.
-pub(super) const ROW_COLUMNS: &str = "key, seq, rev, kind, turn, json";
+pub(super) const ROW_COLUMNS: &str = "key, seq, rev, kind, turn, json, checksum";
 
 impl SqliteTranscripts {
     pub fn open(path: &Path) -> Result<Arc<Self>, StoreError> {
@@ -129,11 +133,13 @@ impl SqliteTranscripts {
     }
 
     fn read<T>(&self, look: impl FnOnce(&Connection) -> rusqlite::Result<T>) -> Result<T, StoreError> {
+        let generation = self.generation();
         let result = look(&lock(self.reader.as_ref().unwrap_or(&self.writer)));
-        self.mend(result)
+        self.mend(generation, result)
     }
 
     fn change<T>(&self, change: impl FnOnce(&Transaction<'_>) -> rusqlite::Result<T>) -> Result<T, StoreError> {
+        let generation = self.generation();
         let result = || {
             let mut connection = lock(&self.writer);
             let transaction = connection.transaction()?;
@@ -141,7 +147,7 @@ impl SqliteTranscripts {
             transaction.commit()?;
             Ok(outcome)
         };
-        self.mend(result())
+        self.mend(generation, result())
     }
 
     /// Returns the connections that only read, in the order in which they are locked.
@@ -149,22 +155,30 @@ impl SqliteTranscripts {
         self.reader.iter().chain(&self.searcher)
     }
 
-    /// Makes a damaged database anew. The call fails all the same: what its caller knew of the rows is no longer true.
-    fn mend<T>(&self, result: rusqlite::Result<T>) -> Result<T, StoreError> {
+    /// Makes a damaged database anew, unless that was done since the call began, at which it had this generation. The call
+    /// fails all the same: what its caller knew of the rows is no longer true.
+    fn mend<T>(&self, generation: u64, result: rusqlite::Result<T>) -> Result<T, StoreError> {
         if let Err(error) = &result
             && is_damage(error)
         {
-            self.recreate()?;
+            self.recreate_if(|now| now == generation)?;
         }
         Ok(result?)
     }
 
     /// Deletes everything. A database in memory stays as it is.
     pub fn recreate(&self) -> Result<(), StoreError> {
+        self.recreate_if(|_| true)
+    }
+
+    fn recreate_if(&self, is_wanted: impl Fn(u64) -> bool) -> Result<(), StoreError> {
         if let Some(path) = &self.path {
             let _paused = self.checkpointer.as_ref().map(Checkpointer::pause);
             let mut writer = lock(&self.writer);
             let mut others: Vec<_> = self.readers().map(lock).collect();
+            if !is_wanted(self.generation()) {
+                return Ok(());
+            }
             // The old connections are closed first: closing deletes files beside the database.
             *writer = Connection::open_in_memory()?;
             for connection in &mut others {
@@ -189,9 +203,24 @@ impl TranscriptStore for SqliteTranscripts {
 
     fn checkpoint(&self, id: &LogId) -> Result<Option<TranscriptCheckpoint>, StoreError> {
         self.read(|connection| {
-            let mut select = connection
-                .prepare("SELECT fold, epoch, seq, rows, state FROM session WHERE bucket = ?1 AND name = ?2")?;
+            let mut select = connection.prepare(
+                "SELECT fold, epoch, seq, rows, state, checksum FROM session WHERE bucket = ?1 AND name = ?2",
+            )?;
             select.query_row(params![id.bucket(), id.name()], convert_checkpoint).optional()
+        })
+    }
+
+    fn check_indexes(&self, id: &LogId) -> Result<(), StoreError> {
+        self.read(|connection| {
+            let Some(stored) = find_rows(connection, id)? else { return Ok(()) };
+            for index in ["row_by_kind", "row_by_rev"] {
+                let count = format!("SELECT count(*) FROM row INDEXED BY {index} WHERE session = ?1");
+                let found: i64 = connection.query_row(&count, [stored.session], |row| row.get(0))?;
+                if found.cast_unsigned() < stored.count {
+                    return Err(damage(format!("{index} has {found} of {} rows", stored.count)));
+                }
+            }
+            Ok(())
         })
     }
 
@@ -226,9 +255,9 @@ impl TranscriptStore for SqliteTranscripts {
             for text in &changes.texts {
                 write_text(transaction, session, text)?;
             }
-            let mut insert = transaction.prepare("INSERT OR IGNORE INTO blob VALUES (?1, ?2, ?3, ?4)")?;
+            let mut insert = transaction.prepare("INSERT OR IGNORE INTO blob VALUES (?1, ?2, ?3, ?4, ?5)")?;
             for blob in &changes.blobs {
-                insert.execute(params![session, blob.name, blob.mime, blob.bytes])?;
+                insert.execute(params![session, blob.name, blob.mime, blob.bytes, sum_blob(blob).finish()])?;
             }
             Ok(true)
         })?;
@@ -243,7 +272,7 @@ impl TranscriptStore for SqliteTranscripts {
 
     fn rows(&self, id: &LogId, range: &RowRange<'_>) -> Result<Vec<StoredRow>, StoreError> {
         self.read(|connection| {
-            let Some(session) = find_session(connection, id)? else { return Ok(Vec::new()) };
+            let Some(StoredRows { session, count }) = find_rows(connection, id)? else { return Ok(Vec::new()) };
             let order = if range.newest_first { "DESC" } else { "ASC" };
             let filter =
                 if range.kind.is_some() { "session = ?4 AND kind = ?5 AND" } else { "?4 = ?4 AND ?5 IS ?5 AND" };
@@ -261,6 +290,10 @@ impl TranscriptStore for SqliteTranscripts {
                 let row = convert_row(row)?;
                 bytes += row.json.len();
                 found.push(row);
+            }
+            if range.kind.is_none() {
+                let is_cut = found.len() >= range.max_rows || bytes > range.max_bytes;
+                check_gaps(&found, range, count, is_cut)?;
             }
             Ok(found)
         })
@@ -318,20 +351,25 @@ impl TranscriptStore for SqliteTranscripts {
     }
 
     fn search(&self, search: &WordSearch<'_>) -> Result<FoundRows, StoreError> {
+        let generation = self.generation();
         let result = search_words(&lock(self.searcher.as_ref().unwrap_or(&self.writer)), search);
         match result {
             // An expression that SQLite does not understand says nothing about the database.
             Err(error) if error.sqlite_error_code() == Some(ErrorCode::Unknown) => Err(error.into()),
-            result => self.mend(result),
+            result => self.mend(generation, result),
         }
     }
 
     fn blob(&self, id: &LogId, name: &str) -> Result<Option<StoredBlob>, StoreError> {
         self.read(|connection| {
             let Some(session) = find_session(connection, id)? else { return Ok(None) };
-            let mut select = connection.prepare("SELECT mime, bytes FROM blob WHERE session = ?1 AND name = ?2")?;
-            let convert =
-                |row: &Row<'_>| Ok(StoredBlob { name: name.to_owned(), mime: row.get(0)?, bytes: row.get(1)? });
+            let mut select =
+                connection.prepare("SELECT mime, bytes, checksum FROM blob WHERE session = ?1 AND name = ?2")?;
+            let convert = |row: &Row<'_>| {
+                let blob = StoredBlob { name: name.to_owned(), mime: row.get(0)?, bytes: row.get(1)? };
+                sum_blob(&blob).check(row.get(2)?, "a blob")?;
+                Ok(blob)
+            };
             select.query_row(params![session, name], convert).optional()
         })
     }
@@ -358,12 +396,13 @@ impl TranscriptStore for SqliteTranscripts {
 
 /// Writes rows and notes that their words are to be written.
 fn write_rows(transaction: &Transaction<'_>, session: i64, rows: &[StoredRow]) -> rusqlite::Result<()> {
-    let mut insert = transaction.prepare("INSERT OR REPLACE INTO row VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)")?;
+    let mut insert = transaction.prepare("INSERT OR REPLACE INTO row VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)")?;
     let mut note = transaction.prepare("INSERT OR IGNORE INTO unindexed VALUES (?1)")?;
     for row in rows {
         let (seq, rev) = (row.seq.cast_signed(), row.rev.cast_signed());
         let key = row_key(session, row.number);
-        insert.execute(params![key, session, seq, rev, row.kind, row.turn, row.json])?;
+        let checksum = sum_row(key, row).finish();
+        insert.execute(params![key, session, seq, rev, row.kind, row.turn, row.json, checksum])?;
         note.execute([key])?;
     }
     Ok(())
@@ -379,6 +418,8 @@ fn count_bytes(changes: &TranscriptChanges) -> usize {
 
 fn prepare_connection(connection: &Connection) -> Result<(), StoreError> {
     connection.pragma_update(None, "wal_autocheckpoint", MAX_WAL_PAGES)?;
+    // Finds more kinds of damage when a page is read.
+    connection.pragma_update(None, "cell_size_check", true)?;
     // Of a session that is deleted nothing may stay in free pages.
     connection.pragma_update(None, "secure_delete", true)?;
     // A negative number is one of KiB.
@@ -390,6 +431,35 @@ pub(super) fn find_session(connection: &Connection, id: &LogId) -> rusqlite::Res
     select.query_row(params![id.bucket(), id.name()], |row| row.get(0)).optional()
 }
 
+/// The rows of a session as its checkpoint counts them.
+struct StoredRows {
+    session: i64,
+    count: u64,
+}
+
+/// Newer rows may be there already when the caller reads them.
+fn find_rows(connection: &Connection, id: &LogId) -> rusqlite::Result<Option<StoredRows>> {
+    let mut select = connection.prepare("SELECT session, rows FROM session WHERE bucket = ?1 AND name = ?2")?;
+    let convert = |row: &Row<'_>| Ok(StoredRows { session: row.get(0)?, count: row.get::<_, i64>(1)?.cast_unsigned() });
+    select.query_row(params![id.bucket(), id.name()], convert).optional()
+}
+
+/// Checks that rows of a range are there without gaps. `is_cut` says that the range may have more of them.
+fn check_gaps(found: &[StoredRow], range: &RowRange<'_>, count: u64, is_cut: bool) -> rusqlite::Result<()> {
+    let last = range.last.min(count.max(found.iter().map(|row| row.number).max().unwrap_or(0)));
+    let numbers = range.first.max(1)..=last;
+    let is_in_place = |place: usize, number: u64| {
+        let place = place as u64;
+        number == if range.newest_first { numbers.end().saturating_sub(place) } else { numbers.start() + place }
+    };
+    let is_gapless = found.iter().enumerate().all(|(place, row)| is_in_place(place, row.number));
+    let wanted = (numbers.end() + 1).saturating_sub(*numbers.start());
+    if is_gapless && (is_cut || found.len() as u64 == wanted) {
+        return Ok(());
+    }
+    Err(damage(format!("{} of {wanted} rows from {} to {} are there", found.len(), numbers.start(), numbers.end())))
+}
+
 /// Writes the checkpoint and returns the number of its session.
 fn put_checkpoint(
     transaction: &Transaction<'_>,
@@ -398,12 +468,15 @@ fn put_checkpoint(
 ) -> rusqlite::Result<i64> {
     let TranscriptCheckpoint { fold, epoch, seq, rows, state } = checkpoint;
     let (epoch, seq, rows) = (epoch.cast_signed(), seq.cast_signed(), rows.cast_signed());
+    let checksum = sum_checkpoint(checkpoint).finish();
     let mut put = transaction.prepare(
-        "INSERT INTO session (bucket, name, fold, epoch, seq, rows, state) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)
-         ON CONFLICT (bucket, name) DO UPDATE SET fold = ?3, epoch = ?4, seq = ?5, rows = ?6, state = ?7
+        "INSERT INTO session (bucket, name, fold, epoch, seq, rows, state, checksum)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)
+         ON CONFLICT (bucket, name)
+         DO UPDATE SET fold = ?3, epoch = ?4, seq = ?5, rows = ?6, state = ?7, checksum = ?8
          RETURNING session",
     )?;
-    put.query_row(params![id.bucket(), id.name(), fold, epoch, seq, rows, state], |row| row.get(0))
+    put.query_row(params![id.bucket(), id.name(), fold, epoch, seq, rows, state, checksum], |row| row.get(0))
 }
 
 pub(super) const fn row_key(session: i64, number: u64) -> i64 {
@@ -417,13 +490,31 @@ const fn row_number(key: i64) -> u64 {
 }
 
 fn convert_checkpoint(row: &Row<'_>) -> rusqlite::Result<TranscriptCheckpoint> {
-    Ok(TranscriptCheckpoint {
+    let checkpoint = TranscriptCheckpoint {
         fold: row.get(0)?,
         epoch: row.get::<_, i64>(1)?.cast_unsigned(),
         seq: row.get::<_, i64>(2)?.cast_unsigned(),
         rows: row.get::<_, i64>(3)?.cast_unsigned(),
         state: row.get(4)?,
-    })
+    };
+    sum_checkpoint(&checkpoint).check(row.get(5)?, "a checkpoint")?;
+    Ok(checkpoint)
+}
+
+fn sum_checkpoint(checkpoint: &TranscriptCheckpoint) -> Checksum {
+    let TranscriptCheckpoint { fold, epoch, seq, rows, state } = checkpoint;
+    let sum = Checksum::default().number(i64::from(*fold)).number(epoch.cast_signed()).number(seq.cast_signed());
+    sum.number(rows.cast_signed()).bytes(state)
+}
+
+fn sum_row(key: i64, row: &StoredRow) -> Checksum {
+    let sum = Checksum::default().number(key).number(row.seq.cast_signed()).number(row.rev.cast_signed());
+    let turn = row.turn.as_deref().unwrap_or_default();
+    sum.bytes(row.kind.as_bytes()).bytes(turn.as_bytes()).bytes(&row.json)
+}
+
+fn sum_blob(blob: &StoredBlob) -> Checksum {
+    Checksum::default().bytes(blob.name.as_bytes()).bytes(blob.mime.as_bytes()).bytes(&blob.bytes)
 }
 
 /// Returns the number of a row's session.
@@ -432,14 +523,17 @@ pub(super) const fn session_of_key(key: i64) -> i64 {
 }
 
 pub(super) fn convert_row(row: &Row<'_>) -> rusqlite::Result<StoredRow> {
-    Ok(StoredRow {
-        number: row_number(row.get(0)?),
+    let key = row.get(0)?;
+    let stored = StoredRow {
+        number: row_number(key),
         seq: row.get::<_, i64>(1)?.cast_unsigned(),
         rev: row.get::<_, i64>(2)?.cast_unsigned(),
         kind: row.get(3)?,
         turn: row.get(4)?,
         json: row.get(5)?,
-    })
+    };
+    sum_row(key, &stored).check(row.get(6)?, "a row")?;
+    Ok(stored)
 }
 
 fn lock(connection: &Mutex<Connection>) -> MutexGuard<'_, Connection> {

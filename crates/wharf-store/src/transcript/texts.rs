@@ -2,6 +2,7 @@
 
 use rusqlite::{OptionalExtension, Transaction, params};
 
+use super::checksum::{Checksum, damage};
 use super::{TextChange, TextSlice};
 
 /// The most bytes of a chunk.
@@ -15,6 +16,7 @@ pub(super) const CREATE_TEXTS: &str = "
         offset INTEGER NOT NULL,
         length INTEGER NOT NULL,
         text TEXT NOT NULL,
+        checksum INTEGER NOT NULL,
         PRIMARY KEY (session, number, part, offset)
     );
 ";
@@ -26,14 +28,15 @@ pub(super) fn write_text(transaction: &Transaction<'_>, session: i64, change: &T
         delete.execute(params![session, number, change.part])?;
     }
     let mut offset = find_length(transaction, session, number, &change.part)?.unwrap_or_default();
-    let mut insert = transaction.prepare("INSERT INTO text VALUES (?1, ?2, ?3, ?4, ?5, ?6)")?;
+    let mut insert = transaction.prepare("INSERT INTO text VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)")?;
     let mut rest = change.text.as_str();
     loop {
         let (chunk, after) = rest.split_at(rest.floor_char_boundary(CHUNK_BYTES));
         let length = i64::try_from(chunk.len()).unwrap_or(i64::MAX);
         // An empty text is a text: only nothing appended leaves no chunk.
         if !chunk.is_empty() || change.replaces {
-            insert.execute(params![session, number, change.part, offset, length, chunk])?;
+            let checksum = sum_chunk(&change.part, offset, chunk).finish();
+            insert.execute(params![session, number, change.part, offset, length, chunk, checksum])?;
         }
         offset += length;
         rest = after;
@@ -41,6 +44,10 @@ pub(super) fn write_text(transaction: &Transaction<'_>, session: i64, change: &T
             return Ok(());
         }
     }
+}
+
+fn sum_chunk(part: &str, offset: i64, text: &str) -> Checksum {
+    Checksum::default().bytes(part.as_bytes()).number(offset).bytes(text.as_bytes())
 }
 
 /// Returns the bytes of a whole text, or `None` if there is none.
@@ -69,13 +76,19 @@ pub(super) fn read_text(
     let total = total.cast_unsigned();
     let mut slice = TextSlice { text: String::new(), offset: offset.min(total), total };
     let mut select = connection.prepare(
-        "SELECT offset, text FROM text WHERE session = ?1 AND number = ?2 AND part = ?3 AND offset + length > ?4
+        "SELECT offset, text, checksum FROM text WHERE session = ?1 AND number = ?2 AND part = ?3 AND offset + length > ?4
          ORDER BY offset",
     )?;
+    let mut next = slice.offset;
     let mut rows = select.query(params![session, number, part, slice.offset.cast_signed()])?;
     while let Some(row) = rows.next()? {
         let begins = row.get::<_, i64>(0)?.cast_unsigned();
         let chunk = row.get_ref(1)?.as_str()?;
+        sum_chunk(part, begins.cast_signed(), chunk).check(row.get(2)?, "a piece of a text")?;
+        if begins > next {
+            return Err(damage(format!("a text lacks its bytes from {next} to {begins}")));
+        }
+        next = begins + chunk.len() as u64;
         let mut from = usize::try_from(slice.offset.saturating_sub(begins)).unwrap_or(chunk.len());
         if slice.text.is_empty() {
             from = chunk.floor_char_boundary(from);

@@ -41,7 +41,8 @@ pub(super) fn index_some_rows(
 ) -> rusqlite::Result<bool> {
     let Some(session) = find_session(transaction, id)? else { return Ok(false) };
     let mut select = transaction.prepare(
-        "SELECT key, seq, rev, kind, turn, json, place FROM unindexed JOIN row USING (key) LEFT JOIN row_place USING (key)
+        "SELECT key, seq, rev, kind, turn, json, checksum, place
+         FROM unindexed JOIN row USING (key) LEFT JOIN row_place USING (key)
          WHERE key BETWEEN ?1 AND ?2 ORDER BY key LIMIT ?3",
     )?;
     let limit = i64::try_from(step.max_rows).unwrap_or(i64::MAX);
@@ -52,7 +53,7 @@ pub(super) fn index_some_rows(
     while bytes <= step.max_bytes
         && let Some(found) = rows.next()?
     {
-        let (key, place, row) = (found.get(0)?, found.get(6)?, convert_row(found)?);
+        let (key, place, row) = (found.get(0)?, found.get(7)?, convert_row(found)?);
         writer.write(key, &row.kind, place, &(step.read_words)(&row))?;
         (count, bytes) = (count + 1, bytes + row.json.len());
         keys.push(key);

@@ -4,9 +4,9 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
 use tempfile::TempDir;
-use wharf_store::{FileLease, Lease, LeaseError};
+use wharf_store::{Engine, FileLease, Lease, LeaseError, LogId};
 
-use crate::{SMALL, write_log};
+use crate::{SMALL, body, engine};
 
 #[test]
 fn every_lease_has_a_higher_epoch() {
@@ -43,15 +43,40 @@ fn an_old_epoch_never_comes_back() {
         bad[at] ^= 1;
         for bad in [&bad[..], &good[..at]] {
             fs::write(&path, bad).unwrap();
-            let error = FileLease::acquire(dir.path()).unwrap_err();
-            assert!(matches!(error, LeaseError::EpochLost { .. }));
-            assert!(error.to_string().contains(path.to_str().unwrap()), "{error}");
-            assert_eq!(fs::read(&path).unwrap(), bad, "left for a person to look at");
+            let lease = FileLease::acquire(dir.path()).unwrap();
+            assert_eq!(lease.epoch(), 1_000_000);
+            let lost = lease.lost_epoch().unwrap();
+            let kept = lost.kept_as.as_ref().unwrap();
+            assert_eq!((lost.found, &fs::read(kept).unwrap()[..]), (0, bad), "kept for a person to look at");
+            fs::remove_file(kept).unwrap();
         }
     }
-    write_log(dir.path(), SMALL, 1);
-    fs::remove_file(&path).unwrap();
-    assert!(matches!(FileLease::acquire(dir.path()), Err(LeaseError::EpochLost { .. })), "gone, but there are logs");
     fs::write(&path, good).unwrap();
-    assert_eq!(FileLease::acquire(dir.path()).unwrap().epoch(), 2);
+    let lease = FileLease::acquire(dir.path()).unwrap();
+    assert_eq!((lease.epoch(), lease.lost_epoch()), (2, None));
+}
+
+#[test]
+fn lost_epoch_goes_on_above_all_logs_and_the_index() {
+    let dir = TempDir::new().unwrap();
+    let engine = engine(dir.path(), SMALL);
+    for (bucket, epochs) in [("one", vec![3, 7]), ("two", vec![5])] {
+        let log = engine.create(&LogId::new(bucket, "sess_1").unwrap()).unwrap();
+        for (seq, epoch) in (0..).zip(epochs) {
+            log.append(epoch, seq, &[body(seq + 1)]).unwrap();
+        }
+    }
+    drop(engine);
+    let path = dir.path().join("epoch");
+    assert_eq!(FileLease::acquire(dir.path()).unwrap().epoch(), 1_000_007, "gone, but there are logs");
+    fs::write(&path, "").unwrap();
+    let lease = FileLease::acquire_with(dir.path(), &|| 2_000_000).unwrap();
+    assert_eq!((lease.epoch(), lease.lost_epoch().unwrap().found), (3_000_000, 2_000_000));
+    drop(lease);
+    let lease = FileLease::acquire_with(dir.path(), &|| panic!("it is not lost")).unwrap();
+    assert_eq!(lease.epoch(), 3_000_001);
+    drop(lease);
+    fs::write(&path, "").unwrap();
+    let full = FileLease::acquire_with(dir.path(), &|| u64::MAX).unwrap_err();
+    assert!(matches!(full, LeaseError::LastEpoch { .. }), "{full}");
 }

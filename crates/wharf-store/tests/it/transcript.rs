@@ -190,6 +190,80 @@ fn damage_that_is_met_while_reading_makes_the_database_anew() {
     assert_eq!(store.rows(&id(), &range).unwrap(), [row(1, 10, "tool")]);
 }
 
+/// Returns a database file with rows, a long text and a blob, and what it holds.
+fn filled_database(dir: &Path) -> (Vec<u8>, Vec<StoredRow>, String) {
+    let path = dir.join("transcript.db");
+    let store = SqliteTranscripts::open(&path).unwrap();
+    let rows: Vec<StoredRow> = (1..=60).map(|n| row(n, n, if n % 3 == 0 { "tool" } else { "message" })).collect();
+    let mut all = changes(rows.clone());
+    let long = "wörds ".repeat(30_000);
+    all.texts.push(text("0", true, &long));
+    all.blobs.push(StoredBlob { name: "b".to_owned(), mime: "image/png".to_owned(), bytes: vec![7; 9_000] });
+    store.write(&id(), &all).unwrap();
+    drop(store);
+    (fs::read(&path).unwrap(), rows, long)
+}
+
+/// Reads everything. Returns `None` if the database was found to be damaged, and was made anew.
+fn read_everything(path: &Path, long: &str) -> Option<Vec<StoredRow>> {
+    let store = SqliteTranscripts::open(path).unwrap();
+    let read = || -> Result<Vec<StoredRow>, StoreError> {
+        store.checkpoint(&id())?;
+        store.check_indexes(&id())?;
+        let rows = store.rows(&id(), &all(None))?;
+        let newest = RowRange { newest_first: true, max_rows: 7, ..all(None) };
+        assert_eq!(store.rows(&id(), &newest)?.len(), rows.len().min(7));
+        assert_eq!(store.rows(&id(), &all(Some("tool")))?.len(), rows.len() / 3);
+        let mut whole = String::new();
+        while let Some(slice) = store.text(&id(), 1, "0", whole.len() as u64, 100_000)?
+            && !slice.text.is_empty()
+        {
+            whole.push_str(&slice.text);
+        }
+        assert!(long.starts_with(&whole), "a text that was not written");
+        assert!(store.blob(&id(), "b")?.is_none_or(|blob| blob.bytes == [7; 9_000]), "a blob that was not written");
+        Ok(rows)
+    };
+    let rows = read();
+    if store.generation() > 0 {
+        assert_eq!(store.rows(&id(), &all(None)).unwrap(), [], "the second read never fails");
+        return None;
+    }
+    Some(rows.unwrap()).filter(|rows| !rows.is_empty())
+}
+
+#[test]
+fn damaged_database_gives_all_rows_or_is_made_anew() {
+    let dir = TempDir::new().unwrap();
+    let (good, rows, long) = filled_database(dir.path());
+    let path = dir.path().join("transcript.db");
+    let try_damage = |spoil: &dyn Fn(&mut Vec<u8>), what: &str| {
+        let mut bytes = good.clone();
+        spoil(&mut bytes);
+        for suffix in ["-wal", "-shm"] {
+            let _ = fs::remove_file(dir.path().join(format!("transcript.db{suffix}")));
+        }
+        fs::write(&path, &bytes).unwrap();
+        let found = read_everything(&path, &long);
+        if let Some(found) = &found {
+            assert_eq!(*found, rows, "{what}");
+        }
+        found.is_none()
+    };
+    let mut found = 0;
+    for at in (0..good.len()).step_by(499) {
+        found += usize::from(try_damage(&|bytes| bytes[at] ^= 4, &format!("a bit of byte {at}")));
+    }
+    for page in (0..good.len()).step_by(4096) {
+        // The header of a page holds the number of its rows.
+        let cells = try_damage(&|bytes| bytes[page + 4] = bytes[page + 4].saturating_sub(1), &format!("page {page}"));
+        let zeros = try_damage(&|bytes| bytes[page..page + 4096].fill(0), &format!("zeros from {page}"));
+        let cut = try_damage(&|bytes| bytes.truncate(page), &format!("cut at {page}"));
+        found += usize::from(cells) + usize::from(zeros) + usize::from(cut);
+    }
+    assert!(found > 100, "only {found} damages were found");
+}
+
 #[test]
 fn write_ahead_log_of_a_deleted_session_is_emptied() {
     let dir = TempDir::new().unwrap();

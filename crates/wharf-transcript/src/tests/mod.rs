@@ -81,6 +81,7 @@ impl Transcript {
             key: None,
             lineage: Vec::new(),
             forked_from: None,
+            is_scope_lost: false,
         };
         self.add(SessionEvent::Created(origin));
         self.start_agent(1);

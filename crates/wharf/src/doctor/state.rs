@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use rustix::process::getuid;
-use wharf_host::Workspaces;
+use wharf_host::{SET_ASIDE_SUFFIX, Workspaces};
 
 use super::Finding;
 
@@ -25,6 +25,7 @@ pub(super) fn check_state_dir(dir: &Path) -> Vec<Finding> {
         Ok(known) if known.is_dir() => {
             findings.push(check_privacy(dir, &known));
             findings.extend(check_open_files(dir));
+            findings.extend(check_set_aside(dir));
             findings.push(check_sync(dir));
             findings.push(check_space(dir));
             if let Err(error) = Workspaces::of(dir).list() {
@@ -86,6 +87,26 @@ fn check_open_files(dir: &Path) -> Vec<Finding> {
         finding("state", says, advice)
     };
     open.iter().map(told).collect()
+}
+
+/// Returns a finding for each damaged file that a host has moved away.
+pub(super) fn check_set_aside(dir: &Path) -> Vec<Finding> {
+    let names =
+        fs::read_dir(dir).into_iter().flatten().flatten().filter_map(|entry| entry.file_name().into_string().ok());
+    let mut names: Vec<String> = names.filter(|name| name.contains(SET_ASIDE_SUFFIX)).collect();
+    names.sort();
+    names.iter().map(|name| describe_set_aside(&dir.join(name).display().to_string(), name)).collect()
+}
+
+fn describe_set_aside(path: &str, name: &str) -> Finding {
+    let says = |lost: &str| format!("{lost}; the damaged file is kept as {path}");
+    if name.starts_with("tokens.json") {
+        let lost = "tokens.json was damaged: all tokens but the host's own are refused";
+        let advice = format!("make new tokens with `wharf token create`, then remove {path}");
+        return Finding::warning("tokens", says(lost), advice);
+    }
+    let lost = "a file of the host was damaged and was made again";
+    Finding::warning("state", says(lost), format!("look for the cause (disk, memory), then remove {path}"))
 }
 
 /// Writes and syncs a file as the log is written, and removes it.

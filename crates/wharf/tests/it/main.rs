@@ -34,6 +34,7 @@ mod cli_turn;
 mod cli_words;
 mod comeback;
 mod comeback_faults;
+mod damaged_logs;
 mod delegation;
 mod deletes;
 mod demo;

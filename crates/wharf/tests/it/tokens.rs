@@ -105,21 +105,24 @@ async fn tokens_survive_a_restart_and_revocations_too() -> Result<()> {
 }
 
 #[tokio::test]
-async fn damaged_token_file_is_reported_and_left_alone() -> Result<()> {
+async fn damaged_token_file_is_reported_and_set_aside_at_the_next_start() -> Result<()> {
     let mut host = crate::scripted_host(&[])?.start_host()?;
     let (_, text) = create_token(&host, &["--role", "controller"])?;
     let file = host.state_dir().join("tokens.json");
     std::fs::write(&file, "{")?;
-    assert_eq!(refused_status(&host, &Credentials::Bearer(text)).await?, Some(503));
+    assert_eq!(refused_status(&host, &Credentials::Bearer(text.clone())).await?, Some(503));
     assert_eq!(refused_status(&host, &Credentials::Bearer(host.token().to_owned())).await?, None);
     for arguments in [&["create", "--role", "admin"][..], &["list"], &["revoke", "tok_x"]] {
         let said = expect_stderr(run_token(&host, arguments)?)?;
         assert!(said.contains("tokens.json is damaged: EOF"), "{said}");
     }
     host.kill()?;
-    let said = crate::program::run_failing_serve(&host.state_dir(), &["--listen", "127.0.0.1:0"])?;
-    assert!(said.contains("tokens.json is damaged: EOF"), "{said}");
-    assert_eq!(std::fs::read_to_string(&file)?, "{");
+    host.restart()?;
+    assert!(host.read_stderr().contains("tokens.json was damaged"), "{}", host.read_stderr());
+    assert_eq!(refused_status(&host, &Credentials::Bearer(text)).await?, Some(401));
+    assert_eq!(refused_status(&host, &Credentials::Bearer(host.token().to_owned())).await?, None);
+    assert!(!file.exists());
+    assert_eq!(std::fs::read_to_string(file.with_file_name("tokens.json.damaged"))?, "{");
     Ok(())
 }
 

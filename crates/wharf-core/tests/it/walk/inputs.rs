@@ -44,7 +44,9 @@ impl Walk {
                 Input::Lifecycle(LifecycleInput::Wake { cause: causes[self.dice.below(3) as usize] })
             }
             95 => self.disk(),
-            96 if self.dice.one_in(2) => Input::Agent(AgentInput::SettingsChanged { settings: Vec::new() }),
+            96 if self.dice.one_in(2) => {
+                Input::Agent(AgentInput::SettingsChanged { settings: Vec::new(), are_all: false })
+            }
             97 if self.dice.one_in(2) => self.describe(),
             96 => Input::Agent(AgentInput::Faulted { fault: Fault::Malformed, detail: "x".into() }),
             _ => self.time_passed(),

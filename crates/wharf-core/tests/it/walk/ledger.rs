@@ -286,7 +286,7 @@ impl Ledger {
                 self.archived = *archived;
                 22
             }
-            Event::Unknown { .. } => panic!("the session made up an event"),
+            Event::Unknown { .. } | Event::Lost(_) => panic!("the session made up an event"),
         };
         self.tally[kind] += 1;
     }

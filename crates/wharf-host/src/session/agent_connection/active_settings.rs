@@ -90,13 +90,20 @@ impl SettingAnnouncements {
     pub(super) fn take_opened(&mut self, settings: &[AgentSetting], journal: &mut Journal) {
         let before = AgentSettings::from_sources(journal.state());
         self.told.add_new(settings);
+        if !journal.state().settings_loss.is_none() {
+            // From here on the settings are known again, whichever were lost.
+            let settings = settings.to_vec();
+            journal.input(Input::Agent(AgentInput::SettingsChanged { settings, are_all: true }), None);
+            return self.schedule(true, journal);
+        }
         self.note(before.in_force(), settings, true, journal);
     }
 
     /// Makes it an event if other settings are in force than before, and has clients told.
     fn note(&mut self, before: &[AgentSetting], settings: &[AgentSetting], has_agent: bool, journal: &mut Journal) {
         if !is_same_in_force(before, settings) {
-            journal.input(Input::Agent(AgentInput::SettingsChanged { settings: settings.to_vec() }), None);
+            let settings = settings.to_vec();
+            journal.input(Input::Agent(AgentInput::SettingsChanged { settings, are_all: false }), None);
         }
         self.schedule(has_agent, journal);
     }

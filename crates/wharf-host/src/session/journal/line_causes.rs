@@ -95,7 +95,8 @@ fn owed_line(log: &Arc<dyn Log>, event: &Event, state: &State) -> Result<Option<
         | Event::Prompt(_)
         | Event::Ask(_)
         | Event::Storage(_)
-        | Event::Unknown { .. } => None,
+        | Event::Unknown { .. }
+        | Event::Lost(_) => None,
     })
 }
 

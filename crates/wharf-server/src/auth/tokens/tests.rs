@@ -134,11 +134,27 @@ fn a_damaged_file_stops_its_tokens_but_not_the_hosts_own_and_heals() {
 }
 
 #[test]
-fn a_host_does_not_start_on_a_damaged_file() {
+fn a_host_starts_with_its_own_token_alone_on_a_damaged_file() {
     let place = StateDir::new();
-    place.write("[]");
+    drop(place.tokens());
+    let made = place.file().create(TokenTerms::new(Access::Admin)).unwrap();
+    for (nth, damaged) in ["[]", "", "{\"version\":1,\"tok", "\0\0\0"].into_iter().enumerate() {
+        place.write(damaged);
+        let tokens = place.tokens();
+        assert!(tokens.authenticate(&place.own()).is_ok(), "{damaged:?}");
+        assert_eq!(tokens.authenticate(&made.text), Err(TokenRefused::Unknown), "{damaged:?}");
+        let suffix = if nth == 0 { String::new() } else { format!("-{}", nth + 1) };
+        let kept = place.0.path().join(format!("tokens.json.damaged{suffix}"));
+        assert_eq!(std::fs::read_to_string(kept).unwrap(), damaged);
+    }
+}
+
+#[test]
+fn a_host_does_not_start_on_a_file_of_a_newer_version() {
+    let place = StateDir::new();
+    place.write(r#"{"version":99,"tokens":[]}"#);
     let error = Tokens::open(place.0.path()).unwrap_err().to_string();
-    assert!(error.contains("tokens.json is damaged: "), "{error}");
+    assert!(error.contains("has version 99"), "{error}");
 }
 
 #[test]

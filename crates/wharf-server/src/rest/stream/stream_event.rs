@@ -58,7 +58,8 @@ pub(super) async fn to_stream_event(handle: &SessionHandle, entry: &Entry) -> Op
             | PromptEvent::CancelRequested { .. },
         )
         | Event::Storage(StorageEvent::Snapshot(_))
-        | Event::Unknown { .. } => return None,
+        | Event::Unknown { .. }
+        | Event::Lost(_) => return None,
     })
 }
 

@@ -1,0 +1,124 @@
+//! The beginning of a session whose log has lost its first event: from the file beside the log, from the index, and from the
+//! place of the log.
+
+use std::sync::Arc;
+
+use ulid::Ulid;
+use wharf_core::{ClientId, Millis, Origin, Sender, SessionId};
+use wharf_json::Json;
+use wharf_store::LogId;
+
+use super::{Inner, StartInputs};
+use crate::descriptor::{Descriptor, SpawnedWith};
+use crate::session::LostBeginning;
+
+impl Inner {
+    /// Returns all that is known of the beginning of a session. `known` is its row in the index, or what was listed of it.
+    pub(super) fn find_beginning(&self, log_id: &LogId, known: Option<&Descriptor>) -> LostBeginning {
+        let inputs = self.start_inputs(log_id).ok();
+        let origin = find_origin(log_id, inputs.as_ref(), known);
+        let created_at = read_time(log_id.name());
+        tracing::error!(log = %log_id, adapter = %origin.adapter, is_scope_lost = origin.is_scope_lost,
+            "the first event of a log is lost; its session was found beside it");
+        LostBeginning { origin, created_at }
+    }
+}
+
+/// The file beside the log has it all if this version or a later one wrote it. The place of the log tells the workspace.
+fn find_origin(log_id: &LogId, inputs: Option<&StartInputs>, known: Option<&Descriptor>) -> Origin {
+    let session = SessionId::new(log_id.name());
+    let kept = inputs.and_then(|inputs| inputs.origin.as_ref());
+    if let Some(kept) = kept.filter(|kept| kept.session == session && *kept.workspace == *log_id.bucket()) {
+        return kept.clone();
+    }
+    let known = known.filter(|known| known.id == session.as_str() && known.workspace_slug == log_id.bucket());
+    let text = |text: Option<&String>| -> Option<Arc<str>> { text.map(|text| text.as_str().into()) };
+    let cwd = text(known.map(|known| &known.cwd)).filter(|cwd| !cwd.is_empty());
+    let spawned = known.and_then(|known| known.spawned.clone());
+    Origin {
+        session,
+        adapter: text(known.map(|known| &known.adapter_slug)).unwrap_or_default(),
+        workspace: log_id.bucket().into(),
+        cwd: cwd.or_else(|| inputs.and_then(read_cwd)).unwrap_or_default(),
+        label: text(known.and_then(|known| known.label.as_ref())),
+        name: text(known.and_then(|known| known.name.as_ref())),
+        by: spawned.as_ref().map(to_sender),
+        key: spawned.map(|spawned| spawned.key),
+        lineage: known.map(|known| known.lineage.clone()).unwrap_or_default(),
+        forked_from: None,
+        is_scope_lost: known.is_none_or(|known| known.is_scope_lost),
+    }
+}
+
+/// Returns the caller that used a key: only its token matters for a repeat.
+fn to_sender(spawned: &SpawnedWith) -> Sender {
+    Sender {
+        client: ClientId::new("lost"),
+        chosen: None,
+        name: None,
+        version: None,
+        token: spawned.token.as_deref().map(Into::into),
+        parent: None,
+        peer: None,
+    }
+}
+
+fn read_cwd(inputs: &StartInputs) -> Option<Arc<str>> {
+    let frame = Json::parse(inputs.new_frame.bytes()).ok()?;
+    let cwd = frame.text_at(&["params", "cwd"]).ok()??;
+    cwd.starts_with('/').then(|| (*cwd).into())
+}
+
+/// Returns the time in a session's id.
+fn read_time(id: &str) -> Millis {
+    let ulid = id.strip_prefix("sess_").and_then(|text| Ulid::from_string(text).ok());
+    Millis(ulid.map(|ulid| ulid.timestamp_ms()).unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use wharf_core::Raw;
+
+    use super::*;
+
+    const ID: &str = "sess_01k9z0000000000000000000000";
+
+    fn inputs(origin: Option<&Origin>) -> StartInputs {
+        let frame = r#"{"jsonrpc":"2.0","id":0,"method":"session/new","params":{"cwd":"/w","mcpServers":[]}}"#;
+        let file = serde_json::json!({ "version": 1, "capabilities": "{}", "new_frame": Raw::new(frame).unwrap(),
+            "origin": origin });
+        wharf_json::read_own(file.to_string().as_bytes()).unwrap()
+    }
+
+    fn log_id() -> LogId {
+        LogId::new("docs", ID).unwrap()
+    }
+
+    #[test]
+    fn without_index_only_the_place_and_the_directory_are_known() {
+        let origin = find_origin(&log_id(), Some(&inputs(None)), None);
+        assert_eq!((&*origin.adapter, &*origin.workspace, &*origin.cwd), ("", "docs", "/w"));
+        assert!(origin.is_scope_lost);
+        assert_eq!(&*find_origin(&log_id(), None, None).cwd, "");
+    }
+
+    #[test]
+    fn file_beside_the_log_knows_all_if_it_is_of_this_session() {
+        let lost = find_origin(&log_id(), None, None);
+        let kept = Origin {
+            adapter: "demo".into(),
+            cwd: "/w".into(),
+            lineage: vec![SessionId::new("sess_0")],
+            is_scope_lost: false,
+            ..lost
+        };
+        assert_eq!(find_origin(&log_id(), Some(&inputs(Some(&kept))), None), kept);
+        for other in [
+            Origin { session: SessionId::new("sess_other"), ..kept.clone() },
+            Origin { workspace: "secret".into(), ..kept.clone() },
+        ] {
+            let found = find_origin(&log_id(), Some(&inputs(Some(&other))), None);
+            assert!(found.is_scope_lost && found.lineage.is_empty(), "{found:?}");
+        }
+    }
+}
