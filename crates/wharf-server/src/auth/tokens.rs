@@ -28,6 +28,8 @@ use lifetime::now;
 pub struct Tokens {
     own: OwnToken,
     file: TokensFile,
+    /// True if the file was damaged at the start. Its owner may mend it: the persons of its tokens are kept meanwhile.
+    was_set_aside: bool,
     known: Mutex<KnownTokens>,
     /// When each login of a page was last used, since this host was started.
     last_uses: Mutex<HashMap<Arc<str>, Millis>>,
@@ -73,7 +75,8 @@ impl Tokens {
     /// moved away: what it held is lost, and no token must be taken that may have been revoked.
     pub fn open(state_dir: &Path) -> Result<Self, TokenError> {
         let (own, file) = (state_dir.join("token"), TokensFile::in_directory(state_dir));
-        if let Some(SetAside { kept_as, reason }) = file.set_aside_if_damaged()? {
+        let set_aside = file.set_aside_if_damaged()?;
+        if let Some(SetAside { kept_as, reason }) = &set_aside {
             tracing::error!(kept_as = %kept_as.display(), reason,
                 "tokens.json was damaged: all tokens but the host's own are refused until new ones are made");
         }
@@ -84,7 +87,9 @@ impl Tokens {
         let own = OwnToken::load_or_create(&own)?;
         let mut known = KnownTokens::default();
         known.refresh(&file)?;
-        Ok(Self { own, file, known: Mutex::new(known), last_uses: Mutex::default(), news: watch::Sender::default() })
+        let was_set_aside = set_aside.is_some();
+        let known = Mutex::new(known);
+        Ok(Self { own, file, was_set_aside, known, last_uses: Mutex::default(), news: watch::Sender::default() })
     }
 
     /// Returns the identity of a token. Takes the same time for wrong tokens and for each right one.
@@ -170,7 +175,7 @@ impl Tokens {
     /// person.
     pub(crate) fn persons_since(&self, reads: &mut Option<u64>) -> Option<HashSet<String>> {
         let known = self.read_known();
-        if known.unreadable || *reads == Some(known.reads) {
+        if known.unreadable || self.was_set_aside || *reads == Some(known.reads) {
             return None;
         }
         *reads = Some(known.reads);

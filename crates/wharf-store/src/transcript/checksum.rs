@@ -3,6 +3,8 @@
 
 use rusqlite::ffi;
 
+use super::{RowRange, StoredBlob, StoredRow, TranscriptCheckpoint};
+
 /// Adds up the bytes that are stored together.
 #[derive(Debug, Default)]
 pub(super) struct Checksum(crc32fast::Hasher);
@@ -33,4 +35,36 @@ impl Checksum {
 /// The error that SQLite would return if it had noticed the damage.
 pub(super) fn damage(what: String) -> rusqlite::Error {
     rusqlite::Error::SqliteFailure(ffi::Error::new(ffi::SQLITE_CORRUPT), Some(what))
+}
+
+pub(super) fn sum_checkpoint(checkpoint: &TranscriptCheckpoint) -> Checksum {
+    let TranscriptCheckpoint { fold, epoch, seq, rows, state } = checkpoint;
+    let sum = Checksum::default().number(i64::from(*fold)).number(epoch.cast_signed()).number(seq.cast_signed());
+    sum.number(rows.cast_signed()).bytes(state)
+}
+
+pub(super) fn sum_row(key: i64, row: &StoredRow) -> Checksum {
+    let sum = Checksum::default().number(key).number(row.seq.cast_signed()).number(row.rev.cast_signed());
+    let turn = row.turn.as_deref().unwrap_or_default();
+    sum.bytes(row.kind.as_bytes()).bytes(turn.as_bytes()).bytes(&row.json)
+}
+
+pub(super) fn sum_blob(blob: &StoredBlob) -> Checksum {
+    Checksum::default().bytes(blob.name.as_bytes()).bytes(blob.mime.as_bytes()).bytes(&blob.bytes)
+}
+
+/// Checks that rows of a range are there without gaps. `is_cut` says that the range may have more of them.
+pub(super) fn check_gaps(found: &[StoredRow], range: &RowRange<'_>, count: u64, is_cut: bool) -> rusqlite::Result<()> {
+    let last = range.last.min(count.max(found.iter().map(|row| row.number).max().unwrap_or(0)));
+    let numbers = range.first.max(1)..=last;
+    let is_in_place = |place: usize, number: u64| {
+        let place = place as u64;
+        number == if range.newest_first { numbers.end().saturating_sub(place) } else { numbers.start() + place }
+    };
+    let is_gapless = found.iter().enumerate().all(|(place, row)| is_in_place(place, row.number));
+    let wanted = (numbers.end() + 1).saturating_sub(*numbers.start());
+    if is_gapless && (is_cut || found.len() as u64 == wanted) {
+        return Ok(());
+    }
+    Err(damage(format!("{} of {wanted} rows from {} to {} are there", found.len(), numbers.start(), numbers.end())))
 }

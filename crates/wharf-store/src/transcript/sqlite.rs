@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use rusqlite::{Connection, ErrorCode, OptionalExtension, Row, Transaction, params};
 
 use super::checkpointer::{Checkpointer, MAX_WAL_PAGES};
-use super::checksum::{Checksum, damage};
+use super::checksum::{check_gaps, damage, sum_blob, sum_checkpoint, sum_row};
 use super::file_changes::{CREATE_FILE_CHANGES, visit_file_changes, write_file_changes};
 use super::texts::{CREATE_TEXTS, read_text, write_text};
 use super::word_index::{
@@ -444,22 +444,6 @@ fn find_rows(connection: &Connection, id: &LogId) -> rusqlite::Result<Option<Sto
     select.query_row(params![id.bucket(), id.name()], convert).optional()
 }
 
-/// Checks that rows of a range are there without gaps. `is_cut` says that the range may have more of them.
-fn check_gaps(found: &[StoredRow], range: &RowRange<'_>, count: u64, is_cut: bool) -> rusqlite::Result<()> {
-    let last = range.last.min(count.max(found.iter().map(|row| row.number).max().unwrap_or(0)));
-    let numbers = range.first.max(1)..=last;
-    let is_in_place = |place: usize, number: u64| {
-        let place = place as u64;
-        number == if range.newest_first { numbers.end().saturating_sub(place) } else { numbers.start() + place }
-    };
-    let is_gapless = found.iter().enumerate().all(|(place, row)| is_in_place(place, row.number));
-    let wanted = (numbers.end() + 1).saturating_sub(*numbers.start());
-    if is_gapless && (is_cut || found.len() as u64 == wanted) {
-        return Ok(());
-    }
-    Err(damage(format!("{} of {wanted} rows from {} to {} are there", found.len(), numbers.start(), numbers.end())))
-}
-
 /// Writes the checkpoint and returns the number of its session.
 fn put_checkpoint(
     transaction: &Transaction<'_>,
@@ -499,22 +483,6 @@ fn convert_checkpoint(row: &Row<'_>) -> rusqlite::Result<TranscriptCheckpoint> {
     };
     sum_checkpoint(&checkpoint).check(row.get(5)?, "a checkpoint")?;
     Ok(checkpoint)
-}
-
-fn sum_checkpoint(checkpoint: &TranscriptCheckpoint) -> Checksum {
-    let TranscriptCheckpoint { fold, epoch, seq, rows, state } = checkpoint;
-    let sum = Checksum::default().number(i64::from(*fold)).number(epoch.cast_signed()).number(seq.cast_signed());
-    sum.number(rows.cast_signed()).bytes(state)
-}
-
-fn sum_row(key: i64, row: &StoredRow) -> Checksum {
-    let sum = Checksum::default().number(key).number(row.seq.cast_signed()).number(row.rev.cast_signed());
-    let turn = row.turn.as_deref().unwrap_or_default();
-    sum.bytes(row.kind.as_bytes()).bytes(turn.as_bytes()).bytes(&row.json)
-}
-
-fn sum_blob(blob: &StoredBlob) -> Checksum {
-    Checksum::default().bytes(blob.name.as_bytes()).bytes(blob.mime.as_bytes()).bytes(&blob.bytes)
 }
 
 /// Returns the number of a row's session.
