@@ -137,10 +137,7 @@ impl State {
                 }
             }
             AgentEvent::Starting { start, how } => {
-                // Starts are numbered without gaps: the events before this one are not all there.
-                if start.0 > self.start.0 + 1 {
-                    self.settings_loss = self.settings_loss.and(SettingsLoss::Possible);
-                }
+                self.note_missing_starts(start.0.saturating_sub(1));
                 self.status = Status::Starting;
                 self.start = *start;
                 self.started_at = at;
@@ -154,6 +151,7 @@ impl State {
                 self.left_source |= *how == StartKind::New && self.origin.forked_from.is_some();
             }
             AgentEvent::Started { start, agent_session, traits, answer } => {
+                self.note_missing_starts(start.0);
                 self.status = Status::Running;
                 self.start = *start;
                 self.agent_session = Some(agent_session.clone());
@@ -170,6 +168,13 @@ impl State {
                 }
             }
             AgentEvent::Faulted { fault, .. } => self.flooded |= *fault == Fault::TooManyAsks,
+        }
+    }
+
+    /// Starts are numbered without gaps: if the last known one is older than it should be, events are missing.
+    fn note_missing_starts(&mut self, expected: u64) {
+        if expected > self.start.0 {
+            self.settings_loss = self.settings_loss.and(SettingsLoss::Possible);
         }
     }
 

@@ -9,7 +9,7 @@ use tempfile::TempDir;
 use wharf_testkit::host::TestHost;
 use wharf_testkit::http::RestClient;
 
-use crate::rest::{caller_with_role, spawn_session, wait_until_idle};
+use crate::rest::{caller_with_role, spawn_session};
 use crate::rows::{read_all_rows, run_prompt};
 use crate::{cli, log, open_session, prompt_for_text, scripted_host};
 
@@ -194,9 +194,9 @@ async fn lost_settings_event_never_widens_rights() -> Result<()> {
         // From here on the settings are known again.
         host.restart()?;
         let http = RestClient::new(&host);
-        http.post(&format!("/sessions/{session}/resume"), &json!({})).await?;
-        wait_until_idle(&http, &session).await?;
-        http.get(&format!("/sessions/{session}")).await?.expect(200)?;
+        let again = http.post(&format!("/sessions/{session}/resume"), &json!({})).await?;
+        // An agent that was taken over runs already.
+        ensure!(again.status == 200 || again.status == 409, "{}", again.json());
     }
     Ok(())
 }
