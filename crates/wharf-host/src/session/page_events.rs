@@ -42,7 +42,9 @@ struct FoundEvents {
 impl FoundEvents {
     fn push_damage(&mut self, range: &DamagedRange, head: Seq) {
         let last = Seq(range.last).min(head);
-        let lost = LostEvents::of_damage(Seq(range.first), last, &range.place);
+        // Readers of a session are not told where the host keeps its logs.
+        let place = range.place.rsplit('/').next().unwrap_or_default();
+        let lost = LostEvents::of_damage(Seq(range.first), last, place);
         self.push(last, None, None, Event::Lost(lost));
     }
 
