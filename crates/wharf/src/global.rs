@@ -1,5 +1,6 @@
 //! Options that every verb takes, before or after its name.
 
+use std::ffi::OsString;
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 
@@ -159,7 +160,7 @@ impl GlobalOptions {
         HostClient::open_any(self.without_start().locate_host("wharf")?, self.verbose).await
     }
 
-    fn without_start(&self) -> Self {
+    pub(crate) fn without_start(&self) -> Self {
         Self { no_start: true, ..self.clone() }
     }
 
@@ -182,6 +183,33 @@ impl GlobalOptions {
         }
         command.extend_from_slice(arguments);
         Ok(command)
+    }
+
+    /// Returns the options with which another process of this program reaches the same host without starting one, and the
+    /// token that it reads from its stdin.
+    pub(crate) fn to_host_arguments(&self) -> anyhow::Result<(Vec<OsString>, Option<String>)> {
+        let mut arguments: Vec<OsString> = vec!["--no-start".into()];
+        let options = match self.choose_host()? {
+            HostChoice::Local => {
+                let state_dir = std::path::absolute(self.state_dir()?).context("finding the state directory")?;
+                arguments.extend(["--state-dir".into(), state_dir.into_os_string()]);
+                return Ok((arguments, None));
+            }
+            HostChoice::Remote { options, .. } => options,
+        };
+        arguments.extend(["--url".into(), options.url.to_string().into()]);
+        if let Some(ca) = options.ca {
+            let ca = std::path::absolute(ca).context("finding the file of --ca")?;
+            arguments.extend(["--ca".into(), ca.into_os_string()]);
+        }
+        if options.plain_http {
+            arguments.push("--insecure-plain-http".into());
+        }
+        let token = options.token.map(|token| token.text);
+        if token.is_some() {
+            arguments.extend(["--token".into(), "-".into()]);
+        }
+        Ok((arguments, token))
     }
 
     pub(crate) fn screen(&self) -> Screen {

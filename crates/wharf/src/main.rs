@@ -171,15 +171,22 @@ fn main() -> ExitCode {
     if verb.as_ref().is_some_and(|verb| verb == completion::COMPLETE_COMMAND) {
         return completion::run(args);
     }
-    if verb.is_some_and(|verb| verb == connect::DETACH_COMMAND) {
+    if verb.as_ref().is_some_and(|verb| verb == connect::DETACH_COMMAND) {
         return connect::detach_host(args);
+    }
+    if verb.is_some_and(|verb| verb == verbs::attend::ATTEND_COMMAND) {
+        return exit_code(verbs::attend::run(args));
     }
     let parsed = Cli::from_arg_matches(&build_command().get_matches());
     let Cli { global, verb } = parsed.unwrap_or_else(|error| error.exit());
-    let ended = match verb {
+    exit_code(match verb {
         Some(verb) => run_verb(&global, verb),
         None => verbs::attach::run_without_verb(&global),
-    };
+    })
+}
+
+/// Prints the error of a verb that failed, and returns its exit code.
+fn exit_code(ended: anyhow::Result<Exit>) -> ExitCode {
     match ended {
         Ok(exit) => exit.into(),
         Err(error) => {

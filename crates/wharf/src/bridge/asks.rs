@@ -127,14 +127,19 @@ impl Asks {
         self.remove_where(|ask| !is_repeated(&ask.method))
     }
 
-    /// Removes the requests of a host that was replaced by another: their answers are not awaited any more (rule 2.7). Returns
-    /// their ids.
-    pub(super) fn remove_unrepeated(&mut self) -> Vec<Bytes> {
-        self.remove_where(|ask| ask.host.is_none())
+    /// Removes the requests of no session of a host that was replaced by another: their answers are not awaited any more.
+    /// Those of sessions outlive the host (rule 2.7). Returns the ids.
+    pub(super) fn remove_unrepeated_of_no_session(&mut self) -> Vec<Bytes> {
+        self.remove_where(|ask| ask.host.is_none() && ask.session.is_none())
     }
 
-    /// Removes the session's requests that the host has not repeated by the end of a turn: they are settled. Returns their
-    /// ids.
+    /// Returns true if the host has not repeated all of the session's requests.
+    pub(super) fn has_unrepeated_of(&self, session: &str) -> bool {
+        self.open.iter().any(|ask| ask.host.is_none() && ask.session.as_deref() == Some(session))
+    }
+
+    /// Removes the session's requests that the host has not repeated, although it has had the time: they are settled. Returns
+    /// their ids.
     pub(super) fn remove_unrepeated_of(&mut self, session: &str) -> Vec<Bytes> {
         self.remove_where(|ask| ask.host.is_none() && ask.session.as_deref() == Some(session))
     }

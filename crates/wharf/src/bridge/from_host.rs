@@ -33,6 +33,9 @@ impl Bridge {
 
     fn take_response(&mut self, frame: &Bytes, envelope: &Envelope<'_>) {
         let id = envelope.id_bytes(frame);
+        if self.take_ask_marker(&id) {
+            return;
+        }
         let request = self.unanswered.take_by_id(&id);
         let is_ours = request.is_none() && self.is_own_request(&id);
         if let Some(request) = &request {
@@ -52,8 +55,7 @@ impl Bridge {
             if let Some(followed) = self.sessions.get_mut(session) {
                 followed.mark_answered(&request.id);
             }
-            let settled = self.asks.remove_unrepeated_of(session);
-            self.cancel_asks(settled);
+            self.withdraw_unrepeated_asks(session);
         }
         if !granted {
             return frame.clone();

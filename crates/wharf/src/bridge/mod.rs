@@ -57,6 +57,8 @@ pub(crate) struct Bridge {
     environment: BTreeMap<String, String>,
     unanswered: UnansweredRequests,
     asks: Asks,
+    /// Requests of the bridge whose answers come after the open asks of a session: the id of each, and its session.
+    ask_markers: BTreeMap<Bytes, String>,
     sessions: BTreeMap<String, FollowedSession>,
     waiting: WaitingLines,
     /// The number of requests that the bridge itself has sent.
@@ -97,6 +99,7 @@ impl Bridge {
             environment: BTreeMap::new(),
             unanswered: UnansweredRequests::default(),
             asks: Asks::default(),
+            ask_markers: BTreeMap::new(),
             sessions: BTreeMap::new(),
             waiting: WaitingLines::default(),
             requests: 0,

@@ -17,7 +17,7 @@ impl Bridge {
         let same = host.is_some() && self.host == host;
         self.host = host;
         if std::mem::replace(&mut self.connected_before, true) && !same {
-            let lost = self.asks.remove_unrepeated();
+            let lost = self.asks.remove_unrepeated_of_no_session();
             self.cancel_asks(lost);
         }
         self.must_resend = true;
@@ -30,6 +30,7 @@ impl Bridge {
     /// Handles the end of the connection.
     pub(super) fn end_connection(&mut self, cause: DisconnectCause) {
         self.phase = Phase::Disconnected;
+        self.ask_markers.clear();
         let gone = self.asks.disconnect();
         self.cancel_asks(gone);
         for followed in self.sessions.values_mut() {
@@ -67,6 +68,29 @@ impl Bridge {
             Phase::Attaching(pending) => pending.iter().any(|(own, _)| own == id),
             Phase::Disconnected | Phase::Open => false,
         }
+    }
+
+    /// Asks the host something whose answer comes after the session's open asks (rule 4.4): asks that it has not repeated by
+    /// then are over.
+    fn mark_end_of_asks(&mut self, session: &str) {
+        if !self.asks.has_unrepeated_of(session) {
+            return;
+        }
+        let id = self.next_own_id();
+        self.send_to_host(rpc::request(&id, "_wharf/queue/list", json!({ "sessionId": session })));
+        self.ask_markers.insert(id, session.to_owned());
+    }
+
+    /// Withdraws the asks that are over, if this is the answer that tells so. Returns false if it is another answer.
+    pub(super) fn take_ask_marker(&mut self, id: &[u8]) -> bool {
+        let Some(session) = self.ask_markers.remove(id) else { return false };
+        self.withdraw_unrepeated_asks(&session);
+        true
+    }
+
+    pub(super) fn withdraw_unrepeated_asks(&mut self, session: &str) {
+        let settled = self.asks.remove_unrepeated_of(session);
+        self.cancel_asks(settled);
     }
 
     /// Takes an answer and, if it was awaited, goes on with the next step of the reconnect.
@@ -150,12 +174,14 @@ impl Bridge {
                     "{session}: the host does not know the last event that was shown; some may be missing"
                 ));
             }
+            self.mark_end_of_asks(session);
             return;
         };
         self.add_note(format!("{session} cannot be attached again: {refused}"));
         let code = refused.seek(&["code"]).ok().flatten().and_then(Json::integer);
         if code == Some(ErrorCode::ATTACH_UNKNOWN_JSON_RPC.into()) {
             self.sessions.remove(session);
+            self.withdraw_unrepeated_asks(session);
         } else if let Some(followed) = self.sessions.get_mut(session) {
             followed.lost = Some(refused.raw().into());
         }

@@ -212,7 +212,7 @@ impl<'a> Chat<'a> {
 
     async fn handle_signal(&mut self, pressed: TurnSignal) -> Option<Exit> {
         let again = self.interrupted_at.is_some_and(|at| at.elapsed() < LEAVE_WINDOW);
-        if pressed == TurnSignal::End || again {
+        if matches!(pressed, TurnSignal::End | TurnSignal::HangUp) || again {
             return Some(Exit::Interrupted);
         }
         self.interrupted_at = Some(Instant::now());

@@ -20,7 +20,7 @@ use tokio::net::UnixStream;
 use crate::exit::{Exit, Failure};
 use crate::output;
 pub(crate) use address::HostAddress;
-pub(crate) use child::{run_in_terminal, start_acp_child};
+pub(crate) use child::{run_in_terminal, start_acp_child, start_detached};
 pub(crate) use host_url::HostUrl;
 pub(crate) use programs::{
     ManagerOutput, PrivateFolder, fill_tmux_buffer, open_in_browser, run_editor, run_manager, run_pager,

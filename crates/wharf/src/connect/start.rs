@@ -85,13 +85,13 @@ impl HostStarter {
 }
 
 /// Starts this program again with these arguments, in a new session, and returns while the new process runs. Prints the
-/// pid. The output of the new process goes to the stderr of this one.
+/// pid. The output of the new process goes to the stderr of this one, and its input is that of this one.
 #[expect(clippy::disallowed_methods, reason = "all processes of this program are started from here")]
 pub(crate) fn detach_host(arguments: impl Iterator<Item = OsString>) -> ExitCode {
     let spawned = std::env::current_exe().context("finding this program").and_then(|program| {
         rustix::process::setsid().context("making a session")?;
         let mut host = Command::new(program);
-        host.args(arguments).stdin(Stdio::null()).stdout(std::io::stderr()).process_group(0);
+        host.args(arguments).stdout(std::io::stderr()).process_group(0);
         host.spawn().context("starting a host")
     });
     match spawned {

@@ -92,8 +92,8 @@ pub(crate) fn terminal_size() -> (usize, usize) {
     (width, told(size.map(|size| size.ws_row)).unwrap_or(DEFAULT_HEIGHT_LINES))
 }
 
-#[cfg(test)]
 impl Screen {
     pub(crate) const PIPE: Self = Self { terminal: false, colour: false, width: 80 };
+    #[cfg(test)]
     pub(crate) const TERMINAL: Self = Self { terminal: true, colour: false, width: 80 };
 }

@@ -62,7 +62,7 @@ impl TurnReport {
             WatchEnd::Turn(reason) => self.print_reason(turn, reason),
             WatchEnd::Session => report_session_end(turn.client, turn.session).await,
             WatchEnd::Unread => Exit::Ok,
-            WatchEnd::Left => Exit::Interrupted,
+            WatchEnd::Left | WatchEnd::Detached(_) => Exit::Interrupted,
             WatchEnd::Unanswered => {
                 output::print_note("the ask was not answered, and the turn is cancelled");
                 Exit::Unanswered

@@ -14,10 +14,11 @@ mod tests;
 mod typed_lines;
 
 use std::collections::BTreeSet;
+use std::io::IsTerminal;
 use std::time::Duration;
 
 use tokio::time::{Instant, Interval, MissedTickBehavior, interval, sleep_until};
-use wharf_api::{SessionStatus, TranscriptRow, TranscriptState, TurnDetail};
+use wharf_api::{SessionStatus, TranscriptRow, TranscriptState, TurnDetail, TurnState};
 
 use crate::ask::{self, AnswerableAsk};
 use crate::client::{HostCall, HostClient, StreamStart, url_path};
@@ -64,12 +65,23 @@ pub(crate) enum WatchEnd {
     Session,
     /// A second Ctrl-C, or a signal to end.
     Left,
+    /// The turn goes on without this terminal.
+    Detached(DetachCause),
     /// The reader of stdout is gone.
     Unread,
     /// An ask was not answered, so the turn was cancelled.
     Unanswered,
     /// The time was up, so the turn was cancelled.
     TimedOut,
+}
+
+/// The reason why a turn was left running.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum DetachCause {
+    /// The person has pressed Ctrl-D.
+    Asked,
+    /// The terminal is gone.
+    TerminalLost,
 }
 
 /// The turn that is watched.
@@ -91,6 +103,8 @@ pub(crate) struct WatchOptions {
     pub(crate) timeout: Option<Duration>,
     /// Output before the turn is shown too: the session is new.
     pub(crate) from_start: bool,
+    /// The turn has lost its terminal, and runs already: it may have ended, and the host may be away for a while.
+    pub(crate) is_attended: bool,
 }
 
 /// Watches one turn of one session.
@@ -115,6 +129,7 @@ impl<'a> TurnWatch<'a> {
     pub(crate) fn new(turn: WatchedTurn<'a>, options: WatchOptions) -> Self {
         let mut printer = TurnPrinter::new(options.format, options.screen, turn.agent);
         printer.hide_prompt(turn.prompt);
+        printer.name_keys(output::is_person_present());
         Self {
             turn,
             options,
@@ -147,15 +162,20 @@ impl<'a> TurnWatch<'a> {
             TurnSource::of_lines(client, (session, prompt), from)
         };
         let mut ticks = self.printer.has_status().then(status_ticks);
+        if self.options.is_attended
+            && let Some(ended) = self.find_turn_end().await?
+        {
+            return Ok(ended);
+        }
+        if output::is_person_present() {
+            self.lines = Some(TypedLines::read_stdin());
+        }
         loop {
             let next_deadline = self.deadlines.next();
             let ended = tokio::select! {
                 event = source.next() => self.handle_event(event?).await?,
                 pressed = signals.next() => self.handle_signal(pressed).await?,
-                line = read_answer(&mut self.lines, &self.asks) => {
-                    self.handle_line(line).await;
-                    None
-                }
+                line = read_line(&mut self.lines) => self.handle_line(line).await,
                 () = tick(&mut ticks) => {
                     if self.asks.is_empty() {
                         self.printer.draw_status();
@@ -191,7 +211,12 @@ impl<'a> TurnWatch<'a> {
             TurnEvent::Ended(reason) => return Ok(Some(WatchEnd::Turn(reason))),
             TurnEvent::SessionOver => return Ok(Some(WatchEnd::Session)),
         };
-        Ok(printed.is_err().then_some(WatchEnd::Unread))
+        Ok(printed.is_err().then(|| self.lose_reader()))
+    }
+
+    /// Returns how the watch ends if its output cannot be printed.
+    const fn lose_reader(&self) -> WatchEnd {
+        if self.options.screen.terminal { WatchEnd::Detached(DetachCause::TerminalLost) } else { WatchEnd::Unread }
     }
 
     /// Returns true for rows of the turn, and for rows between turns while it runs.
@@ -210,11 +235,31 @@ impl<'a> TurnWatch<'a> {
         if self.turn.prompt.is_empty() && !session.status.is_alive() {
             return Ok(Some(WatchEnd::Session));
         }
+        // The turn may have ended between the first look at it and the beginning of the stream.
+        if self.options.is_attended
+            && let Some(ended) = self.find_turn_end().await?
+        {
+            return Ok(Some(ended));
+        }
         let was_queued = std::mem::replace(&mut self.queued, is_queued);
         if was_queued && !is_queued && !self.begun && !self.is_prompt_known().await? {
             return Ok(Some(WatchEnd::Turn("removed".to_owned())));
         }
         Ok(None)
+    }
+
+    /// Asks the host how the turn has ended. Notes that it has begun, if it runs.
+    async fn find_turn_end(&mut self) -> anyhow::Result<Option<WatchEnd>> {
+        let call = HostCall::get(url_path(&["sessions", self.turn.session, "turns", self.turn.prompt]));
+        let known = match self.turn.client.fetch_json::<TurnDetail>(&call).await {
+            Ok(known) => known.turn,
+            // It waits in the queue, or was taken out of it, which the stream tells.
+            Err(error) if Failure::exit_of(&error) == Exit::NotFound => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        self.begun |= known.state == TurnState::Running;
+        let reason = known.stop_reason.unwrap_or_else(|| "unknown".to_owned());
+        Ok((known.state == TurnState::Ended).then_some(WatchEnd::Turn(reason)))
     }
 
     /// Returns false if the prompt was taken out of the queue.
@@ -228,6 +273,9 @@ impl<'a> TurnWatch<'a> {
     }
 
     async fn handle_signal(&mut self, pressed: TurnSignal) -> anyhow::Result<Option<WatchEnd>> {
+        if pressed == TurnSignal::HangUp {
+            return Ok((!self.options.is_attended).then_some(WatchEnd::Detached(DetachCause::TerminalLost)));
+        }
         if pressed == TurnSignal::End || std::mem::replace(&mut self.interrupted, true) {
             return Ok(Some(WatchEnd::Left));
         }
@@ -269,8 +317,8 @@ impl<'a> TurnWatch<'a> {
     async fn handle_ask(&mut self, id: u64) -> anyhow::Result<Option<WatchEnd>> {
         // Another client may have answered it in the meantime.
         let open = match ask::list_open_asks(self.turn.client, self.turn.session).await {
-            // The host restarts: it withdraws the ask.
-            Err(error) if Failure::exit_of(&error) == Exit::NoHost => return Ok(None),
+            // The host restarts, and shows the ask again.
+            Err(error) if !self.options.is_attended && Failure::exit_of(&error) == Exit::NoHost => return Ok(None),
             listed => listed?,
         };
         let Some(asked) = open.into_iter().find(|ask| ask.0.ask_id == id) else { return Ok(None) };
@@ -290,7 +338,7 @@ impl<'a> TurnWatch<'a> {
             AskPolicy::Person | AskPolicy::Others(_) | AskPolicy::Fail => None,
         };
         match choice {
-            Some(choice) => self.send_answer(&asked, &choice).await,
+            Some(choice) => self.answer_by_policy(&asked, &choice).await?,
             None => self.leave_open(&asked).await?,
         }
         Ok(None)
@@ -322,7 +370,9 @@ impl<'a> TurnWatch<'a> {
     fn show_ask(&mut self) {
         let Some(question) = self.asks.first_question(self.options.screen) else { return };
         self.printer.end_line();
-        self.lines.get_or_insert_with(TypedLines::read_stdin).forget_typed();
+        if let Some(lines) = &mut self.lines {
+            lines.forget_typed();
+        }
         question.print();
     }
 
@@ -334,9 +384,15 @@ impl<'a> TurnWatch<'a> {
         }
     }
 
-    async fn handle_line(&mut self, line: Option<String>) {
+    /// Takes a typed line, or the end of the input: Ctrl-D leaves the asks on the screen to others, and without one it leaves
+    /// the turn.
+    async fn handle_line(&mut self, line: Option<String>) -> Option<WatchEnd> {
         let answer = match line {
             Some(line) => self.asks.take_answer(&line),
+            None if self.asks.is_empty() => {
+                let is_lost = !std::io::stdin().is_terminal();
+                return Some(WatchEnd::Detached(if is_lost { DetachCause::TerminalLost } else { DetachCause::Asked }));
+            }
             None => {
                 output::print_note("");
                 self.asks.decline_form()
@@ -355,6 +411,22 @@ impl<'a> TurnWatch<'a> {
                 }
             }
         }
+        None
+    }
+
+    /// Answers an ask by its policy. Fails if the host is away and the turn is looked after: the answer is tried again.
+    async fn answer_by_policy(&mut self, asked: &AnswerableAsk, choice: &ask::AskChoice) -> anyhow::Result<()> {
+        self.printer.hide_answer(asked.0.ask_id);
+        match ask::send_answer(self.turn.client, self.turn.session, asked, choice).await {
+            Err(error) if self.options.is_attended && Failure::exit_of(&error) == Exit::NoHost => return Err(error),
+            // Another client was faster, or the turn is over: the stream tells which.
+            Err(error) => self.printer.print_note(&format!("not answered: {error}")),
+            Ok(_) => {
+                let (subject, name) = (to_printable(asked.subject()), to_printable(&choice.name));
+                self.printer.print_note(&format!("answered {subject:?} with {name}"));
+            }
+        }
+        Ok(())
     }
 
     async fn send_answer(&mut self, asked: &AnswerableAsk, choice: &ask::AskChoice) {
@@ -362,9 +434,6 @@ impl<'a> TurnWatch<'a> {
         if let Err(error) = ask::send_answer(self.turn.client, self.turn.session, asked, choice).await {
             // Another client was faster, or the turn is over: the stream tells which.
             self.printer.print_note(&format!("not answered: {error}"));
-        } else if self.options.ask_policy != AskPolicy::Person {
-            let (subject, name) = (to_printable(asked.subject()), to_printable(&choice.name));
-            self.printer.print_note(&format!("answered {subject:?} with {name}"));
         }
     }
 }
@@ -394,10 +463,10 @@ pub(crate) async fn wait_until(at: Option<Instant>) {
     }
 }
 
-/// Returns the next typed line. Waits for ever while no ask is on the screen.
-async fn read_answer(lines: &mut Option<TypedLines>, asks: &AskQueue) -> Option<String> {
+/// Returns the next typed line. Waits for ever if no person can type one.
+async fn read_line(lines: &mut Option<TypedLines>) -> Option<String> {
     match lines {
-        Some(lines) if !asks.is_empty() => lines.next().await,
-        Some(_) | None => std::future::pending().await,
+        Some(lines) => lines.next().await,
+        None => std::future::pending().await,
     }
 }

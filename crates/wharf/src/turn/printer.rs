@@ -29,7 +29,22 @@ struct StatusLine {
     since: Instant,
     /// The words for a time in which no row tells what goes on.
     words: String,
+    /// The keys that the person can press, in a long and a short form.
+    keys: KeyHint,
 }
+
+#[derive(Clone, Copy, Debug)]
+struct KeyHint {
+    long: &'static str,
+    short: &'static str,
+}
+
+const INTERRUPT_AND_LEAVE: KeyHint =
+    KeyHint { long: " · Ctrl-C interrupts, Ctrl-D leaves it running", short: " · ^C stops, ^D leaves" };
+const INTERRUPT_ALONE: KeyHint = KeyHint { long: " · Ctrl-C interrupts", short: " · ^C stops" };
+
+/// The width from which on the keys are named in words.
+const LONG_HINT_COLUMNS: usize = 72;
 
 impl TurnPrinter {
     pub(super) fn new(format: TurnFormat, screen: Screen, agent: &str) -> Self {
@@ -39,12 +54,18 @@ impl TurnPrinter {
             drawn: None,
             since: Instant::now(),
             words: format!("starting {agent}"),
+            keys: INTERRUPT_ALONE,
         };
         Self { format, screen, live: LiveText::new(RowLook { screen: text_screen, times: false }), status }
     }
 
     pub(super) const fn has_status(&self) -> bool {
         self.status.is_possible
+    }
+
+    /// Names the keys in the status line; `can_type` is true if the person can press Ctrl-D.
+    pub(super) fn name_keys(&mut self, can_type: bool) {
+        self.status.keys = if can_type { INTERRUPT_AND_LEAVE } else { INTERRUPT_ALONE };
     }
 
     pub(super) fn hide_answer(&mut self, ask: u64) {
@@ -110,8 +131,10 @@ impl TurnPrinter {
             1..10 => format!(" · {seconds}s"),
             _ => format!(" · {}", format_duration(seconds * 1_000)),
         };
-        let room = self.screen.width.saturating_sub(elapsed.len() + 3);
-        let line = format!("… {}{elapsed}", truncate_to_columns(doing, room));
+        let KeyHint { long, short } = self.status.keys;
+        let keys = if self.screen.width >= LONG_HINT_COLUMNS { long } else { short };
+        let room = self.screen.width.saturating_sub(elapsed.len() + keys.len() + 3);
+        let line = format!("… {}{elapsed}{keys}", truncate_to_columns(doing, room));
         let line = self.screen.paint(TextStyle::Faint, &line);
         if self.status.drawn.as_ref() != Some(&line) {
             output::draw_status(&line);

@@ -8,13 +8,16 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 pub(crate) enum TurnSignal {
     Interrupt,
     End,
+    /// The terminal is gone.
+    HangUp,
 }
 
 #[derive(Debug)]
 pub(crate) struct Signals {
     interrupt: Signal,
     terminate: Signal,
-    hang_up: Signal,
+    /// `None` if this program was started so that it outlives its terminal, as by `nohup`.
+    hang_up: Option<Signal>,
 }
 
 impl Signals {
@@ -22,14 +25,32 @@ impl Signals {
     pub(crate) fn listen() -> anyhow::Result<Self> {
         let listen = |kind| signal(kind).context("listening for signals");
         let (interrupt, terminate) = (listen(SignalKind::interrupt())?, listen(SignalKind::terminate())?);
-        Ok(Self { interrupt, terminate, hang_up: listen(SignalKind::hangup())? })
+        let hang_up = if is_hang_up_ignored() { None } else { Some(listen(SignalKind::hangup())?) };
+        Ok(Self { interrupt, terminate, hang_up })
     }
 
     pub(crate) async fn next(&mut self) -> TurnSignal {
         tokio::select! {
             _ = self.interrupt.recv() => TurnSignal::Interrupt,
             _ = self.terminate.recv() => TurnSignal::End,
-            _ = self.hang_up.recv() => TurnSignal::End,
+            () = wait_for(&mut self.hang_up) => TurnSignal::HangUp,
         }
     }
+}
+
+async fn wait_for(signal: &mut Option<Signal>) {
+    match signal {
+        Some(signal) => {
+            signal.recv().await;
+        }
+        None => std::future::pending().await,
+    }
+}
+
+/// Returns true if SIGHUP is ignored, as the starter of this program has set it.
+fn is_hang_up_ignored() -> bool {
+    // The bits of ignored signals; SIGHUP is the first.
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    ignored.and_then(|bits| u64::from_str_radix(bits.trim(), 16).ok()).is_some_and(|bits| bits & 1 == 1)
 }

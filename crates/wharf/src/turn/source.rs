@@ -104,7 +104,10 @@ impl TurnSource {
         let is_watched = row.turn.as_deref() == Some(&self.prompt);
         let extra = match &row.body {
             RowBody::Prompt(_) if is_watched => Some(TurnEvent::Begun),
-            RowBody::Ask(ask) if ask.state == AskState::Open => Some(TurnEvent::AskOpened(ask.ask_id)),
+            // An ask of another turn is not this caller's to answer.
+            RowBody::Ask(ask) if ask.state == AskState::Open => {
+                (is_watched || row.turn.is_none()).then_some(TurnEvent::AskOpened(ask.ask_id))
+            }
             RowBody::Ask(ask) => Some(TurnEvent::AskClosed(ask.ask_id)),
             // A prompt that is repeated after a crash has a further end.
             RowBody::TurnEnd(end) if is_watched && !end.next.as_ref().is_some_and(|next| next.requeued) => {

@@ -3,7 +3,7 @@
 use wharf_api::SessionStatus;
 
 use super::printer::TurnPrinter;
-use super::{Signals, TurnFormat, status_ticks, tick};
+use super::{Signals, TurnFormat, TurnSignal, status_ticks, tick};
 use crate::client::HostClient;
 use crate::format::Screen;
 use crate::transcript::{TranscriptStream, TranscriptUpdate};
@@ -15,6 +15,8 @@ pub(crate) enum StartEnd {
     Failed,
     /// The person did not want to wait any longer.
     Left,
+    /// Nobody waits any longer, and the session stays.
+    TerminalLost,
 }
 
 /// Waits until the agent runs, has failed to start, or a signal comes.
@@ -35,7 +37,10 @@ pub(crate) async fn wait_until_started(
                     break end;
                 }
             }
-            _ = signals.next() => break StartEnd::Left,
+            pressed = signals.next() => match pressed {
+                TurnSignal::HangUp => break StartEnd::TerminalLost,
+                TurnSignal::Interrupt | TurnSignal::End => break StartEnd::Left,
+            },
             () = tick(&mut ticks) => printer.draw_status(),
         }
     };

@@ -9,7 +9,14 @@ use crate::connect::HostAddress;
 const LIMIT: Duration = Duration::from_secs(600);
 
 fn options(ask_policy: AskPolicy) -> WatchOptions {
-    WatchOptions { format: TurnFormat::Lines, screen: Screen::PIPE, ask_policy, timeout: None, from_start: true }
+    WatchOptions {
+        format: TurnFormat::Lines,
+        screen: Screen::PIPE,
+        ask_policy,
+        timeout: None,
+        from_start: true,
+        is_attended: false,
+    }
 }
 
 fn permission(id: u64) -> AnswerableAsk {

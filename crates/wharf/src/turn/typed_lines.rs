@@ -1,8 +1,11 @@
 //! The lines that a person types.
 
-use std::io::BufRead;
+use std::io::{BufRead, BufReader, IsTerminal, Read};
+use std::time::Duration;
 
-use rustix::termios::{QueueSelector, tcflush};
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::process::getpgrp;
+use rustix::termios::{QueueSelector, tcflush, tcgetpgrp};
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 
 /// The typed lines that wait: a person types one at a time, a paste has several.
@@ -18,7 +21,7 @@ pub(crate) struct TypedLines {
 impl TypedLines {
     pub(crate) fn read_stdin() -> Self {
         let (sender, lines) = channel(WAITING_LINES);
-        std::thread::spawn(move || read_lines(&mut std::io::stdin().lock(), &sender));
+        std::thread::spawn(move || read_lines(&mut BufReader::new(ForegroundInput), &sender));
         Self { lines }
     }
 
@@ -32,6 +35,28 @@ impl TypedLines {
     pub(crate) fn forget_typed(&mut self) {
         let _ = tcflush(rustix::stdio::stdin(), QueueSelector::IFlush);
         while self.lines.try_recv().is_ok() {}
+    }
+}
+
+/// The time between two looks whether a program in the background has come to the foreground.
+const BACKGROUND_DELAY: Duration = Duration::from_millis(200);
+
+/// Reads stdin, but never while another job has the terminal: the system would stop this program.
+#[derive(Debug)]
+struct ForegroundInput;
+
+impl Read for ForegroundInput {
+    fn read(&mut self, into: &mut [u8]) -> std::io::Result<usize> {
+        loop {
+            let stdin = std::io::stdin();
+            let mut ready = [PollFd::new(&stdin, PollFlags::IN)];
+            poll(&mut ready, None)?;
+            let is_background = stdin.is_terminal() && tcgetpgrp(&stdin).is_ok_and(|group| group != getpgrp());
+            if !is_background {
+                return Ok(rustix::io::read(&stdin, into)?);
+            }
+            std::thread::sleep(BACKGROUND_DELAY);
+        }
     }
 }
 

@@ -5,6 +5,7 @@ pub(crate) mod agents;
 pub(crate) mod answer;
 pub(crate) mod asks;
 pub(crate) mod attach;
+pub(crate) mod attend;
 pub(crate) mod changes;
 pub(crate) mod completions;
 pub(crate) mod config;

@@ -1,11 +1,13 @@
 //! `wharf prompt`: sends a prompt to a session.
 
 use std::io::{IsTerminal, Read};
+use std::time::Instant;
 
 use anyhow::Context;
 use clap::Args;
 use wharf_api::{Content, ErrorCode, OutputLines, PromptArgs, Prompted, SessionStatus, StreamEvent, TurnStep};
 
+use super::attend::{AttendedTurn, leave_running};
 use crate::client::{HostCall, HostClient, StreamFollower, StreamStart, url_path};
 use crate::exit::{Exit, Failure};
 use crate::format::table::join_with_tabs;
@@ -37,6 +39,9 @@ pub(crate) struct PromptVerb {
     /// Show the turn and wait for its end; the exit code tells how it ended.
     #[arg(short, long)]
     wait: bool,
+    /// Return at once, and have the options about the turn hold without this terminal.
+    #[arg(short, long, conflicts_with_all = ["wait", "stream_json", "text"])]
+    detach: bool,
     #[command(flatten)]
     asks: AskFlags,
     #[command(flatten)]
@@ -44,8 +49,9 @@ pub(crate) struct PromptVerb {
 }
 
 pub(crate) async fn run(global: &GlobalOptions, verb: PromptVerb) -> anyhow::Result<Exit> {
-    if !verb.wait && (verb.asks.is_given() || verb.format.is_given()) {
-        let words = "this option is about the turn; add --wait to watch it";
+    let is_attended = verb.wait || verb.detach;
+    if (!is_attended && verb.asks.is_given()) || (!verb.wait && verb.format.is_given()) {
+        let words = "this option is about the turn; add --wait to watch it, or --detach to leave it running";
         return Err(Failure::new(Exit::Usage, words).into());
     }
     let text = words_or_stdin(&verb.words)?.ok_or_else(no_prompt)?;
@@ -59,6 +65,15 @@ pub(crate) async fn run(global: &GlobalOptions, verb: PromptVerb) -> anyhow::Res
     let call = HostCall::post(url_path(&["sessions", &session.id, "prompt"]), &body).with_idempotency_key();
     let answer = client.send_call(&call).await.map_err(|error| explain_refusal(error, &session.id, BUSY_ADVICE))?;
     let prompted: Prompted = answer.json()?;
+    let turn = WatchedTurn {
+        client: &client,
+        session: &session.id,
+        prompt: &prompted.prompt_id,
+        agent: &session.adapter_slug,
+    };
+    if verb.detach {
+        AttendedTurn::of_turn(turn, verb.asks, false).hand_over(global)?;
+    }
     if let Some(from) = from.clone().filter(|_| asleep && !verb.wait)
         && !wait_until_running(&client, &session.id, &prompted.prompt_id, from).await?
     {
@@ -71,12 +86,6 @@ pub(crate) async fn run(global: &GlobalOptions, verb: PromptVerb) -> anyhow::Res
     let (Some(from), Some(signals)) = (from, &mut signals) else {
         print_accepted(global, &session.id, &prompted);
         return Ok(Exit::Ok);
-    };
-    let turn = WatchedTurn {
-        client: &client,
-        session: &session.id,
-        prompt: &prompted.prompt_id,
-        agent: &session.adapter_slug,
     };
     watch_turn(global, &verb, turn, queue_place(&prompted), from, signals).await
 }
@@ -96,8 +105,15 @@ async fn watch_turn(
         output::print_note(&format!("in the queue at place {place}"));
     }
     let (ask_policy, timeout) = (verb.asks.ask_policy(output::is_person_present()), verb.asks.timeout());
-    let options = WatchOptions { format, screen, ask_policy, timeout, from_start: false };
+    let options = WatchOptions { format, screen, ask_policy, timeout, from_start: false, is_attended: false };
+    let since = Instant::now();
     let end = TurnWatch::new(turn, options).run(from, signals).await?;
+    if let WatchEnd::Detached(cause) = end {
+        let short = session_ref::short_id(turn.session);
+        output::print_note(&format!("left running; follow it with: wharf output -f {short}"));
+        let attended = AttendedTurn::of_turn(turn, verb.asks, false).after(since.elapsed());
+        return leave_running(global, &attended, cause).await;
+    }
     if end == WatchEnd::Left && !format.is_for_program() {
         let short = session_ref::short_id(turn.session);
         output::print_note(&format!("left; the turn goes on: wharf output -f {short}"));

@@ -2,11 +2,13 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::time::Instant;
 
 use clap::Args;
 use serde_json::Value;
 use wharf_api::{Content, PromptArgs, Prompted, SpawnArgs, SpawnedSession};
 
+use super::attend::{AttendedTurn, leave_running};
 use super::prompt::{find_stream_end, no_prompt, words_or_stdin};
 use crate::client::{HostCall, HostClient, StreamStart, url_path};
 use crate::exit::{Exit, Failure};
@@ -31,6 +33,9 @@ pub(crate) struct RunVerb {
     /// Leave the session running afterwards. Otherwise its agent is ended; its history stays either way.
     #[arg(short, long)]
     keep: bool,
+    /// Send the prompt, print the session's id, and leave the turn running without this terminal.
+    #[arg(short, long, conflicts_with_all = ["json", "stream_json", "text"])]
+    detach: bool,
     /// A name of your own, by which the session can be called.
     #[arg(short, long, value_name = "TEXT")]
     label: Option<String>,
@@ -76,6 +81,10 @@ pub(crate) async fn run(global: &GlobalOptions, mut verb: RunVerb) -> anyhow::Re
     for warning in &started.warnings {
         output::print_note(&format!("note: {warning}"));
     }
+    if text.is_none() && verb.detach {
+        output::print_line(&session);
+        return Ok(Exit::Ok);
+    }
     if text.is_none() {
         return keep_started(&client, &session, &adapter, global, &mut signals).await;
     }
@@ -100,9 +109,10 @@ async fn keep_started(
         }
         StartEnd::Failed => Ok(report_session_end(client, session).await),
         StartEnd::Left => {
-            end_session(client, session, EndRoute::Kill, true).await;
+            end_session(client, session, EndRoute::Kill).await?;
             Ok(Exit::Interrupted)
         }
+        StartEnd::TerminalLost => Ok(Exit::Interrupted),
     }
 }
 
@@ -151,6 +161,10 @@ async fn watch_and_leave(
     (from, from_start): (StreamStart, bool),
     signals: &mut Signals,
 ) -> anyhow::Result<Exit> {
+    let attended = AttendedTurn::of_turn(turn, verb.asks, !verb.keep);
+    if verb.detach {
+        return detach(global, turn, &attended).await;
+    }
     let screen = global.screen();
     let format = verb.format.choose(screen);
     let options = WatchOptions {
@@ -159,32 +173,66 @@ async fn watch_and_leave(
         ask_policy: verb.asks.ask_policy(output::is_person_present()),
         timeout: verb.asks.timeout(),
         from_start,
+        is_attended: false,
     };
+    let since = Instant::now();
     let end = TurnWatch::new(turn, options).run(from, signals).await;
+    if let Ok(WatchEnd::Detached(cause)) = end {
+        let name = verb.label.as_deref().unwrap_or_else(|| session_ref::short_id(turn.session));
+        output::print_note(&format!("left running; follow it with: wharf output -f {name}"));
+        return leave_running(global, &attended.after(since.elapsed()), cause).await;
+    }
     let exit = match &end {
         Ok(end) => TurnReport::read(turn).await.print(turn, end, format, screen).await,
         Err(_) => Exit::Error,
     };
-    leave_session(turn, end.as_ref().ok(), verb.keep, format.is_for_program()).await;
+    report_leaving(turn, end.as_ref().ok(), verb.keep, format.is_for_program()).await;
     end.map(|_| exit)
 }
 
-/// Ends the session as its turn ended, unless it is kept. With `quiet` there is no note about it.
-async fn leave_session(turn: WatchedTurn<'_>, end: Option<&WatchEnd>, keep: bool, quiet: bool) {
+/// Leaves the turn running from its beginning, and prints the id of the session.
+async fn detach(global: &GlobalOptions, turn: WatchedTurn<'_>, attended: &AttendedTurn) -> anyhow::Result<Exit> {
+    if let Err(error) = attended.hand_over(global) {
+        // The session must not go on without what it was started with.
+        end_session(turn.client, turn.session, EndRoute::Kill).await?;
+        return Err(error);
+    }
+    output::print_line(turn.session);
+    Ok(Exit::Ok)
+}
+
+/// Ends the session as its turn ended, unless it is kept, and says so. With `quiet` there is no note about it.
+async fn report_leaving(turn: WatchedTurn<'_>, end: Option<&WatchEnd>, keep: bool, quiet: bool) {
+    let short = session_ref::short_id(turn.session);
+    if keep {
+        if !quiet {
+            output::print_note(&format!("kept as {}; go on with: wharf prompt {short} TEXT", turn.session));
+        }
+        return;
+    }
+    match leave_session(turn, end).await {
+        Ok(true) if output::is_person_present() && !quiet => {
+            output::print_note(&format!("history: wharf output {short}"));
+        }
+        Ok(_) => {}
+        Err(error) => output::print_note(&format!("{} could not be ended: {error}", turn.session)),
+    }
+}
+
+/// Ends the session as its turn ended. Returns false if it has ended or ends by itself: its history shall show the true
+/// reason.
+pub(super) async fn leave_session(turn: WatchedTurn<'_>, end: Option<&WatchEnd>) -> anyhow::Result<bool> {
     let route = match end {
-        // The session has ended or ends by itself, and its history shall show the true reason.
-        Some(WatchEnd::Session) => return,
-        Some(WatchEnd::Turn(reason)) if matches!(reason.as_str(), "agent_exited" | "start_failed") => return,
+        Some(WatchEnd::Session) => return Ok(false),
+        Some(WatchEnd::Turn(reason)) if matches!(reason.as_str(), "agent_exited" | "start_failed") => {
+            return Ok(false);
+        }
         Some(WatchEnd::Turn(_)) => EndRoute::Finish,
-        Some(WatchEnd::Left | WatchEnd::Unread | WatchEnd::Unanswered | WatchEnd::TimedOut) | None => EndRoute::Kill,
+        Some(WatchEnd::Left | WatchEnd::Detached(_) | WatchEnd::Unread | WatchEnd::Unanswered | WatchEnd::TimedOut)
+        | None => EndRoute::Kill,
     };
-    if !keep {
-        return end_session(turn.client, turn.session, route, quiet).await;
-    }
-    if !quiet {
-        let short = session_ref::short_id(turn.session);
-        output::print_note(&format!("kept as {}; go on with: wharf prompt {short} TEXT", turn.session));
-    }
+    end_session(turn.client, turn.session, route).await?;
+    Ok(true)
 }
 
 async fn build_spawn_args(
@@ -251,16 +299,10 @@ enum EndRoute {
     Kill,
 }
 
-async fn end_session(client: &HostClient, session: &str, route: EndRoute, quiet: bool) {
+async fn end_session(client: &HostClient, session: &str, route: EndRoute) -> anyhow::Result<()> {
     let route = match route {
         EndRoute::Finish => "finish",
         EndRoute::Kill => "kill",
     };
-    match client.send_call(&HostCall::post_empty(url_path(&["sessions", session, route]))).await {
-        Ok(_) if output::is_person_present() && !quiet => {
-            output::print_note(&format!("history: wharf output {}", session_ref::short_id(session)));
-        }
-        Ok(_) => {}
-        Err(error) => output::print_note(&format!("{session} could not be ended: {error}")),
-    }
+    client.send_call(&HostCall::post_empty(url_path(&["sessions", session, route]))).await.map(drop)
 }

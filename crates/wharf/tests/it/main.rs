@@ -20,6 +20,7 @@ mod chat;
 mod cli;
 mod cli_completion;
 mod cli_config;
+mod cli_detach;
 mod cli_host;
 mod cli_login;
 mod cli_logs;

@@ -20,10 +20,20 @@ fn cancel(id: u64) -> String {
     format!(r#"{{"jsonrpc":"2.0","method":"$/cancel_request","params":{{"requestId":{id}}}}}"#)
 }
 
-/// The connection is lost and found; the host is the same.
+/// The connection is lost and found; the host is the same. Returns the marker by which the bridge finds the end of the open
+/// asks.
 fn reconnected(stage: &mut Stage) -> Seen {
     let attach = stage.reconnect();
-    stage.attached(&attach)
+    let marker = stage.attached(&attach);
+    assert_eq!(marker.client, Vec::<String>::new());
+    assert_eq!(marker.to_host(0)["method"], "_wharf/queue/list");
+    marker
+}
+
+/// The host answers the marker: it has repeated all asks that are open.
+fn answer_marker(stage: &mut Stage, marker: &Seen) -> Seen {
+    let id = marker.to_host(0)["id"].to_string();
+    stage.frame(&format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{"queue":[]}}}}"#))
 }
 
 #[test]
@@ -52,7 +62,7 @@ fn a_malformed_answer_fails_the_request_that_it_names_under_the_hosts_id() {
     let mut stage = Stage::opened();
     stage.frame(&ask(1, "a", Some(1)));
     stage.frame(&ask(2, "b", Some(2)));
-    assert!(reconnected(&mut stage).nothing());
+    reconnected(&mut stage);
     assert!(stage.frame(&ask(1, "b", None)).nothing());
     let told = stage.line(r#"{"jsonrpc":"2.0","id":2,"id":2,"result":{}}"#);
     assert_eq!(told.host.len(), 1, "{told:?}");
@@ -67,9 +77,10 @@ fn a_permission_that_is_asked_again_is_not_shown_again() {
     for (id, call) in [(1, "a"), (2, "b"), (3, "c")] {
         stage.frame(&ask(id, call, Some(id)));
     }
-    assert!(reconnected(&mut stage).nothing());
+    let marker = reconnected(&mut stage);
     assert!(stage.frame(&ask(1, "b", None)).nothing());
     assert!(stage.frame(&ask(2, "c", None)).nothing());
+    assert_eq!(answer_marker(&mut stage, &marker).client, [cancel(1)], "it is over");
     assert_eq!(stage.line(&answer(2)).host, [answer(1)]);
     assert_eq!(stage.frame(&cancel(2)).client, [cancel(3)]);
 }
@@ -82,7 +93,7 @@ fn an_answer_that_was_given_meanwhile_is_kept_for_the_host() {
     assert_eq!(stage.line(&answer(2)).host.len(), 1);
     let attach = stage.reconnect();
     assert!(stage.line(&answer(1)).nothing());
-    assert!(stage.attached(&attach).nothing(), "the host has not asked again yet");
+    assert!(stage.attached(&attach).client.is_empty(), "the host has not asked again yet");
     assert_eq!(stage.frame(&ask(1, "a", None)).host, [answer(1)]);
     // This answer was on its way when the connection was lost.
     assert_eq!(stage.frame(&ask(2, "b", None)).host, [answer(2)]);
@@ -99,12 +110,33 @@ fn a_fresh_permission_is_shown_however_much_it_is_like_an_earlier_one() {
 }
 
 #[test]
-fn requests_of_a_replaced_host_are_cancelled() {
+fn answer_that_was_given_while_the_host_was_away_reaches_the_next_host() {
+    let mut stage = Stage::opened();
+    for (id, call) in [(1, "a"), (2, "b"), (3, "c")] {
+        stage.frame(&ask(id, call, Some(id)));
+    }
+    stage.lose();
+    assert!(stage.line(&answer(1)).nothing());
+    stage.host = 2;
+    let greeting = stage.connect();
+    assert_eq!(greeting.client, Vec::<String>::new(), "no ask is over because the host was replaced");
+    let id = greeting.to_host(0)["id"].to_string();
+    let attach = stage.frame(&format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{}}}}"#));
+    let marker = stage.attached(&attach);
+    assert_eq!(stage.frame(&ask(1, "a", None)).host, [answer(1)]);
+    assert!(stage.frame(&ask(2, "b", None)).nothing(), "the client was asked already");
+    assert_eq!(answer_marker(&mut stage, &marker).client, [cancel(3)], "only this one is over");
+    assert_eq!(stage.line(&answer(2)).host, [answer(2)]);
+}
+
+#[test]
+fn requests_of_a_session_that_is_gone_are_cancelled() {
     let mut stage = Stage::opened();
     stage.frame(&ask(1, "a", Some(1)));
-    stage.lose();
-    stage.host = 2;
-    assert_eq!(stage.connect().client, [cancel(1)]);
+    let attach = stage.restart();
+    let id = attach.to_host(0)["id"].to_string();
+    let refusal = format!(r#"{{"jsonrpc":"2.0","id":{id},"error":{{"code":-32001,"message":"none"}}}}"#);
+    assert_eq!(stage.frame(&refusal).client, [cancel(1)]);
 }
 
 #[test]

@@ -1,0 +1,235 @@
+//! The hidden command that looks after a turn that its terminal has left: it answers the agent's questions as the verb was
+//! told to, ends the turn when its time is up, and ends the session afterwards. It goes on over restarts of the host.
+
+use std::ffi::OsString;
+use std::time::Duration;
+
+use clap::{Args, FromArgMatches, Parser, ValueEnum};
+use tokio::time::Instant;
+
+use super::run::leave_session;
+use crate::client::{HostClient, StreamStart};
+use crate::connect;
+use crate::exit::{Exit, Failure};
+use crate::format::Screen;
+use crate::global::GlobalOptions;
+use crate::output;
+use crate::turn::{
+    AskFlags, AskPolicy, DetachCause, Signals, TurnFormat, TurnWatch, WatchEnd, WatchOptions, WatchedTurn,
+};
+
+pub(crate) const ATTEND_COMMAND: &str = "__attend";
+
+/// How long a host may be away before the turn is given up: somebody has stopped it for good.
+const MAX_ABSENCE: Duration = Duration::from_secs(24 * 60 * 60);
+/// The delay between two attempts to reach a host that is away.
+const RETRY_DELAY: Duration = Duration::from_millis(500);
+
+/// A turn, and what is to be done for it.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct AttendedTurn {
+    #[arg(long)]
+    pub(crate) session: String,
+    #[arg(long)]
+    pub(crate) prompt: String,
+    #[arg(long)]
+    pub(crate) agent: String,
+    #[arg(long, value_enum)]
+    pub(crate) asks: AttendedAsks,
+    /// The time that the turn may still take, in milliseconds.
+    #[arg(long)]
+    pub(crate) time_left: Option<u64>,
+    /// End the session after the turn.
+    #[arg(long)]
+    pub(crate) ends_session: bool,
+}
+
+/// How asks of a turn are answered that its terminal has left.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum AttendedAsks {
+    /// They wait for a person, as long as it takes.
+    Wait,
+    Deny,
+    Allow,
+    Fail,
+}
+
+#[derive(Debug, Parser)]
+struct AttendCommand {
+    #[command(flatten)]
+    global: GlobalOptions,
+    #[command(flatten)]
+    turn: AttendedTurn,
+}
+
+impl AttendedAsks {
+    pub(crate) const fn of_policy(policy: AskPolicy) -> Self {
+        match policy {
+            AskPolicy::Person | AskPolicy::Others(_) => Self::Wait,
+            AskPolicy::Deny => Self::Deny,
+            AskPolicy::Allow(_) => Self::Allow,
+            AskPolicy::Fail => Self::Fail,
+        }
+    }
+
+    const fn to_policy(self) -> AskPolicy {
+        match self {
+            Self::Wait => AskPolicy::Others(None),
+            Self::Deny => AskPolicy::Deny,
+            Self::Allow => AskPolicy::Allow(None),
+            Self::Fail => AskPolicy::Fail,
+        }
+    }
+}
+
+impl AttendedTurn {
+    /// Describes the turn as its verb was told to treat it.
+    pub(crate) fn of_turn(turn: WatchedTurn<'_>, flags: AskFlags, ends_session: bool) -> Self {
+        let left = flags.timeout().map(|timeout| u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX));
+        Self {
+            session: turn.session.to_owned(),
+            prompt: turn.prompt.to_owned(),
+            agent: turn.agent.to_owned(),
+            asks: AttendedAsks::of_policy(flags.ask_policy(false)),
+            time_left: left,
+            ends_session,
+        }
+    }
+
+    /// Returns the turn as it is left after some of its time.
+    pub(crate) fn after(self, passed: Duration) -> Self {
+        let passed = u64::try_from(passed.as_millis()).unwrap_or(u64::MAX);
+        Self { time_left: self.time_left.map(|left| left.saturating_sub(passed)), ..self }
+    }
+
+    /// Returns true if something is left to do for the turn.
+    fn needs_attendant(&self) -> bool {
+        self.ends_session || self.time_left.is_some() || self.asks != AttendedAsks::Wait
+    }
+
+    /// Has a process of its own look after the turn, if something is left to do.
+    pub(crate) fn hand_over(&self, global: &GlobalOptions) -> anyhow::Result<()> {
+        if !self.needs_attendant() {
+            return Ok(());
+        }
+        let (mut arguments, token) = global.to_host_arguments()?;
+        arguments.insert(0, ATTEND_COMMAND.into());
+        arguments.extend(self.to_arguments());
+        connect::start_detached(&arguments, token.as_deref())
+    }
+
+    /// Looks after the turn until it has ended and nothing is left to do.
+    pub(crate) async fn attend(&self, global: &GlobalOptions) -> anyhow::Result<Exit> {
+        let global = global.without_start();
+        let time_is_up_at = self.time_left.map(|left| Instant::now() + Duration::from_millis(left));
+        let mut signals = Signals::listen()?;
+        loop {
+            let client = reach_host(&global).await?;
+            match self.watch(&client, time_is_up_at, &mut signals).await {
+                Err(error) if Failure::exit_of(&error) == Exit::NoHost => tokio::time::sleep(RETRY_DELAY).await,
+                ended => return ended,
+            }
+        }
+    }
+
+    async fn watch(
+        &self,
+        client: &HostClient,
+        time_is_up_at: Option<Instant>,
+        signals: &mut Signals,
+    ) -> anyhow::Result<Exit> {
+        let turn = WatchedTurn { client, session: &self.session, prompt: &self.prompt, agent: &self.agent };
+        let options = WatchOptions {
+            format: TurnFormat::Json,
+            screen: Screen::PIPE,
+            ask_policy: self.asks.to_policy(),
+            timeout: time_is_up_at.map(|at| at.saturating_duration_since(Instant::now())),
+            from_start: true,
+            is_attended: true,
+        };
+        let end = TurnWatch::new(turn, options).run(StreamStart::Beginning, signals).await?;
+        if end != WatchEnd::Left && self.ends_session {
+            leave_session(turn, Some(&end)).await?;
+        }
+        Ok(Exit::Ok)
+    }
+
+    fn to_arguments(&self) -> Vec<OsString> {
+        let asks = self.asks.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default();
+        let named = [("session", &self.session), ("prompt", &self.prompt), ("agent", &self.agent), ("asks", &asks)];
+        let mut arguments: Vec<OsString> =
+            named.into_iter().map(|(name, value)| format!("--{name}={value}").into()).collect();
+        arguments.extend(self.time_left.map(|left| format!("--time-left={left}").into()));
+        arguments.extend(self.ends_session.then(|| "--ends-session".into()));
+        arguments
+    }
+}
+
+/// Connects to the host. One that is away, as during a restart, is waited for.
+async fn reach_host(global: &GlobalOptions) -> anyhow::Result<HostClient> {
+    let give_up_at = Instant::now() + MAX_ABSENCE;
+    loop {
+        match global.connect_client().await {
+            Err(error) if Failure::exit_of(&error) == Exit::NoHost && Instant::now() < give_up_at => {
+                tokio::time::sleep(RETRY_DELAY).await;
+            }
+            reached => return reached,
+        }
+    }
+}
+
+/// Runs the hidden command.
+pub(crate) fn run(arguments: impl Iterator<Item = OsString>) -> anyhow::Result<Exit> {
+    let command = <AttendCommand as clap::CommandFactory>::command();
+    let matches = command.try_get_matches_from(std::iter::once("wharf".into()).chain(arguments))?;
+    let AttendCommand { global, turn } = AttendCommand::from_arg_matches(&matches)?;
+    super::block_on(turn.attend(&global))
+}
+
+/// Leaves the turn running as the person asked for, or because the terminal is gone: in a process of its own, or in this one
+/// if there can be no other.
+pub(crate) async fn leave_running(
+    global: &GlobalOptions,
+    turn: &AttendedTurn,
+    cause: DetachCause,
+) -> anyhow::Result<Exit> {
+    if let Err(error) = turn.hand_over(global) {
+        output::print_error(&error);
+        output::print_note("this program stays until the turn has ended");
+        return turn.attend(global).await;
+    }
+    Ok(match cause {
+        DetachCause::Asked => Exit::Ok,
+        DetachCause::TerminalLost => Exit::Interrupted,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn arguments_of_the_command_are_read_as_they_were_written() {
+        let turn = AttendedTurn {
+            session: "sess_1".to_owned(),
+            prompt: "-odd".to_owned(),
+            agent: "a b".to_owned(),
+            asks: AttendedAsks::Deny,
+            time_left: Some(1500),
+            ends_session: true,
+        };
+        let arguments = std::iter::once("wharf".into()).chain(turn.to_arguments());
+        let read = AttendCommand::try_parse_from(arguments).unwrap().turn;
+        assert_eq!(format!("{read:?}"), format!("{turn:?}"));
+    }
+
+    #[test]
+    fn asks_without_a_policy_wait_for_a_person_and_have_no_limit() {
+        let limit = Some(Duration::from_secs(600));
+        let after = |policy| AttendedAsks::of_policy(policy).to_policy();
+        assert_eq!(after(AskPolicy::Person), AskPolicy::Others(None));
+        assert_eq!(after(AskPolicy::Others(limit)), AskPolicy::Others(None));
+        assert_eq!(after(AskPolicy::Allow(limit)), AskPolicy::Allow(None));
+        assert_eq!((after(AskPolicy::Deny), after(AskPolicy::Fail)), (AskPolicy::Deny, AskPolicy::Fail));
+    }
+}
