@@ -15,7 +15,7 @@ pub(crate) enum StartEnd {
     Failed,
     /// The person did not want to wait any longer.
     Left,
-    /// Nobody waits any longer, and the session stays.
+    /// The terminal is gone. The session stays.
     TerminalLost,
 }
 
