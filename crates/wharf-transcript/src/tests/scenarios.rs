@@ -289,7 +289,8 @@ fn end_of_a_giant_message_is_shown_as_it_grows() {
         whole.push_str(&piece);
         log.say(&piece);
         let part = log.json(0)["parts"][0].clone();
-        let shown = part["cut"]["tail"].as_str().or(part["text"].as_str()).unwrap_or_default();
+        let tail = part["cut"]["tail"].as_str().unwrap_or_default();
+        let shown = format!("{}{tail}", part["text"].as_str().unwrap_or_default());
         assert!(shown.ends_with(&piece), "piece {n} is not at the end: {part}");
     }
     let part = log.json(0)["parts"][0].clone();
