@@ -16,7 +16,9 @@ mod process;
 mod repo;
 mod soak;
 mod stories;
+mod test_repeats;
 mod test_run;
+mod test_stages;
 mod tidy;
 
 use std::process::ExitCode;
@@ -26,10 +28,10 @@ use anyhow::{Result, bail};
 const USAGE: &str = "\
 usage: cargo xtask COMMAND
 
-  test [--fast] [--without node] [--without python] [--without browser]
-                                run every test; --fast leaves out the long random walks, the doc tests, the clients
-                                of others and the web page, --without leaves out the clients of that language (with node
-                                also the real agent) or the tests of the web page in Chromium
+  test [--fast] [--strict] [--without node] [--without python] [--without browser]
+                                run every test; --fast leaves out the doc tests, the clients of others and the web page,
+                                --without leaves out the clients of that language (with node also the real agent) or the
+                                tests of the web page in Chromium; a failed test is repeated once, --strict repeats none
   page [NAME]                   run the tests of the web page in Chromium, those with NAME in their name
   tidy                          check the invariants that a machine can check
   soak NAME                     run a random test for long: walk (ten minutes) or kills (500 kills of the host)

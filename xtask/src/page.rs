@@ -8,8 +8,10 @@ use std::process::Command;
 use anyhow::{Context as _, Result, ensure};
 
 use crate::needs::Need;
-use crate::process::{cargo_command, command, run_checked};
+use crate::output::print_progress;
+use crate::process::{cargo_command, command, run_and_copy_stdout, run_checked};
 use crate::repo::target_dir;
+use crate::test_repeats::MAX_REPEATED_TESTS;
 
 /// The name of these tests in `--without`.
 pub(crate) const BROWSER_NAME: &str = "browser";
@@ -38,9 +40,38 @@ pub(crate) fn run(root: &Path, args: &[String]) -> Result<()> {
 /// Checks the types of the page's modules, and runs the tests whose names have this part. The binary has been built.
 pub(crate) fn test_page(root: &Path, names: &[String]) -> Result<()> {
     let work = prepare_work(root)?;
-    run_checked(command(work.join("node_modules/.bin/tsc")).current_dir(&work).args(["-p", "."]))?;
-    let mut tests = node_command(root, &work, "run.mjs")?;
-    run_checked(tests.args(names).env("WHARF_BIN", target_dir(root)?.join("debug/wharf")))
+    run_checked(&mut type_check_command(&work))?;
+    run_checked(page_test_command(root, &work)?.args(names))
+}
+
+/// The same for all tests; each that fails is run once more, alone. Returns the names of those that passed then.
+pub(crate) fn test_page_repeating(root: &Path, is_strict: bool) -> Result<Vec<String>> {
+    let work = prepare_work(root)?;
+    run_checked(&mut type_check_command(&work))?;
+    let mut tests = page_test_command(root, &work)?;
+    let (status, said) = run_and_copy_stdout(&mut tests)?;
+    let failed: Vec<String> = said.lines().filter_map(|line| line.strip_prefix("FAIL ")).map(str::to_owned).collect();
+    if status.success() {
+        return Ok(Vec::new());
+    }
+    ensure!(!is_strict && !failed.is_empty() && failed.len() <= MAX_REPEATED_TESTS, "failed: {}", failed.join(", "));
+    for name in &failed {
+        print_progress(&format!("once more, alone: {name}"));
+        run_checked(page_test_command(root, &work)?.arg(name)).with_context(|| format!("{name} failed twice"))?;
+    }
+    Ok(failed)
+}
+
+fn type_check_command(work: &Path) -> Command {
+    let mut check = command(work.join("node_modules/.bin/tsc"));
+    check.current_dir(work).args(["-p", "."]);
+    check
+}
+
+fn page_test_command(root: &Path, work: &Path) -> Result<Command> {
+    let mut tests = node_command(root, work, "run.mjs")?;
+    tests.env("WHARF_BIN", target_dir(root)?.join("debug/wharf"));
+    Ok(tests)
 }
 
 /// Measures the page with this binary. A quick run has a smaller session and a shorter flood.

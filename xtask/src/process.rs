@@ -1,10 +1,13 @@
 //! Starts other programs; the only module of xtask that does.
 
 use std::ffi::OsStr;
+use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, ExitStatus, Stdio};
 
 use anyhow::{Context as _, Result, bail};
+
+use crate::output::print_line;
 
 #[expect(clippy::disallowed_methods, reason = "the one place of this crate where commands are made")]
 pub(crate) fn command(program: impl AsRef<OsStr>) -> Command {
@@ -34,6 +37,28 @@ pub(crate) fn run_checked(command: &mut Command) -> Result<()> {
     Ok(())
 }
 
+/// Runs a command with the inherited stdin, stdout and stderr, and returns how it ended.
+pub(crate) fn run_command(command: &mut Command) -> Result<ExitStatus> {
+    command.status().with_context(|| format!("starting {}", describe_command(command)))
+}
+
+/// Runs a command whose stdout is printed line by line as it comes. Returns how it ended, and its stdout.
+pub(crate) fn run_and_copy_stdout(command: &mut Command) -> Result<(ExitStatus, String)> {
+    let shown = describe_command(command);
+    let mut child = command.stdout(Stdio::piped()).spawn().with_context(|| format!("starting {shown}"))?;
+    let stdout = child.stdout.take().context("the command has no stdout")?;
+    let mut text = String::new();
+    for line in BufReader::new(stdout).split(b'\n') {
+        let line = line.with_context(|| format!("reading the output of {shown}"))?;
+        let line = String::from_utf8_lossy(&line);
+        print_line(&line);
+        text.push_str(&line);
+        text.push('\n');
+    }
+    let status = child.wait().with_context(|| format!("waiting for {shown}"))?;
+    Ok((status, text))
+}
+
 /// Runs a command and returns its stdout.
 pub(crate) fn capture_stdout(command: &mut Command) -> Result<String> {
     let shown = describe_command(command);
@@ -50,7 +75,7 @@ pub(crate) fn find_program(name: &str) -> Option<PathBuf> {
     std::env::split_paths(&path).map(|dir| dir.join(name)).find(|file| file.is_file())
 }
 
-fn describe_command(command: &Command) -> String {
+pub(crate) fn describe_command(command: &Command) -> String {
     let program = Path::new(command.get_program()).file_name().unwrap_or(command.get_program());
     let mut text = program.to_string_lossy().into_owned();
     for arg in command.get_args() {

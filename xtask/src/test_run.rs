@@ -1,17 +1,19 @@
 //! `cargo xtask test` runs every test, on a machine that has only Rust and git.
 
 use std::path::Path;
-use std::time::Instant;
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result};
 
 use crate::clients::{self, ClientLanguage};
 use crate::needs::{Need, install_missing};
-use crate::output::{print_line, print_progress};
 use crate::page::{self, BROWSER_NAME, BROWSER_NEEDS};
-use crate::process::{capture_stdout, cargo_command, run_checked};
+use crate::process::{cargo_command, run_checked};
 use crate::stories;
+use crate::test_repeats::RepeatingRunner;
+use crate::test_stages::StageList;
 
+/// The name of the stage that builds.
+const PROGRAMS_STAGE: &str = "building the programs that the tests drive";
 /// The name of the stage that generates clients.
 const CLIENTS_STAGE: &str = "generated clients walk a story";
 /// The name of the stage of the official MCP and ACP clients.
@@ -40,8 +42,7 @@ const NEEDS: &[Need] = &[
 ];
 
 pub(crate) fn run(root: &Path, args: &[String]) -> Result<()> {
-    let TestChoice { fast, languages, browser } = parse_arguments(args)?;
-    let began = Instant::now();
+    let TestChoice { fast, strict, languages, browser } = parse_arguments(args)?;
     install_missing(NEEDS)?;
     for language in &languages {
         let missing = format!("{} need it; --without {} leaves them out", language.tests(), language.name());
@@ -52,59 +53,59 @@ pub(crate) fn run(root: &Path, args: &[String]) -> Result<()> {
         install_missing(BROWSER_NEEDS).context(missing)?;
     }
 
-    print_progress("building the programs that the tests drive");
-    run_checked(cargo_command(root).args(["build", "-p", "wharf", "-p", "wharf-testkit", "--bins"]))?;
-
-    let mut stages = Vec::new();
-    let mut stage = |name: &'static str, args: &[&str]| {
-        print_progress(name);
-        let result = run_checked(cargo_command(root).args(args));
-        stages.push((name, result));
-    };
-    let runner: &[&str] = if has_nextest(root) { &["nextest", "run"] } else { &["test", "--no-fail-fast"] };
+    let mut stages = StageList::new();
+    stages.run(PROGRAMS_STAGE, || {
+        run_checked(cargo_command(root).args(["build", "-p", "wharf", "-p", "wharf-testkit", "--bins"]))
+    });
+    if stages.has_failed() {
+        return stages.report(&[]);
+    }
+    let runner = RepeatingRunner::new(root, strict);
     // The official SDK brings a TLS stack and enables features that no user's build has, so it is built separately.
-    let own: &[&str] = &["--workspace", "--exclude", CONFORMANCE];
-    stage("the tests of every crate", &[runner, own].concat());
+    let own = ["--workspace", "--exclude", CONFORMANCE];
+    stages.run_tests("the tests of every crate", || runner.run(&own));
     if !fast {
-        stage("the examples in the documentation", &[&["test", "--quiet", "--doc"], own].concat());
-        stage("the official SDK as client and as agent", &[runner, &["-p", CONFORMANCE]].concat());
-        // Debug builds walk fewer steps; this is the full number, in a build that does it in seconds.
-        stage("the core's random walks, optimised", &[runner, &["--release", "-p", "wharf-core"]].concat());
+        let examples = [&["test", "--quiet", "--doc"], own.as_slice()].concat();
+        stages.run("the examples in the documentation", || run_checked(cargo_command(root).args(examples)));
+        stages.run_tests("the official SDK as client and as agent", || runner.run(&["-p", CONFORMANCE]));
     }
     if !languages.is_empty() {
-        print_progress(CLIENTS_STAGE);
-        stages.push((CLIENTS_STAGE, clients::follow_rows(root, &languages)));
-        print_progress(STORIES_STAGE);
-        stages.push((STORIES_STAGE, stories::tell_stories(root, &languages, "")));
+        stages.run(CLIENTS_STAGE, || clients::follow_rows(root, &languages));
+        stages.run(STORIES_STAGE, || stories::tell_stories(root, &languages, ""));
     }
     if stories::has_real_agent() && languages.contains(&ClientLanguage::Node) {
-        print_progress(AGENT_STAGE);
-        stages.push((AGENT_STAGE, stories::tell_real_agent(root)));
+        stages.run(AGENT_STAGE, || stories::tell_real_agent(root));
     }
     if browser {
-        print_progress(PAGE_STAGE);
-        stages.push((PAGE_STAGE, page::test_page(root, &[])));
+        stages.run_tests(PAGE_STAGE, || page::test_page_repeating(root, strict));
     }
-    report_stages(stages, &list_skipped(&languages, browser), began)
+    stages.report(&list_skipped(&languages, browser))
 }
 
 /// The stages that are to run.
 #[derive(Debug, PartialEq, Eq)]
 struct TestChoice {
     fast: bool,
+    /// True if a failed test is not repeated.
+    strict: bool,
     languages: Vec<ClientLanguage>,
     browser: bool,
 }
 
-/// Reads which stages are left out: the long ones by `--fast`, others by `--without`.
+/// Reads which stages are left out, the long ones by `--fast` and others by `--without`, and whether a failed test counts at
+/// once.
 fn parse_arguments(args: &[String]) -> Result<TestChoice> {
-    let usage = "test takes --fast, and --without with a list of browser, node and python";
-    let (fast, rest): (Vec<String>, Vec<String>) = args.iter().cloned().partition(|arg| arg == "--fast");
+    let usage = "test takes --fast, --strict, and --without with a list of browser, node and python";
+    let has_flag = |flag: &str| args.iter().any(|arg| arg == flag);
+    let fast = has_flag("--fast");
+    let strict = has_flag("--strict");
+    let rest: Vec<String> =
+        args.iter().filter(|arg| !["--fast", "--strict"].contains(&arg.as_str())).cloned().collect();
     let left_out = clients::read_left_out(&rest).context(usage)?;
     let (browser, left_out): (Vec<String>, Vec<String>) = left_out.into_iter().partition(|name| name == BROWSER_NAME);
     let languages = clients::remaining_languages(&left_out).context(usage)?;
-    let (fast, browser) = (!fast.is_empty(), browser.is_empty());
-    Ok(TestChoice { fast, languages: if fast { Vec::new() } else { languages }, browser: browser && !fast })
+    let languages = if fast { Vec::new() } else { languages };
+    Ok(TestChoice { fast, strict, languages, browser: browser.is_empty() && !fast })
 }
 
 /// Returns the stages that were left out.
@@ -116,31 +117,6 @@ fn list_skipped(languages: &[ClientLanguage], browser: bool) -> Vec<String> {
     clients.chain(agent).chain((!browser).then(|| PAGE_STAGE.to_owned())).collect()
 }
 
-/// Prints one line at the end with either runner, and fails if a stage failed; later stages run all the same.
-fn report_stages(stages: Vec<(&'static str, Result<()>)>, skipped: &[String], began: Instant) -> Result<()> {
-    let total = stages.len();
-    let failed: Vec<String> =
-        stages.into_iter().filter_map(|(name, result)| result.err().map(|e| format!("{name} ({e:#})"))).collect();
-    print_line(&format!(
-        "test summary: {} of {total} stages passed in {:.0} s{}",
-        total - failed.len(),
-        began.elapsed().as_secs_f64(),
-        if skipped.is_empty() { String::new() } else { format!("; skipped: {}", skipped.join(", ")) }
-    ));
-    if !failed.is_empty() {
-        bail!("failed: {}", failed.join("; "));
-    }
-    Ok(())
-}
-
-fn has_nextest(root: &Path) -> bool {
-    let found = capture_stdout(cargo_command(root).args(["nextest", "--version"])).is_ok();
-    if !found {
-        print_progress("cargo-nextest is not installed: using cargo test");
-    }
-    found
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -149,26 +125,24 @@ mod tests {
         words.iter().map(|word| (*word).to_owned()).collect()
     }
 
+    fn none() -> TestChoice {
+        TestChoice { fast: false, strict: false, languages: Vec::new(), browser: false }
+    }
+
     #[test]
     fn arguments_leave_out_stages() {
         let parse = |words: &[&str]| parse_arguments(&to_args(words)).unwrap();
         let all = vec![ClientLanguage::Node, ClientLanguage::Python];
         let python = vec![ClientLanguage::Python];
-        assert_eq!(parse(&[]), TestChoice { fast: false, languages: all.clone(), browser: true });
-        assert_eq!(parse(&["--without", "node"]), TestChoice { fast: false, languages: python, browser: true });
-        assert_eq!(parse(&["--without", "browser"]), TestChoice { fast: false, languages: all, browser: false });
-        assert_eq!(parse(&["--fast"]), TestChoice { fast: true, languages: Vec::new(), browser: false });
+        assert_eq!(parse(&[]), TestChoice { languages: all.clone(), browser: true, ..none() });
+        assert_eq!(parse(&["--without", "node"]), TestChoice { languages: python, browser: true, ..none() });
+        assert_eq!(parse(&["--without", "browser"]), TestChoice { languages: all, ..none() });
+        assert_eq!(parse(&["--fast"]), TestChoice { fast: true, ..none() });
         let listed = parse(&["--without", "browser,node", "--without", "python"]);
-        assert_eq!(listed, TestChoice { fast: false, languages: Vec::new(), browser: false });
+        assert_eq!(listed, none());
+        assert_eq!(parse(&["--strict", "--fast"]), TestChoice { fast: true, strict: true, ..none() });
         assert!(parse_arguments(&to_args(&["--without", "rust"])).is_err());
         assert!(parse_arguments(&to_args(&["--without"])).is_err());
         assert!(parse_arguments(&to_args(&["--slow"])).is_err());
-    }
-
-    #[test]
-    fn one_failed_stage_fails_the_run_and_is_named() {
-        let stages = vec![("good", Ok(())), ("bad", Err(anyhow::anyhow!("exit status: 1")))];
-        let error = report_stages(stages, &[], Instant::now()).unwrap_err();
-        assert_eq!(error.to_string(), "failed: bad (exit status: 1)");
     }
 }

@@ -2,7 +2,6 @@
 
 use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher, Hasher};
-use std::io::Write;
 
 use anyhow::{Context, Result};
 
@@ -12,12 +11,16 @@ pub struct TestRandom(u64);
 
 impl TestRandom {
     /// Creates a generator with the random seed of `WHARF_WALK_SEED`, or a random one, and prints it.
+    #[expect(
+        clippy::print_stderr,
+        reason = "the seed belongs to the output of the test, which captures only this macro"
+    )]
     pub fn from_environment() -> Result<Self> {
         let seed = match std::env::var("WHARF_WALK_SEED") {
             Ok(seed) => seed.parse().context("reading WHARF_WALK_SEED")?,
             Err(_) => RandomState::new().build_hasher().finish(),
         };
-        writeln!(std::io::stderr(), "WHARF_WALK_SEED={seed}")?;
+        eprintln!("WHARF_WALK_SEED={seed}");
         Ok(Self(seed))
     }
 
