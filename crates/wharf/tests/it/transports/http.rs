@@ -1,8 +1,8 @@
 //! A client over Streamable HTTP that behaves as official ones do: a POST for each message, a stream for the
 //! connection, and one for each session that it names or is given.
 
-use std::collections::HashSet;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::collections::{HashMap, HashSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
@@ -28,9 +28,44 @@ const MAX_STREAM_SILENCE: Duration = Duration::from_secs(60);
 pub(super) fn connect_http(host: &TestHost, token: &str) -> TestClient {
     let (arrived, incoming) = channel(MAX_UNREAD_FRAMES);
     let http = AcpHttpClient::new(host, token);
-    let posts = PostedMessages { line: HttpConnection { http, open: Arc::default(), arrived } };
+    let line = HttpConnection { http, open: Arc::default(), replays: Arc::default(), arrived };
+    let posts = PostedMessages { line };
     let next = |mut incoming: Receiver<_>| async move { incoming.recv().await.map(|item| (item, incoming)) };
     TestClient::from_transport(Box::new(posts), stream::unfold(incoming, next).boxed())
+}
+
+/// The requests for a replay of a session that have not been answered, by their ids.
+///
+/// A stream is not interrupted while its session is replayed. Only a limited number of bytes is kept for a reader that comes
+/// back, and the host sends on while the client closes: a replay may go past that limit, and the stream would be refused.
+#[derive(Debug, Default)]
+struct ReplayRequests {
+    unanswered: HashMap<String, String>,
+    /// The sessions whose replay comes after the answer, so that its end cannot be seen.
+    endless: HashSet<String>,
+}
+
+impl ReplayRequests {
+    fn note_request(&mut self, message: &Value) {
+        let Some(session) = message["params"]["sessionId"].as_str() else { return };
+        match message["method"].as_str() {
+            Some("session/attach") => drop(self.endless.insert(session.to_owned())),
+            Some("session/load" | "session/resume") => {
+                self.unanswered.insert(message["id"].to_string(), session.to_owned());
+            }
+            _ => {}
+        }
+    }
+
+    fn note_answer(&mut self, message: &Value) {
+        if message.get("method").is_none() {
+            self.unanswered.remove(&message["id"].to_string());
+        }
+    }
+
+    fn is_replaying(&self, session: &str) -> bool {
+        self.endless.contains(session) || self.unanswered.values().any(|replayed| replayed == session)
+    }
 }
 
 /// The connection as both sides see it.
@@ -39,6 +74,7 @@ struct HttpConnection {
     http: AcpHttpClient,
     /// The sessions that have a stream.
     open: Arc<Mutex<HashSet<String>>>,
+    replays: Arc<Mutex<ReplayRequests>>,
     arrived: Sender<Result<String, String>>,
 }
 
@@ -70,8 +106,7 @@ impl HttpConnection {
                 break format!("lost: {error:#}");
             }
             count += 1;
-            // A long replay is not interrupted: only a limited number of events is kept for resuming readers.
-            if count >= CUT_AFTER_EVENTS && events.is_caught_up() {
+            if count >= CUT_AFTER_EVENTS && events.is_caught_up() && !self.is_replaying(session.as_deref()) {
                 count = 0;
                 events = match self.http.open_stream(session.as_deref(), events.last.as_deref()).await {
                     Ok(again) => again,
@@ -85,7 +120,16 @@ impl HttpConnection {
         }
     }
 
+    fn is_replaying(&self, session: Option<&str>) -> bool {
+        session.is_some_and(|session| self.lock_replays().is_replaying(session))
+    }
+
+    fn lock_replays(&self) -> MutexGuard<'_, ReplayRequests> {
+        self.replays.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     async fn hand_on(&self, event: AcpStreamEvent) -> Result<()> {
+        self.lock_replays().note_answer(&event.data);
         if let Some(session) = event.data["result"]["sessionId"].as_str() {
             self.follow_session(session).await?;
         }
@@ -118,6 +162,7 @@ impl FrameSink for PostedMessages {
             if let Some(session) = message["params"]["sessionId"].as_str().filter(|id| id.starts_with("sess_")) {
                 self.line.follow_session(session).await?;
             }
+            self.line.lock_replays().note_request(&message);
             let answer = self.line.http.post_text(&text).await?;
             // A message that cannot be read is refused in the body.
             if answer.status == 400 && answer.json()["jsonrpc"] == "2.0" {

@@ -3,7 +3,7 @@
 use std::collections::{BTreeSet, HashMap};
 
 use anyhow::{Context, Result, ensure};
-use serde_json::Value;
+use serde_json::{Value, json};
 use wharf_testkit::client::{ReceivedFrame, TestClient};
 use wharf_testkit::host::TestHost;
 use wharf_testkit::{WAIT_LIMIT, polling};
@@ -68,12 +68,33 @@ pub(super) fn check_log(host: &TestHost, session: &str) -> Result<()> {
     Ok(())
 }
 
-/// Returns the history that a `session/load` replays.
+/// The updates about other clients and the queue (rule 4.5). The log does not hold them in this form, and they come when they
+/// come: they are not part of a history.
+const NEWS: [&str; 7] = [
+    "prompt_received",
+    "turn_complete",
+    "permission_resolved",
+    "elicitation_resolved",
+    "client_connected",
+    "client_disconnected",
+    "queue_changed",
+];
+
+/// Returns the history that a `session/load` replays: the updates of this session before its answer. The client leaves the
+/// session first, so that no live update is on its way.
 async fn read_history(client: &TestClient, session: &str, cwd: &str) -> Result<Vec<Value>> {
+    // It is refused where the client is not attached.
+    let _ = client.call_method("session/detach", json!({ "sessionId": session })).await;
     let before = client.received_frames().len();
-    client.load_session(session, cwd).await?;
-    let frames = client.received_frames().into_iter().skip(before);
-    Ok(frames.filter_map(|frame| frame.update().cloned()).collect())
+    let params = json!({ "sessionId": session, "cwd": cwd, "mcpServers": [] });
+    let load = client.start_request("session/load", params).await;
+    let id = load.id.clone();
+    load.wait_answer().await?;
+    let is_answer = |frame: &ReceivedFrame| frame.method().is_empty() && *frame.id() == id;
+    let frames = client.received_frames().into_iter().skip(before).take_while(|frame| !is_answer(frame));
+    let own = frames.filter(|frame| frame.params()["sessionId"] == session);
+    let updates = own.filter_map(|frame| frame.update().cloned());
+    Ok(updates.filter(|update| !NEWS.iter().any(|news| update["sessionUpdate"] == *news)).collect())
 }
 
 pub(super) async fn check_histories(host: &TestHost, session: &str, connections: &[Connection]) -> Result<()> {
