@@ -42,7 +42,7 @@ struct FailedTest {
     name: String,
     /// The test binary, as nextest calls it.
     binary: Option<String>,
-    /// True if it printed the seed of its random choices.
+    /// True if it printed its random seed.
     has_seed: bool,
 }
 
@@ -205,7 +205,7 @@ fn is_count_of_tests(line: &str) -> bool {
     count.is_some_and(|(count, unit)| count.parse::<u32>().is_ok() && unit.starts_with("test"))
 }
 
-/// Returns true if the output names the seed of random choices.
+/// Returns true if the output names a random seed.
 fn has_seed(output: &str) -> bool {
     output.to_ascii_lowercase().contains("seed")
 }

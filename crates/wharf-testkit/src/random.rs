@@ -13,7 +13,7 @@ impl TestRandom {
     /// Creates a generator with the random seed of `WHARF_WALK_SEED`, or a random one, and prints it.
     #[expect(
         clippy::print_stderr,
-        reason = "the seed belongs to the output of the test, which captures only this macro"
+        reason = "the random seed belongs to the output of the test, which captures only this macro"
     )]
     pub fn from_environment() -> Result<Self> {
         let seed = match std::env::var("WHARF_WALK_SEED") {

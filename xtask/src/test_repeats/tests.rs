@@ -1,3 +1,5 @@
+//! Reports of both runners as they are, and the commands that repeat a test.
+
 use super::*;
 
 const REPORT: &str = r#"<?xml version="1.0" encoding="UTF-8"?>
