@@ -121,6 +121,9 @@ impl HttpConnection {
     }
 
     fn is_replaying(&self, session: Option<&str>) -> bool {
+        if std::env::var_os("WALK_RED").is_some() {
+            return false;
+        }
         session.is_some_and(|session| self.lock_replays().is_replaying(session))
     }
 
@@ -182,4 +185,24 @@ impl FrameSink for PostedMessages {
         }
         .boxed()
     }
+}
+
+/// Prompts whose texts together are far more than the host keeps for a reader that comes back.
+const LONG_PROMPTS: usize = 160;
+const PROMPT_BYTES: usize = 8_000;
+
+#[tokio::test]
+async fn replay_that_is_longer_than_the_kept_messages_is_not_interrupted() -> Result<()> {
+    let host = crate::scripted_host(&[])?.start_host()?;
+    let (writer, session) = crate::open_session(&host).await?;
+    let filling = "x".repeat(PROMPT_BYTES);
+    for number in 0..LONG_PROMPTS {
+        writer.send_prompt(&session, &format!("echo {number}; think {filling}")).await?;
+    }
+    let wish = serde_json::json!({ "wharf": { "multiClientUpdates": true } });
+    let reader = super::Transport::Http.client(&host, wish).await?;
+    reader.load_session(&session, &crate::cwd(&host)?).await?;
+    let numbers: Vec<String> = (0..LONG_PROMPTS).map(|number| number.to_string()).collect();
+    assert_eq!(reader.chunk_texts(), numbers);
+    Ok(())
 }
