@@ -12,6 +12,7 @@ pub mod host;
 pub mod http;
 pub mod normaliser;
 pub mod odd_json;
+pub mod pauses;
 pub mod pipe_baseline;
 pub mod polling;
 pub mod processes;

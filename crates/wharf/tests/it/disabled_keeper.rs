@@ -1,7 +1,5 @@
 //! An agent that disables its own keeper: its processes are ended all the same, and other sessions do not wait.
 
-use std::time::Duration;
-
 use anyhow::{Context, Result};
 use serde_json::json;
 use wharf_testkit::client::TestClient;
@@ -9,14 +7,12 @@ use wharf_testkit::host::TestHost;
 use wharf_testkit::http::RestClient;
 use wharf_testkit::processes;
 
-use crate::{TREE_ENDS_WITHIN, connect_client, open_session, parse_pids, prompt_for_text, scripted_host};
+use crate::{TREE_ENDS_WITHIN, connect_client, open_session, parse_pids, prompt_for_text, scripted_host, stop_in_time};
 
 /// With one open file the keeper cannot list processes any more.
 const LIMIT_KEEPER_FILES: &str = "prlimit --pid $KEEPER --nofile=1:1";
 /// A stopped keeper does nothing at all.
 const STOP_KEEPER: &str = "kill -STOP $KEEPER";
-/// The longest time that a host's stop may take, as the command line promises.
-const HOST_STOPS_WITHIN: Duration = Duration::from_secs(20);
 
 /// A session whose agent has disabled its keeper and started a child in a session of its own.
 struct StuckTree {
@@ -79,8 +75,7 @@ async fn stopping_the_host_ends_all_trees_in_time_although_keepers_are_disabled(
         [StuckTree::start_tree(&host, LIMIT_KEEPER_FILES).await?, StuckTree::start_tree(&host, STOP_KEEPER).await?];
     let (_other, _session) = open_session(&host).await?;
     let below = processes::list_descendants(host.pid());
-    processes::send_sigterm(host.pid());
-    assert!(host.wait_exit(HOST_STOPS_WITHIN)?.success());
+    stop_in_time(&mut host)?;
     assert_gone(&below);
     assert!(trees.iter().flat_map(|tree| &tree.processes).all(|pid| below.contains(pid)));
     Ok(())
@@ -126,8 +121,7 @@ async fn an_agent_without_a_session_does_not_outlive_the_host_behind_a_stopped_k
     let keeper =
         below.iter().copied().find(|pid| !processes::list_descendants(*pid).is_empty()).context("no keeper")?;
     processes::send_sigstop(keeper);
-    processes::send_sigterm(host.pid());
-    assert!(host.wait_exit(HOST_STOPS_WITHIN)?.success());
+    stop_in_time(&mut host)?;
     assert_gone(&below);
     Ok(())
 }

@@ -153,6 +153,20 @@ use anyhow::{Context, Result};
 use serde_json::{Value, json};
 use wharf_testkit::client::{CallFailure, TestClient};
 use wharf_testkit::host::{HostOptions, TestHost};
+use wharf_testkit::pauses::PauseWatch;
+
+/// The longest time that the stop of a host and its agents may take, as the documentation promises.
+const HOST_STOPS_WITHIN: Duration = Duration::from_secs(10);
+/// The time after which a process that should end counts as stuck, on any machine. How long it took is checked apart from this.
+const EXIT_LIMIT: Duration = Duration::from_secs(60);
+
+/// Terminates the host, which has to end within the promised time.
+fn stop_in_time(host: &mut TestHost) -> Result<()> {
+    let pauses = PauseWatch::start();
+    wharf_testkit::processes::send_sigterm(host.pid());
+    assert!(host.wait_exit(EXIT_LIMIT)?.success());
+    pauses.expect_within(HOST_STOPS_WITHIN, "the stop of the host")
+}
 
 /// The longest time that the end of a process tree may take: five seconds of grace, and room for a busy machine.
 const TREE_ENDS_WITHIN: Duration = Duration::from_secs(15);

@@ -8,7 +8,9 @@ use wharf_testkit::host::TestHost;
 use wharf_testkit::{polling, processes};
 
 use crate::program::{ChildGuard, shell_command};
-use crate::{TREE_ENDS_WITHIN, expect_error, log, open_session, parse_pids, prompt_for_text, scripted_host};
+use crate::{
+    TREE_ENDS_WITHIN, expect_error, log, open_session, parse_pids, prompt_for_text, scripted_host, stop_in_time,
+};
 
 /// A session whose agent has started children that resist: one in its own group, one with a session of its own, one
 /// that was forked twice; the last two ignore SIGTERM.
@@ -84,9 +86,7 @@ async fn terminated_host_ends_process_trees_that_ignore_sigterm_in_time() -> Res
     let mut host = scripted_host(&["--ignore-eof", "--ignore-term"])?.start_host()?;
     let trees = [AgentTree::start_tree(&host).await?, AgentTree::start_tree(&host).await?];
     let below = processes::list_descendants(host.pid());
-    processes::send_sigterm(host.pid());
-    // The command line promises ten seconds; a busy machine may need longer.
-    assert!(host.wait_exit(Duration::from_secs(20))?.success());
+    stop_in_time(&mut host)?;
     let left: Vec<u32> = below.into_iter().filter(|pid| processes::is_alive(*pid)).collect();
     assert_eq!(left, [0_u32; 0], "alive after the host's end");
     for tree in &trees {
@@ -189,8 +189,7 @@ async fn a_host_that_is_terminated_while_an_agent_starts_ends_it_too() -> Result
         tokio::task::yield_now().await;
     }
     let below = processes::list_descendants(host.pid());
-    processes::send_sigterm(host.pid());
-    assert!(host.wait_exit(Duration::from_secs(10))?.success());
+    stop_in_time(&mut host)?;
     assert_gone(&below);
     if let Some(answer) = starting.wait_answer_or_lost().await {
         expect_error(answer)?;

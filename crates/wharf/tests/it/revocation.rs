@@ -1,7 +1,5 @@
 //! A revoked or expired token closes everything that it has open, of every kind, within a second.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
@@ -14,6 +12,7 @@ use tokio_tungstenite::tungstenite::client::IntoClientRequest;
 use wharf_testkit::client::{Credentials, TestClient, connect};
 use wharf_testkit::host::TestHost;
 use wharf_testkit::http::{RestClient, TestEventStream};
+use wharf_testkit::pauses::PauseWatch;
 use wharf_testkit::{WAIT_LIMIT, polling};
 
 use crate::identity::CallingAgent;
@@ -24,29 +23,6 @@ use crate::{add_scripted_agent, http_client, mcp_client, scripted_host};
 
 /// The time that the documentation promises.
 const REVOKED_WITHIN: Duration = Duration::from_secs(1);
-/// How often the test looks whether it runs.
-const PAUSE_CHECK_INTERVAL: Duration = Duration::from_millis(10);
-
-/// Measures from now on the longest time for which this test did not run, in milliseconds. A machine that stands still holds
-/// the host up too, and its pause does not count as the host's.
-fn watch_pauses() -> Arc<AtomicU64> {
-    let longest = Arc::new(AtomicU64::new(0));
-    let noted = Arc::clone(&longest);
-    tokio::spawn(async move {
-        let (mut ticks, mut last) = (tokio::time::interval(PAUSE_CHECK_INTERVAL), Instant::now());
-        loop {
-            ticks.tick().await;
-            noted.fetch_max(u64::try_from(last.elapsed().as_millis()).unwrap_or(u64::MAX), Ordering::Relaxed);
-            last = Instant::now();
-        }
-    });
-    longest
-}
-
-/// Returns the promised time and the longest pause of the machine.
-fn allowed_time(pauses: &AtomicU64) -> Duration {
-    REVOKED_WITHIN + Duration::from_millis(pauses.load(Ordering::Relaxed))
-}
 
 /// An open connection or stream: its kind, and a future that returns how it ended.
 type OpenConnection = (&'static str, BoxFuture<'static, Result<String>>);
@@ -163,13 +139,14 @@ async fn revoked_token_closes_its_connections_and_accepted_prompts_run() -> Resu
 
     let revoking = Instant::now();
     expect_stdout(run_token(&host, &["revoke", &id])?)?;
-    let (revoked, pauses) = (Instant::now(), watch_pauses());
+    let revoked = Instant::now();
+    let pauses = PauseWatch::start();
     for ended in join_all(running).await {
         let (kind, how, at) = ended?;
         let how = how.with_context(|| format!("{kind} did not end"))?.with_context(|| kind.to_owned())?;
         let took = at.saturating_duration_since(revoked);
         ensure!(at > revoking, "{kind} ended before: {how}");
-        ensure!(took < allowed_time(&pauses), "{kind} took {took:?}");
+        ensure!(took < pauses.allow(REVOKED_WITHIN), "{kind} took {took:?}");
         match kind {
             "a WebSocket" | "a token over the unix socket" => {
                 assert_eq!(how, "closed 1008 the token was revoked", "{kind}")
@@ -231,9 +208,10 @@ async fn revocation_disconnects_a_client_that_does_not_read() -> Result<()> {
     // This is far more than the socket and the buffers before it hold.
     owner.send_prompt(&session, "burst 20000 1000").await?;
     expect_stdout(run_token(&host, &["revoke", &id])?)?;
-    let (revoked, pauses) = (Instant::now(), watch_pauses());
+    let revoked = Instant::now();
+    let pauses = PauseWatch::start();
     wait_for_session(&RestClient::new(&host), &session, "one client", |session| session["clients"] == 1).await?;
-    ensure!(revoked.elapsed() < REVOKED_WITHIN + allowed_time(&pauses), "it took {:?}", revoked.elapsed());
+    ensure!(revoked.elapsed() < REVOKED_WITHIN + pauses.allow(REVOKED_WITHIN), "it took {:?}", revoked.elapsed());
     Ok(())
 }
 

@@ -8,13 +8,14 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use wharf_testkit::client::TestClient;
 use wharf_testkit::host::TestHost;
-use wharf_testkit::polling;
+use wharf_testkit::pauses::PauseWatch;
+use wharf_testkit::{WAIT_LIMIT, polling};
 
 use crate::sandbox::{SandboxDirectories, has_landlock};
 use crate::{open_session, prompt_for_text, scripted_host};
 
 /// The time within which a changed mode has to be restored.
-const REPAIRED_WITHIN: Duration = Duration::from_secs(10);
+const REPAIRED_WITHIN: Duration = Duration::from_secs(1);
 
 async fn open_confined_session(yard: &SandboxDirectories) -> Result<(TestHost, TestClient, String)> {
     let host = yard.options(&[])?.start_host()?;
@@ -85,9 +86,11 @@ fn file_mode(path: &Path) -> Result<u32> {
 }
 
 async fn assert_repaired(path: &Path, wanted: u32) -> Result<()> {
+    let pauses = PauseWatch::start();
     let repaired =
-        polling::poll_until(REPAIRED_WITHIN, || Ok(Some(()).filter(|()| file_mode(path).ok() == Some(wanted)))).await?;
-    repaired.with_context(|| format!("{} still has mode {:o}", path.display(), file_mode(path).unwrap_or_default()))
+        polling::poll_until(WAIT_LIMIT, || Ok(Some(()).filter(|()| file_mode(path).ok() == Some(wanted)))).await?;
+    repaired.with_context(|| format!("{} still has mode {:o}", path.display(), file_mode(path).unwrap_or_default()))?;
+    pauses.expect_within(REPAIRED_WITHIN, &format!("repairing the mode of {}", path.display()))
 }
 
 #[tokio::test]

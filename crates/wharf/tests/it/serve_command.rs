@@ -4,16 +4,18 @@ use std::fs;
 use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
-use std::time::Duration;
 
 use anyhow::{Context, Result};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use wharf_testkit::host::HostOptions;
-use wharf_testkit::{WAIT_LIMIT, processes};
+use wharf_testkit::pauses::PauseWatch;
+use wharf_testkit::processes;
 
 use crate::program::{run_failing_serve, start_and_read_line, wharf_command};
-use crate::{TREE_ENDS_WITHIN, log, open_session, parse_pids, prompt_for_text, scripted_host, wharf_binary};
+use crate::{
+    EXIT_LIMIT, HOST_STOPS_WITHIN, log, open_session, parse_pids, prompt_for_text, scripted_host, wharf_binary,
+};
 
 const FREE_PORT: &str = "127.0.0.1:0";
 
@@ -164,8 +166,10 @@ async fn sigterm_ends_the_host_well_with_a_turn_running() -> Result<()> {
 fn ctrl_c_ends_the_host_well_too() -> Result<()> {
     let mut host = scripted_host(&[])?.start_host()?;
     let pid = i32::try_from(host.pid()).ok().and_then(Pid::from_raw).context("no pid")?;
+    let pauses = PauseWatch::start();
     kill_process(pid, Signal::INT)?;
-    assert!(host.wait_exit(Duration::from_secs(10))?.success());
+    assert!(host.wait_exit(EXIT_LIMIT)?.success());
+    pauses.expect_within(HOST_STOPS_WITHIN, "the stop of the host")?;
     Ok(())
 }
 
@@ -177,11 +181,13 @@ async fn a_second_sigterm_ends_the_host_at_once_and_its_agents_soon() -> Result<
     tree.extend(processes::list_descendants(host.pid()));
     processes::send_sigterm(host.pid());
     assert!(client.wait_closed().await.starts_with("closed 1001"));
+    let pauses = PauseWatch::start();
     processes::send_sigterm(host.pid());
-    let status = host.wait_exit(WAIT_LIMIT)?;
+    let status = host.wait_exit(EXIT_LIMIT)?;
     // A host that gives its agents their five seconds ends with 0.
     assert_eq!(status.code(), Some(130));
-    assert_eq!(processes::wait_gone(&tree, TREE_ENDS_WITHIN), Ok(()));
+    assert_eq!(processes::wait_gone(&tree, EXIT_LIMIT), Ok(()));
+    pauses.expect_within(HOST_STOPS_WITHIN, "the end of host and agents")?;
     Ok(())
 }
 
