@@ -25,7 +25,7 @@ pub struct PushDelivery {
     pub ok: bool,
     /// ISO 8601.
     pub at: String,
-    /// The reason of a failure.
+    /// `undelivered` for every failure; the host's log says why.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub detail: Option<String>,

@@ -1,5 +1,6 @@
 //! Delivers notifications to the command and to the webhook (rule 18.4). The host decides of what a person is told.
 
+mod reach;
 mod webhook;
 
 use std::time::Duration;
@@ -11,6 +12,7 @@ use wharf_host::{CommandFailure, Host, Notification, NotifyKind, NotifyReceiver}
 
 use crate::App;
 
+pub(crate) use reach::Reach;
 pub(crate) use webhook::post_request;
 use webhook::send_webhook;
 

@@ -13,11 +13,11 @@ use hyper_util::rt::TokioIo;
 use ring::hmac;
 use rustls::pki_types::ServerName;
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use wharf_host::{Notification, NotifySettings, WEBHOOK_SECRET_VARIABLE, WebhookUrl};
 
 use super::DeliveryFailure;
+use super::reach::Reach;
 use crate::client_tls::tls_client_config;
 use crate::small_file::read_small_file;
 
@@ -45,7 +45,7 @@ pub(super) async fn send_webhook(
         let secret = read_files(move || read_secret(file.as_deref())).await?;
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
         let request = build_request(url, notification, secret.as_deref(), now).map_err(DeliveryFailure::permanent)?;
-        exchange(settings, url, request).await
+        exchange(settings, url, Reach::Any, request).await
     };
     check_status(url, limit_time(settings, url, sending).await?)
 }
@@ -54,9 +54,10 @@ pub(super) async fn send_webhook(
 pub(crate) async fn post_request(
     settings: &NotifySettings,
     url: &WebhookUrl,
+    reach: Reach,
     request: Request<Body>,
 ) -> Result<StatusCode, DeliveryFailure> {
-    limit_time(settings, url, exchange(settings, url, request)).await
+    limit_time(settings, url, exchange(settings, url, reach, request)).await
 }
 
 /// Gives the sending as much time as the settings allow.
@@ -129,13 +130,14 @@ fn sign(secret: &[u8], now: u64, body: &str) -> String {
 async fn exchange(
     settings: &NotifySettings,
     url: &WebhookUrl,
+    reach: Reach,
     request: Request<Body>,
 ) -> Result<StatusCode, DeliveryFailure> {
     let (ca, is_https) = (settings.webhook_ca.clone(), url.is_https);
     let tls = read_files(move || is_https.then(|| tls_client_config(ca.as_deref())).transpose()).await?;
     let failed =
         |error: std::io::Error| DeliveryFailure::temporary(format!("cannot connect to {}: {error}", url.origin()));
-    let stream = TcpStream::connect((url.host.as_str(), url.port)).await.map_err(failed)?;
+    let stream = reach.connect(url).await?;
     if let Some(config) = tls {
         let name = ServerName::try_from(url.host.clone()).map_err(|_| {
             DeliveryFailure::permanent("notify.webhook: the host is no name that a certificate can have")

@@ -19,7 +19,7 @@ use serde_json::json;
 use wharf_api::{PushDelivery, PushSubscriptionArgs};
 use wharf_host::{Config, Notification, NotifyKind, NotifySettings, Now, WebhookUrl, format_timestamp, write_private};
 
-use crate::notify::{DeliveryFailure, post_request};
+use crate::notify::{DeliveryFailure, Reach, post_request};
 use encrypt::{AUTH_BYTES, POINT_BYTES, encrypt_message};
 use vapid::SenderKey;
 
@@ -31,6 +31,9 @@ const MAX_ENDPOINT_BYTES: usize = 2_000;
 /// How long a service may keep a message for a device that is switched off.
 const ASK_LIFETIME_SECONDS: u64 = 600;
 const END_LIFETIME_SECONDS: u64 = 60;
+/// The outcome of every message that was not delivered. A caller must not learn from it where the host can connect to, and what
+/// answers there; the host's log says why.
+pub(crate) const UNDELIVERED: &str = "undelivered";
 
 /// One device's subscription.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -53,6 +56,8 @@ struct FileContent {
 #[derive(Debug)]
 pub(crate) struct PushDevices {
     path: PathBuf,
+    /// The addresses that endpoints may lead to.
+    reach: Reach,
     state: Mutex<State>,
 }
 
@@ -67,7 +72,7 @@ struct State {
 /// Why a subscription is not taken.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum SubscribeError {
-    #[error("endpoint: must be an https:// URL of at most {MAX_ENDPOINT_BYTES} bytes")]
+    #[error("endpoint: must be an https:// URL of at most {MAX_ENDPOINT_BYTES} bytes, at a public address")]
     Endpoint,
     #[error("keys: p256dh must be a point of P-256 and auth 16 bytes, both in base64url")]
     Keys,
@@ -79,7 +84,7 @@ pub(crate) enum SubscribeError {
 
 impl PushDevices {
     /// Reads the file of the state directory. A file that cannot be read is set aside: devices subscribe again.
-    pub(crate) fn load(state_dir: &Path) -> Self {
+    pub(crate) fn load(state_dir: &Path, reach: Reach) -> Self {
         let path = state_dir.join(FILE_NAME);
         let state = match std::fs::read(&path) {
             Ok(bytes) => read_state(&bytes).unwrap_or_else(|| {
@@ -88,7 +93,7 @@ impl PushDevices {
             }),
             Err(_) => State::default(),
         };
-        Self { path, state: Mutex::new(state) }
+        Self { path, reach, state: Mutex::new(state) }
     }
 
     /// Returns the public key, which is created at the first call.
@@ -117,6 +122,9 @@ impl PushDevices {
     pub(crate) fn subscribe(&self, login: &str, args: PushSubscriptionArgs) -> Result<(), SubscribeError> {
         let url = args.endpoint.parse::<WebhookUrl>().map_err(|_| SubscribeError::Endpoint)?;
         if args.endpoint.len() > MAX_ENDPOINT_BYTES || !(url.is_https || url.names_this_machine()) {
+            return Err(SubscribeError::Endpoint);
+        }
+        if self.reach.refuses_literal(&url) {
             return Err(SubscribeError::Endpoint);
         }
         let has_length = |text: &str, length| URL_SAFE_NO_PAD.decode(text).is_ok_and(|bytes| bytes.len() == length);
@@ -185,15 +193,18 @@ impl PushDevices {
         let (Some(key), Some(subscription)) = (key, subscription) else {
             return Err(DeliveryFailure::permanent("this device has not subscribed to push messages"));
         };
-        let sent = deliver(config, &key, &subscription, notification).await;
+        let sent = self.deliver(config, &key, &subscription, notification).await;
         if let Err((_, Some(StatusCode::NOT_FOUND | StatusCode::GONE))) = &sent {
             self.unsubscribe(login);
         }
         let sent = sent.map_err(|(failure, _)| failure);
+        if let Err(failure) = &sent {
+            tracing::warn!(why = failure.why, "a push message was not delivered");
+        }
         let delivery = PushDelivery {
             ok: sent.is_ok(),
             at: format_timestamp(Now::millis()),
-            detail: sent.as_ref().err().map(|failure| failure.why.clone()),
+            detail: sent.is_err().then(|| UNDELIVERED.to_owned()),
         };
         let mut state = self.lock();
         if state.subscriptions.contains_key(login) {
@@ -201,6 +212,44 @@ impl PushDevices {
         }
         drop(state);
         sent
+    }
+
+    async fn deliver(
+        &self,
+        config: &Config,
+        key: &SenderKey,
+        subscription: &Subscription,
+        notification: &Notification,
+    ) -> Result<(), DeliveryError> {
+        let permanent = |why: &str| (DeliveryFailure::permanent(why), None);
+        let url: WebhookUrl = subscription.endpoint.parse().map_err(|_| permanent("the endpoint cannot be read"))?;
+        let decode = |text: &str| URL_SAFE_NO_PAD.decode(text).unwrap_or_default();
+        let message = build_message(notification);
+        let body = encrypt_message(message.as_bytes(), &decode(&subscription.p256dh), &decode(&subscription.auth))
+            .map_err(|error| permanent(&error.to_string()))?;
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+        let authorization = key
+            .authorization(&url.origin(), &contact(config), now)
+            .ok_or_else(|| permanent("the message cannot be signed"))?;
+        let is_ask = notification.kind == Some(NotifyKind::NeedsAnswer);
+        let lifetime = if is_ask { ASK_LIFETIME_SECONDS } else { END_LIFETIME_SECONDS };
+        let request = Request::post(&url.path)
+            .header(HOST, url.authority())
+            .header(AUTHORIZATION, authorization)
+            .header(CONTENT_ENCODING, "aes128gcm")
+            .header("ttl", lifetime)
+            .header("urgency", if is_ask { "high" } else { "normal" })
+            .body(Body::from(body))
+            .map_err(|_| permanent("the request cannot be made of the endpoint"))?;
+        let settings = NotifySettings { timeout: config.notify.timeout, ..NotifySettings::default() };
+        let status = post_request(&settings, &url, self.reach, request).await.map_err(|failure| (failure, None))?;
+        if status.is_success() {
+            return Ok(());
+        }
+        let why = format!("{} answered {status}", url.origin());
+        let is_temporary = status.is_server_error() || status == StatusCode::TOO_MANY_REQUESTS;
+        let failure = if is_temporary { DeliveryFailure::temporary(why) } else { DeliveryFailure::permanent(why) };
+        Err((failure, Some(status)))
     }
 
     fn write(&self, state: &State) -> Result<(), ()> {
@@ -233,43 +282,6 @@ fn read_state(bytes: &[u8]) -> Option<State> {
 }
 
 type DeliveryError = (DeliveryFailure, Option<StatusCode>);
-
-async fn deliver(
-    config: &Config,
-    key: &SenderKey,
-    subscription: &Subscription,
-    notification: &Notification,
-) -> Result<(), DeliveryError> {
-    let permanent = |why: &str| (DeliveryFailure::permanent(why), None);
-    let url: WebhookUrl = subscription.endpoint.parse().map_err(|_| permanent("the endpoint cannot be read"))?;
-    let decode = |text: &str| URL_SAFE_NO_PAD.decode(text).unwrap_or_default();
-    let message = build_message(notification);
-    let body = encrypt_message(message.as_bytes(), &decode(&subscription.p256dh), &decode(&subscription.auth))
-        .map_err(|error| permanent(&error.to_string()))?;
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
-    let authorization = key
-        .authorization(&url.origin(), &contact(config), now)
-        .ok_or_else(|| permanent("the message cannot be signed"))?;
-    let is_ask = notification.kind == Some(NotifyKind::NeedsAnswer);
-    let lifetime = if is_ask { ASK_LIFETIME_SECONDS } else { END_LIFETIME_SECONDS };
-    let request = Request::post(&url.path)
-        .header(HOST, url.authority())
-        .header(AUTHORIZATION, authorization)
-        .header(CONTENT_ENCODING, "aes128gcm")
-        .header("ttl", lifetime)
-        .header("urgency", if is_ask { "high" } else { "normal" })
-        .body(Body::from(body))
-        .map_err(|_| permanent("the request cannot be made of the endpoint"))?;
-    let settings = NotifySettings { timeout: config.notify.timeout, ..NotifySettings::default() };
-    let status = post_request(&settings, &url, request).await.map_err(|failure| (failure, None))?;
-    if status.is_success() {
-        return Ok(());
-    }
-    let why = format!("{} answered {status}", url.origin());
-    let is_temporary = status.is_server_error() || status == StatusCode::TOO_MANY_REQUESTS;
-    let failure = if is_temporary { DeliveryFailure::temporary(why) } else { DeliveryFailure::permanent(why) };
-    Err((failure, Some(status)))
-}
 
 /// Returns whom a push service may write to about these messages. It must look like an address.
 fn contact(config: &Config) -> String {
@@ -309,6 +321,8 @@ mod tests {
 
     use super::*;
 
+    const NEAR: Reach = Reach::Public { with_loopback: true };
+
     fn args(endpoint: &str) -> PushSubscriptionArgs {
         let keys = PushKeys {
             p256dh: URL_SAFE_NO_PAD.encode([4; POINT_BYTES]),
@@ -320,22 +334,22 @@ mod tests {
     #[test]
     fn subscriptions_and_the_key_survive_a_restart() {
         let folder = tempfile::tempdir().unwrap();
-        let devices = PushDevices::load(folder.path());
+        let devices = PushDevices::load(folder.path(), NEAR);
         let key = devices.public_key().unwrap();
         devices.subscribe("tok_a", args("https://push.example/1")).unwrap();
         devices.subscribe("tok_b", args("https://push.example/2")).unwrap();
-        let again = PushDevices::load(folder.path());
+        let again = PushDevices::load(folder.path(), NEAR);
         assert_eq!(again.public_key().unwrap(), key);
         assert!(again.is_subscribed("tok_a") && again.is_subscribed("tok_b"));
         again.keep_logins(|login| login == "tok_b");
-        assert!(!PushDevices::load(folder.path()).is_subscribed("tok_a"));
+        assert!(!PushDevices::load(folder.path(), NEAR).is_subscribed("tok_a"));
         assert!(again.unsubscribe("tok_b") && !again.has_subscriptions());
     }
 
     #[test]
     fn subscription_that_cannot_be_used_is_refused() {
         let folder = tempfile::tempdir().unwrap();
-        let devices = PushDevices::load(folder.path());
+        let devices = PushDevices::load(folder.path(), NEAR);
         for endpoint in
             ["http://push.example/1", "ftp://push.example", "", &format!("https://x.example/{}", "y".repeat(2_000))]
         {
@@ -344,6 +358,24 @@ mod tests {
         let mut wrong = args("https://push.example/1");
         wrong.keys.auth = "short".to_owned();
         assert_eq!(devices.subscribe("tok_a", wrong), Err(SubscribeError::Keys));
+    }
+
+    #[test]
+    fn endpoint_in_a_private_network_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let far = PushDevices::load(folder.path(), Reach::Public { with_loopback: false });
+        let near = PushDevices::load(folder.path(), NEAR);
+        for endpoint in
+            ["https://10.0.0.1/x", "https://[fe80::1]/x", "https://169.254.169.254/", "https://[::ffff:192.168.0.1]/"]
+        {
+            for devices in [&far, &near] {
+                assert_eq!(devices.subscribe("tok_a", args(endpoint)), Err(SubscribeError::Endpoint), "{endpoint}");
+            }
+        }
+        for endpoint in ["http://127.0.0.1:9/x", "https://[::1]/x"] {
+            assert_eq!(far.subscribe("tok_a", args(endpoint)), Err(SubscribeError::Endpoint), "{endpoint}");
+            near.subscribe("tok_a", args(endpoint)).unwrap();
+        }
     }
 
     #[test]

@@ -6,7 +6,7 @@ use wharf_host::{Notification, Now, OWNER, format_timestamp};
 use super::Caller;
 use crate::App;
 use crate::fault::Fault;
-use crate::push::SubscribeError;
+use crate::push::{SubscribeError, UNDELIVERED};
 
 /// Tells the host's key and whether this device has subscribed.
 pub(crate) async fn describe_push(app: &App, caller: &Caller) -> Result<PushState, Fault> {
@@ -57,7 +57,7 @@ pub(crate) async fn unsubscribe_push(app: &App, caller: &Caller) -> Result<PushS
 pub(crate) async fn test_push(app: &App, caller: &Caller) -> Result<PushDelivery, Fault> {
     let login = find_own_login(app, caller)?;
     let sent = app.push.send_to(app.host.config(), &login, &Notification::new_test()).await;
-    let detail = sent.as_ref().err().map(|failure| failure.why.clone());
+    let detail = sent.is_err().then(|| UNDELIVERED.to_owned());
     Ok(PushDelivery { ok: sent.is_ok(), at: format_timestamp(Now::millis()), detail })
 }
 

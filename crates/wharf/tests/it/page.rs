@@ -168,6 +168,35 @@ async fn device_is_told_of_a_question_by_its_push_service() -> Result<()> {
 }
 
 #[tokio::test]
+async fn failed_push_does_not_tell_where_the_host_can_connect_to() -> Result<()> {
+    let host = scripted_host(&[])?.start_host()?;
+    let page = LoginPage::open(&host, &create_login_code(&host, &[])?).await?;
+    let own = [("origin", page.origin.as_str())];
+    let body = |endpoint: &str| {
+        json!({ "endpoint": endpoint, "keys": { "p256dh": BROWSER_KEY, "auth": BROWSER_SECRET } }).to_string()
+    };
+    for endpoint in ["https://10.0.0.1/x", "https://[fe80::1]/x", "https://169.254.169.254/latest"] {
+        let refused = page.send("PUT", "/push", &own, &body(endpoint)).await?;
+        assert_eq!(refused.status_and_code(), (400, "invalid_params".to_owned()), "{endpoint}");
+    }
+    let service = TcpListener::bind("127.0.0.1:0").await?;
+    let endpoint = format!("http://{}/device", service.local_addr()?);
+    page.send("PUT", "/push", &own, &body(&endpoint)).await?.expect(200)?;
+    let (served, refused) =
+        tokio::join!(serve_push(&service, "403 Forbidden"), page.send("POST", "/push/test", &own, "{}"));
+    served?;
+    drop(service);
+    let closed = page.send("POST", "/push/test", &own, "{}").await?.expect(200)?;
+    for outcome in [refused?.expect(200)?, closed] {
+        assert_eq!((&outcome["ok"], &outcome["detail"]), (&json!(false), &json!("undelivered")));
+    }
+    let last = page.send("GET", "/push", &[], "").await?.expect(200)?;
+    assert_eq!(last["lastDelivery"]["detail"], "undelivered");
+    assert!(host.read_stderr().contains("a push message was not delivered"), "the log says why");
+    Ok(())
+}
+
+#[tokio::test]
 async fn push_messages_are_for_pages_of_the_owner() -> Result<()> {
     let host = scripted_host(&[])?.start_host()?;
     let refused = RestClient::new(&host).get("/push").await?;
