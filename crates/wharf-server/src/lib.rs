@@ -48,6 +48,7 @@ pub use auth::{
     TokensFileError, UnknownAccess,
 };
 pub use client_tls::tls_client_config;
+pub use limits::OpenClients;
 use limits::ServerLimits;
 pub use listen::TlsError;
 use listen::{Listeners, Tls};
@@ -155,7 +156,8 @@ impl Server {
         let unread = Arc::new(large_response::LargeResponses::new(host.buffers()));
         let (failures, codes) = (Arc::new(auth::FailedLogins::new(limits.failed_logins)), Arc::default());
         listen::raise_open_file_limit(limits);
-        let push = Arc::new(push::PushDevices::load(&config.state_dir));
+        let reach = notify::Reach::Public { with_loopback: bound.ip().is_loopback() };
+        let push = Arc::new(push::PushDevices::load(&config.state_dir, reach));
         let app = App {
             host,
             tokens,
@@ -174,6 +176,11 @@ impl Server {
             push,
         };
         Ok(Self { listeners: Listeners { tcp, tls, unix }, socket: socket.to_owned(), socket_id, app, stop })
+    }
+
+    /// Returns a counter of the connections and event streams that are open.
+    pub fn open_clients(&self) -> OpenClients {
+        OpenClients(self.app.limits.clone())
     }
 
     /// Returns the URL at which clients reach the server.

@@ -22,6 +22,14 @@ pub(crate) fn keep_thresholds() {
     }
 }
 
+/// Gives the free pages of all heaps back to the system. Threads that allocate wait while their heap is looked through.
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
+#[expect(unsafe_code, reason = "no crate that is linked calls it")]
+pub(crate) fn trim_heaps() {
+    // SAFETY: `malloc_trim` takes a number, works under the allocator's own locks, and releases free pages only.
+    let _ = unsafe { libc::malloc_trim(0) };
+}
+
 /// Other allocators are left as they are.
 #[cfg(not(all(target_os = "linux", target_env = "gnu")))]
 pub(crate) const fn keep_thresholds() {}

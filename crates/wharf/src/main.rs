@@ -20,6 +20,8 @@ mod host_choice;
 mod log_file;
 mod logging;
 mod mcp_bridge;
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
+mod memory_return;
 mod output;
 mod paths;
 #[cfg(test)]

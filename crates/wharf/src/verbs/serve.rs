@@ -119,6 +119,8 @@ async fn run_host(
     let tokens = Tokens::open(&state_dir)?;
     let socket = state_dir.join("wharf.sock");
     let server = Server::bind(host, tokens, &listen, &socket)?;
+    #[cfg(all(target_os = "linux", target_env = "gnu"))]
+    tokio::spawn(crate::memory_return::return_memory(server.open_clients()));
     let url = server.url().to_owned();
     if serve.json {
         let line = serde_json::json!({

@@ -321,6 +321,47 @@ async fn flood_with_attaches(host: &TestHost, session: &str) -> Result<()> {
     Ok(())
 }
 
+/// The clients of a burst: far more than the host needs to look at its memory, and fewer than a process may have files.
+const MANY_CLIENTS: usize = 400;
+
+async fn flood_with_connections(host: &TestHost, count: usize) -> Result<()> {
+    let mut sockets = Vec::new();
+    for _ in 0..count {
+        let mut socket = connect_socket(host).await?;
+        let hello = json!({ "jsonrpc": "2.0", "id": 1, "method": "initialize", "params": { "protocolVersion": 1 } });
+        socket.send(Message::text(hello.to_string())).await?;
+        socket.next().await.context("no answer")??;
+        sockets.push(socket);
+    }
+    Ok(())
+}
+
+async fn flood_with_streams(host: &TestHost, count: usize) -> Result<()> {
+    let http = RestClient::new(host);
+    let mut streams = Vec::new();
+    for _ in 0..count {
+        let mut stream = http.open_stream("/sessions/stream", None).await?;
+        stream.next().await?;
+        streams.push(stream);
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn host_gives_memory_back_after_many_connections() -> Result<()> {
+    let host = configure_limits("connections_per_token = 1000")?.start_host()?;
+    // The host creates a few things for its first clients and keeps them.
+    flood_with_connections(&host, 4).await?;
+    flood_with_streams(&host, 4).await?;
+    let before = rss_kib(&host)?;
+    flood_with_connections(&host, MANY_CLIENTS).await?;
+    println!("memory: {before} KiB before, {} KiB after many connections", rss_kib(&host)?);
+    expect_rss_back(&host, before).await?;
+    flood_with_streams(&host, MANY_CLIENTS).await?;
+    println!("memory: {} KiB after many streams", rss_kib(&host)?);
+    expect_rss_back(&host, before).await
+}
+
 #[tokio::test]
 async fn host_gives_memory_back_after_floods() -> Result<()> {
     let host = scripted_host(&[])?.start_host()?;
