@@ -322,7 +322,7 @@ async fn flood_with_attaches(host: &TestHost, session: &str) -> Result<()> {
 }
 
 /// The clients of a burst: far more than the host needs to look at its memory, and fewer than a process may have files.
-const MANY_CLIENTS: usize = 400;
+const MANY_CLIENTS: usize = 800;
 
 async fn flood_with_connections(host: &TestHost, count: usize) -> Result<()> {
     let mut sockets = Vec::new();
