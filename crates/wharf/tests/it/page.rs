@@ -177,7 +177,7 @@ async fn failed_push_does_not_tell_where_the_host_can_connect_to() -> Result<()>
     };
     for endpoint in ["https://10.0.0.1/x", "https://[fe80::1]/x", "https://169.254.169.254/latest"] {
         let refused = page.send("PUT", "/push", &own, &body(endpoint)).await?;
-        assert_eq!(refused.status_and_code(), (400, "invalid_params".to_owned()), "{endpoint}");
+        assert_eq!(refused.status_and_code(), (422, "invalid_params".to_owned()), "{endpoint}");
     }
     let service = TcpListener::bind("127.0.0.1:0").await?;
     let endpoint = format!("http://{}/device", service.local_addr()?);
