@@ -36,8 +36,11 @@ use crate::{
 ///
 /// # Contract
 ///
-/// - **Order of calls.** A session begins with [`Session::create`], or with [`Session::restore`] and then, in a new host,
-///   [`LifecycleInput::HostRestarted`](crate::LifecycleInput::HostRestarted) as the first input. From then on, [`Session::handle`] is called with one input after another.
+/// - **Order of calls.** A session begins with [`Session::create`] or with [`Session::restore`]. From then on,
+///   [`Session::handle`] is called with one input after another. In a new host the first input after a restore says what
+///   became of the agent. [`HostRestarted`](crate::LifecycleInput::HostRestarted) if it is gone: running turns and open asks
+///   end. [`AgentAdopted`](crate::LifecycleInput::AgentAdopted) if the host has taken it over: turns, asks and the queue stay
+///   as they are, and only deadlines begin again.
 ///   The host appends the events of each [`Step`] in the order of the steps, then publishes them, then runs the effects
 ///   and sends the reply. The effects and the reply of a step with an event for which [`Event::wants_sync`] is true wait
 ///   until the log is synced.

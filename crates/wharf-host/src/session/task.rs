@@ -1,4 +1,4 @@
-//! The task that owns one session: gathers inputs, lets the core decide, then appends, publishes and acts.
+//! The task that owns one session: gathers inputs, lets the core decide, then acts on what the journal has written.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -167,8 +167,10 @@ impl SessionTask {
         false
     }
 
-    /// Phase three: append → publish → act, in this order and nowhere else (rule 1.3). A session whose log has grown to
-    /// its limit is ended, and one that is over gives its permit back.
+    /// Phase three: writes and publishes what was decided, then acts (rule 1.3). Effects are carried out here and in
+    /// [`Self::finish_acts`] alone, and only once the journal has written their events. The journal also writes during phase
+    /// two: for a request that can be refused, it appends the events so far and those that the request proposes. A session
+    /// whose log has grown to its limit is ended, and one that is over gives its permit back.
     fn carry_out(&mut self) {
         self.journal.try_again(false);
         self.commit();
