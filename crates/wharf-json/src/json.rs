@@ -205,6 +205,16 @@ impl<'a> Json<'a> {
         (self.kind() == Kind::Text).then(|| unescape(between_quotes(self.text)))
     }
 
+    /// Returns a string, or a number as text: a whole number by its value, another one in its spelling. For ids that some
+    /// programs number.
+    pub fn text_or_number(self) -> Option<Cow<'a, str>> {
+        match self.kind() {
+            Kind::Text => self.text(),
+            Kind::Number => Some(self.integer().map_or(Cow::Borrowed(self.text), |number| number.to_string().into())),
+            Kind::Null | Kind::Bool | Kind::List | Kind::Object => None,
+        }
+    }
+
     /// Returns a string that may be a piece of a longer one.
     pub fn text_chunk(self) -> Option<TextChunk<'a>> {
         (self.kind() == Kind::Text).then(|| TextChunk::new(between_quotes(self.text)))

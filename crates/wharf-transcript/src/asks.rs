@@ -2,6 +2,7 @@
 //! the answer.
 
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use wharf_api::{AskAnswer, AskForm, AskOption, AskState, AskSubject, RowAsk, RowBody, RowPart, RowTool};
 use wharf_core::{Ask, AskId, AskKind, AskOutcome, Sender};
 use wharf_json::{Json, ReadError};
@@ -133,8 +134,14 @@ fn describe_input(tool: &RowTool) -> Option<String> {
         let address = cut.whole.as_deref().unwrap_or_default();
         return Some(format!("[the input has {} bytes; all of it is at {address}]", cut.bytes));
     }
-    let input = tool.input.as_ref()?.as_object()?;
-    let line = |(name, value): (&String, &serde_json::Value)| match value.as_str() {
+    let input = match tool.input.as_ref()? {
+        Value::Object(members) => members,
+        Value::Null => return None,
+        Value::Array(items) if items.is_empty() => return None,
+        Value::String(text) => return Some(text.clone()).filter(|text| !text.trim().is_empty()),
+        other @ (Value::Array(_) | Value::Number(_) | Value::Bool(_)) => return Some(other.to_string()),
+    };
+    let line = |(name, value): (&String, &Value)| match value.as_str() {
         Some(text) if text.contains('\n') => format!("{name}:\n{text}"),
         Some(text) => format!("{name}: {text}"),
         None => format!("{name}: {value}"),
@@ -163,7 +170,7 @@ fn read_options(params: Json<'_>, texts: &TextRules) -> Result<(Vec<AskOption>, 
     let mut room = MAX_OPTION_IDS_BYTES;
     for option in options.items().filter(|option| option.is_object()) {
         let word = |name| Ok::<_, ReadError>(option.member(name)?.and_then(Json::text).unwrap_or_default());
-        let id = word("optionId")?;
+        let id = option.member("optionId")?.and_then(Json::text_or_number).unwrap_or_default();
         // The id is sent back as it is, so it cannot be cut. A choice that cannot be made is not offered.
         let bytes = json_bytes(&id);
         if found.len() >= MAX_ASK_OPTIONS || bytes > room.min(MAX_OPTION_ID_BYTES) {

@@ -92,6 +92,17 @@ fn numbers_are_read_on_demand() {
 }
 
 #[test]
+fn words_may_be_texts_or_numbers() {
+    for (text, word) in [("\"a\"", "a"), ("7", "7"), ("7.0", "7"), ("70e-1", "7"), ("7.50", "7.50"), ("1e400", "1e400")]
+    {
+        assert_eq!(json(text).text_or_number().as_deref(), Some(word), "{text}");
+    }
+    for text in ["null", "true", "[1]", "{}"] {
+        assert_eq!(json(text).text_or_number(), None, "{text}");
+    }
+}
+
+#[test]
 fn a_part_knows_where_it_stands() {
     let frame = br#" {"a": [1, "x"]}"#;
     let list = Json::parse(frame).unwrap().member("a").unwrap().unwrap();

@@ -42,8 +42,9 @@ fn read_choice(answer: Json<'_>) -> Result<AskResponse, ReadError> {
     match outcome.text_at(&["outcome"])?.ok_or_else(|| missing("outcome.outcome"))?.as_ref() {
         "cancelled" => Ok(AskResponse::Decline),
         "selected" => {
-            let option = outcome.text_at(&["optionId"])?.ok_or_else(|| missing("optionId"))?;
-            Ok(AskResponse::Option(option.into_owned()))
+            let option = outcome.member("optionId")?.ok_or_else(|| missing("optionId"))?.text_or_number();
+            let wrong = || ReadError::WrongKind { name: "optionId".to_owned(), expected: "a string" };
+            Ok(AskResponse::Option(option.ok_or_else(wrong)?.into_owned()))
         }
         other => Ok(AskResponse::Invalid(format!("`outcome` is neither selected nor cancelled but {other:?}"))),
     }
@@ -94,6 +95,8 @@ mod tests {
             );
             assert_eq!(read(Wanted::Permission, &answer), AskResponse::Option("yes".to_owned()));
         }
+        let numbered = r#"{"outcome":{"outcome":"selected","optionId":7.0}}"#;
+        assert_eq!(read(Wanted::Permission, numbered), AskResponse::Option("7".to_owned()));
         assert_eq!(read(Wanted::Permission, r#"{"outcome":{"outcome":"cancelled","n":1e400}}"#), AskResponse::Decline);
         assert_eq!(AskResponse::read(Wanted::Permission, br#"{"id":1,"error":{"code":1e400}}"#), AskResponse::Decline);
     }
@@ -103,7 +106,7 @@ mod tests {
         for (wanted, answer) in [
             (Wanted::Permission, r#"{"action":"accept"}"#),
             (Wanted::Permission, r#"{"outcome":{"outcome":"granted"}}"#),
-            (Wanted::Permission, r#"{"outcome":{"outcome":"selected","optionId":7}}"#),
+            (Wanted::Permission, r#"{"outcome":{"outcome":"selected","optionId":true}}"#),
             (Wanted::Permission, r#"{"outcome":{"outcome":"selected","optionId":"a","optionId":"b"}}"#),
             (Wanted::Permission, "null"),
             (Wanted::Elicitation, r#"{"outcome":{"outcome":"selected","optionId":"a"}}"#),

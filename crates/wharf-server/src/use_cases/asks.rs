@@ -10,7 +10,7 @@ use wharf_api::{
 };
 use wharf_host::core::{AskId, AskKind, Raw, Seq};
 use wharf_host::{Descriptor, SessionHandle, format_timestamp};
-use wharf_json::rpc;
+use wharf_json::{Json, Kind, rpc};
 
 use super::attention::note_act;
 use super::contract::to_open_ask;
@@ -168,13 +168,38 @@ pub(crate) async fn reply_to_ask(
     caller.may_answer_in(app, handle.id().as_str())?;
     let (by, before) = (caller.sender(), handle.head());
     let done = match reply {
-        AskReply::Option(option, frame) => handle.answer(ask, by, Some(option.into()), frame).await,
+        AskReply::Option(option, frame) => {
+            let frame = spell_option(handle, ask, &option, frame).await;
+            handle.answer(ask, by, Some(option.into()), frame).await
+        }
         AskReply::Form(frame) => handle.answer(ask, by, None, frame).await,
         AskReply::Decline(frame) => handle.decline(ask, by, frame).await,
     };
     done.map_err(|error| fault_from_failed_call(app, handle.id(), &error))?;
     note_act(app, caller, handle, before);
     Ok(())
+}
+
+/// Returns the answer with the option's id as the agent wrote it. An agent that numbers its options gets the number, and an agent
+/// that writes texts gets the text, whichever of the two the client sent (rule 12.3).
+async fn spell_option(handle: &SessionHandle, ask: AskId, option: &str, answer: Raw) -> Raw {
+    let Ok(open) = handle.asks().await else { return answer };
+    let asked = open.iter().find(|open| open.id == ask);
+    asked.and_then(|asked| respell_option(asked.frame.bytes(), option, answer.bytes())).unwrap_or(answer)
+}
+
+/// Returns the answer with the id of the chosen option as JSON of the same type as in the request. `None` if it is so already.
+fn respell_option(request: &[u8], option: &str, answer: &[u8]) -> Option<Raw> {
+    let offered = Json::parse(request).ok()?.at(&["params", "options"]).ok()??;
+    let ids = offered.items().filter_map(|offer| offer.seek(&["optionId"]).ok()?);
+    let written = { ids }.find(|id| id.text_or_number().as_deref() == Some(option))?;
+    let path = ["result", "outcome", "optionId"];
+    let answer = Json::parse(answer).ok()?;
+    let given = answer.at(&path).ok()??;
+    if given.raw() == written.raw() || given.kind() == Kind::Text && written.kind() == Kind::Text {
+        return None;
+    }
+    Raw::new(wharf_json::set(answer, &path, written.raw()).ok()?)
 }
 
 /// Reads the one choice in an answer and builds the response that the agent's request expects.

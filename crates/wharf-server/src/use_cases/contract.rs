@@ -148,13 +148,12 @@ pub(crate) fn to_open_ask(ask: &Ask) -> OpenAsk {
     let params = frame::to_value(ask.frame.bytes())["params"].take();
     let text = |value: &serde_json::Value| value.as_str().unwrap_or_default().to_owned();
     let options = params["options"].as_array().map(Vec::as_slice).unwrap_or_default();
+    // The ids as the session knows them: texts, also where the agent numbers its options.
+    let ids = ask.options.iter().map(ToString::to_string);
     let options = options
         .iter()
-        .map(|option| AskOption {
-            option_id: text(&option["optionId"]),
-            name: text(&option["name"]),
-            kind: text(&option["kind"]),
-        })
+        .zip(ids)
+        .map(|(option, option_id)| AskOption { option_id, name: text(&option["name"]), kind: text(&option["kind"]) })
         .collect();
     let tool_call = params.get("toolCall").cloned();
     let (ask_id, kind) = (ask.id.0, to_ask_type(ask.kind));

@@ -60,9 +60,10 @@ fn ask_and_report(actor: &mut ScriptRun, method: &str, params: Value) -> Result<
 /// Returns the answer in a few words: the chosen option, or the whole answer.
 fn describe_answer(answer: &RpcResult) -> String {
     match answer {
-        Ok(result) => match result["outcome"]["optionId"].as_str().or(result["outcome"]["outcome"].as_str()) {
-            Some(outcome) => format!("chosen: {outcome}"),
-            None => format!("answered: {result}"),
+        Ok(result) => match (&result["outcome"]["optionId"], &result["outcome"]["outcome"]) {
+            (Value::String(word), _) | (Value::Null, Value::String(word)) => format!("chosen: {word}"),
+            (Value::Number(number), _) => format!("chosen: {number}"),
+            _ => format!("answered: {result}"),
         },
         Err(error) => format!("failed: {error}"),
     }

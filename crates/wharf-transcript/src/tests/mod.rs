@@ -128,9 +128,17 @@ impl Transcript {
     }
 
     pub(crate) fn ask(&mut self, tool_call: &Value) -> AskId {
-        let id = AskId(self.log.len() as u64 + 1);
         let options = json!([{ "optionId": "yes", "name": "Allow", "kind": "allow_once" }]);
-        let frame = raw(&json!({ "params": { "toolCall": tool_call, "options": options } }));
+        self.open_ask(&json!({ "toolCall": tool_call, "options": options }))
+    }
+
+    pub(crate) fn ask_with_options(&mut self, options: &Value) -> AskId {
+        self.open_ask(&json!({ "toolCall": { "toolCallId": "c1", "title": "Run" }, "options": options }))
+    }
+
+    fn open_ask(&mut self, params: &Value) -> AskId {
+        let id = AskId(self.log.len() as u64 + 1);
+        let frame = raw(&json!({ "params": params }));
         self.add(AskEvent::Opened(Ask {
             id,
             kind: AskKind::Permission,

@@ -235,3 +235,33 @@ fn reason_of_an_end_is_in_words() {
     assert_eq!(log.outline()[1], ("turn_end", "Stopped (max tokens) in 1.0 s"));
     assert_eq!(log.json(1)["reason"], "max_tokens");
 }
+
+#[test]
+fn raw_input_that_is_no_object_is_shown_where_a_call_has_nothing_else() {
+    for (input, text) in [
+        (json!("rm -rf build\nls"), "rm -rf build\nls"),
+        (json!(["rm", "-rf", { "x": 1 }]), r#"["rm","-rf",{"x":1}]"#),
+        (json!(17), "17"),
+        (json!(false), "false"),
+    ] {
+        let mut log = Transcript::started();
+        log.ask(&json!({ "toolCallId": "c1", "title": "Run", "kind": "execute", "rawInput": input }));
+        let subject = &log.json(1)["subject"];
+        assert_eq!((&subject["text"], &subject["detailed"]), (&json!(text), &json!(true)), "{input}");
+        assert_eq!(subject["command"], json!(null), "text of an unknown form is no command");
+        assert_eq!(log.json(0)["input"], input);
+    }
+    for nothing in [json!(""), json!([]), json!({}), json!("  ")] {
+        let mut log = Transcript::started();
+        log.ask(&json!({ "toolCallId": "c1", "title": "Run", "rawInput": nothing }));
+        assert_eq!(log.json(1)["subject"]["detailed"], false, "{nothing}");
+    }
+}
+
+#[test]
+fn option_id_that_is_a_number_is_shown_as_text() {
+    let mut log = Transcript::started();
+    log.ask_with_options(&json!([{ "optionId": 1, "name": "Yes" }, { "optionId": 2.0, "name": "No" }]));
+    let options = &log.json(1)["options"];
+    assert_eq!((&options[0]["optionId"], &options[1]["optionId"]), (&json!("1"), &json!("2")));
+}
