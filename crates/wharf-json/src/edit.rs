@@ -56,6 +56,27 @@ pub fn rename<'a>(json: Json<'a>, path: &[&str], name: &str) -> Result<Cow<'a, s
     Ok(Cow::Owned(replaced(text, entry.key, &quoted(name))))
 }
 
+/// Returns the text of `json` with one member `name` in the object at the end of the path, which is an object whose member
+/// `inner` is the value that was there: the value of a single member, a list of the values of several. Unchanged if there is none.
+pub fn wrap<'a>(json: Json<'a>, path: &[&str], name: &str, inner: &str) -> Result<Cow<'a, str>, ReadError> {
+    let Some(object) = json.at(path)?.filter(|object| object.is_object()) else { return Ok(Cow::Borrowed(json.raw())) };
+    let Some(span) = object.span_in(json.raw().as_bytes()) else { return Ok(Cow::Borrowed(json.raw())) };
+    let mut text = object.raw().to_owned();
+    let entries = Entries::new(object.raw()).filter(|entry| reads_as(between_quotes(&text[entry.key.clone()]), name));
+    let entries: Vec<Entry> = entries.collect();
+    let values: Vec<&str> = entries.iter().map(|entry| &object.raw()[entry.value.clone()]).collect();
+    let value = if let [value] = values[..] { value.to_owned() } else { format!("[{}]", values.join(",")) };
+    let Some((first, others)) = entries.split_first() else { return Ok(Cow::Borrowed(json.raw())) };
+    for other in others.iter().rev() {
+        // A member stands before it, so a comma does.
+        let comma = text[..other.key.start].rfind(',').unwrap_or(other.key.start);
+        text = replaced(&text, comma..other.value.end, "");
+    }
+    let member = format!("{}:{}", quoted(name), wrapped(&[inner], &value));
+    let text = replaced(&text, first.key.start..first.value.end, &member);
+    Ok(Cow::Owned(replaced(json.raw(), span, &text)))
+}
+
 /// Returns the position of the member at the end of the path in the whole text, and the object that holds it.
 fn locate(json: Json<'_>, path: &[&str]) -> Result<Option<(Entry, Range<usize>)>, ReadError> {
     let text = json.raw();
@@ -156,6 +177,22 @@ mod tests {
         let expected = r#"{"_meta":{ "wharf.agent" : {"eventId":"1-1"},"x":1e400}}"#;
         assert_eq!(rename(json(text), &["_meta", "wharf"], "wharf.agent").unwrap(), expected);
         assert_eq!(rename(json(text), &["_meta", "other"], "y").unwrap(), text);
+    }
+
+    #[test]
+    fn members_of_one_name_become_one_object() {
+        for (text, expected) in [
+            (r#"{"p":{ "m" : 1.50 ,"a":1}}"#, r#"{"p":{ "m":{"i":1.50} ,"a":1}}"#),
+            (r#"{"p":{"m":{"x":1},"a":",","m" : null }}"#, r#"{"p":{"m":{"i":[{"x":1},null]},"a":"," }}"#),
+            (r#"{"p":{"\u006d":"v" , "m":2,"m":3,"b":1}}"#, r#"{"p":{"m":{"i":["v",2,3]} ,"b":1}}"#),
+            (r#"{"p":{"a":1},"m":1}"#, r#"{"p":{"a":1},"m":1}"#),
+            (r#"{"p":[1]}"#, r#"{"p":[1]}"#),
+            ("{}", "{}"),
+        ] {
+            let wrapped = wrap(json(text), &["p"], "m", "i").unwrap();
+            assert_eq!(wrapped, expected, "{text}");
+            assert!(Json::parse(wrapped.as_bytes()).is_ok(), "{wrapped}");
+        }
     }
 
     #[test]

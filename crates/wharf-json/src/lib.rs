@@ -14,7 +14,7 @@
 //! - a member that a caller asks for and that stands there twice, or is of another type, is a [`ReadError`], never a
 //!   default;
 //! - [`Json::to_value`] never fails: see there for how numbers and nesting beyond its limits are spelled;
-//! - [`set`], [`remove`] and [`rename`] change one member and no other byte.
+//! - [`set`], [`remove`], [`rename`] and [`wrap`] change the members of one name and no other byte.
 #![cfg_attr(test, expect(clippy::disallowed_methods, reason = "tests read what they wrote themselves"))]
 
 mod deserialize;
@@ -31,7 +31,7 @@ mod value;
 mod walk;
 
 pub use deserialize::{read, read_bytes};
-pub use edit::{remove, rename, set};
+pub use edit::{remove, rename, set, wrap};
 pub use error::ReadError;
 pub use exact::check_exact;
 pub use json::{Json, Kind};

@@ -343,18 +343,19 @@ fn sort_line(
     }
 }
 
-/// Tells if a line that cannot be read is the answer to the awaited request.
-fn is_awaited_answer(found: &Salvaged, id: Option<u64>) -> bool {
-    !found.has_method && found.id_numbers().any(|found| Some(found) == id)
+/// Returns true if a line that cannot be read holds the answer to the awaited request.
+fn is_awaited_answer(found: &[Salvaged], id: Option<u64>) -> bool {
+    id.is_some_and(|id| found.iter().any(|message| message.may_answer(id)))
 }
 
-/// Returns the answer without null members, and with another name for a `_meta.wharf` of the agent's own.
+/// Returns the answer without null members, and with room for Wharf's own members in its `_meta` (rule 12.11).
 fn clean_answer(frame: &[u8], envelope: &Envelope<'_>) -> Result<Bytes, ReadError> {
     let plain = if envelope.has_null_members {
         frame::without_null_members(frame, envelope.kind)?
     } else {
         Bytes::copy_from_slice(frame)
     };
+    let plain = if envelope.has_odd_meta { frame::wrap_odd_meta(&plain)? } else { plain };
     if envelope.has_wharf_meta { frame::rename_wharf_meta(&plain) } else { Ok(plain) }
 }
 

@@ -1,18 +1,25 @@
-//! Removes null members of a JSON-RPC message. Some libraries write `"error":null` beside a result; others take its mere presence for
-//! an error.
+//! Removes null members of a JSON-RPC message, and an empty `method` of an answer. Some libraries write `"error":null` or
+//! `"method":""` beside a result; others take the mere presence for an error or a request.
 
 use bytes::Bytes;
 use wharf_json::{Json, Kind, ReadError};
 
 use super::FrameKind;
 
-/// Returns the frame without a `method`, `result` or `error` that is null. The null result of a response without an error stays.
+/// Returns the frame without a `method`, `result` or `error` that is null, and without the empty `method` of an answer. The null
+/// result of a response without an error stays.
 pub fn without_null_members(frame: &[u8], kind: FrameKind) -> Result<Bytes, ReadError> {
+    let is_answer = matches!(kind, FrameKind::Result | FrameKind::Error);
     let mut text = Json::parse(frame)?.raw().to_owned();
     for name in ["method", "result", "error"] {
         let json = Json::parse(text.as_bytes())?;
-        let is_null = json.members().any(|(key, value)| key == name && value.kind() == Kind::Null);
-        if is_null && !(kind == FrameKind::Result && name == "result") {
+        let is_absent = |value: Json<'_>| {
+            value.kind() == Kind::Null
+                || (name == "method" && is_answer && value.text().is_some_and(|text| text.is_empty()))
+        };
+        if json.members().any(|(key, value)| key == name && is_absent(value))
+            && !(kind == FrameKind::Result && name == "result")
+        {
             text = wharf_json::remove(json, &[name])?.into_owned();
         }
     }
@@ -31,6 +38,10 @@ mod tests {
             (r#"{"error":null,"id":1,"result":null}"#, r#"{"id":1,"result":null}"#),
             (r#"{"id":1,"result":null,"error":{"code":1}}"#, r#"{"id":1,"error":{"code":1}}"#),
             (r#"{"id":1,"method":null,"result":1}"#, r#"{"id":1,"result":1}"#),
+            (r#"{"id":1,"method":"","result":1}"#, r#"{"id":1,"result":1}"#),
+            (r#"{"method":"","id":1,"result":null,"error":null}"#, r#"{"id":1,"result":null}"#),
+            (r#"{"method":"","id":1,"result":null,"error":{}}"#, r#"{"id":1,"error":{}}"#),
+            (r#"{"id":1,"method":"","error":null}"#, r#"{"id":1,"method":""}"#),
             (
                 r#"{"id":1,"method":"m","result":null,"error":null,"params":null}"#,
                 r#"{"id":1,"method":"m","params":null}"#,

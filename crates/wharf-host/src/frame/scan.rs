@@ -1,15 +1,21 @@
 //! One pass over a frame finds its kind and ids. The payload is checked to be JSON and otherwise skipped.
+//!
+//! Everything here accepts the same bytes as [`Json::parse`], since the log and every reader of it rely on that: names and skipped
+//! values are checked as raw values, which is what `Json::parse` does with the whole. `crate::fuzz::readers` compares the two.
 
 use std::borrow::Cow;
 use std::fmt;
 use std::ops::Range;
 
 use bytes::Bytes;
-use serde::de::{DeserializeSeed, Deserializer, Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::Value;
 use serde_json::value::RawValue;
 use wharf_core::UpdateKind;
 use wharf_json::{Json, Kind, ReadError};
+
+use super::splice::{has_line_break, one_line};
+use super::wharf_meta::has_odd_meta;
 
 /// The bytes of a part of the frame that was scanned.
 pub type Span = Range<usize>;
@@ -47,8 +53,11 @@ pub struct Envelope<'a> {
     pub title: Option<Cow<'a, str>>,
     /// The frame has a `_meta.wharf`, which only Wharf may write.
     pub has_wharf_meta: bool,
-    /// The frame has a `method`, `result` or `error` that is null. Wharf treats it as absent; some readers do not.
+    /// The frame has a `method`, `result` or `error` that Wharf treats as absent and that some readers do not: a null one, or
+    /// an empty `method` beside an outcome.
     pub has_null_members: bool,
+    /// `params._meta` or `result._meta` is neither an object nor null, or stands twice.
+    pub has_odd_meta: bool,
 }
 
 impl Envelope<'_> {
@@ -90,9 +99,6 @@ impl ScanError {
 /// Scans one frame.
 pub fn scan(frame: &[u8]) -> Result<Envelope<'_>, ScanError> {
     let text = std::str::from_utf8(frame).map_err(|_| ScanError::NotUtf8)?;
-    if text.trim_ascii_start().starts_with('[') {
-        return Err(ScanError::Batch);
-    }
     let mut json = serde_json::Deserializer::from_str(text);
     let mut found = Found::default();
     let base = text.as_ptr() as usize;
@@ -102,10 +108,26 @@ pub fn scan(frame: &[u8]) -> Result<Envelope<'_>, ScanError> {
     found.envelope()
 }
 
-/// Tells JSON that is no message (a number, a second `id`) from text that is not JSON.
+/// Tells JSON that is no message (a list, a number, a second `id`) from text that is not JSON.
 fn classify_error(frame: &[u8], error: &serde_json::Error) -> ScanError {
-    let is_json = error.is_data() || Json::parse(frame).is_ok();
-    if is_json { ScanError::NotMessage(error.to_string().into()) } else { ScanError::NotJson(error.to_string()) }
+    match Json::parse(frame) {
+        Ok(json) if json.kind() == Kind::List => ScanError::Batch,
+        Ok(_) => ScanError::NotMessage(error.to_string().into()),
+        Err(ReadError::NotUtf8) => ScanError::NotUtf8,
+        Err(ReadError::NotJson(why)) => ScanError::NotJson(why),
+        Err(other) => ScanError::NotJson(other.to_string()),
+    }
+}
+
+/// Returns the frame on one line, or the reason why it is not JSON. A raw line break is refused within a text or a name, where
+/// replacing it by a blank would make other JSON of it.
+pub fn read_line(frame: Bytes) -> Result<Bytes, ScanError> {
+    if has_line_break(&frame)
+        && let Err(error @ (ScanError::NotUtf8 | ScanError::NotJson(_))) = scan(&frame)
+    {
+        return Err(error);
+    }
+    Ok(one_line(frame))
 }
 
 /// Reads the members of a frame that `T` names, for the few places where Wharf reads the payload.
@@ -132,19 +154,19 @@ pub fn to_value(frame: &[u8]) -> Value {
 
 /// The members of an update that Wharf reads. An update that has one of them twice is refused, since parsers differ in which of
 /// the two they take.
-const UPDATE_MEMBERS: [&[u8]; 12] = [
-    b"_meta",
-    b"availableCommands",
-    b"configOptions",
-    b"content",
-    b"currentModeId",
-    b"entries",
-    b"kind",
-    b"messageId",
-    b"sessionUpdate",
-    b"status",
-    b"title",
-    b"toolCallId",
+const UPDATE_MEMBERS: [&str; 12] = [
+    "_meta",
+    "availableCommands",
+    "configOptions",
+    "content",
+    "currentModeId",
+    "entries",
+    "kind",
+    "messageId",
+    "sessionUpdate",
+    "status",
+    "title",
+    "toolCallId",
 ];
 
 #[derive(Default)]
@@ -155,11 +177,14 @@ struct Found<'a> {
     update: Option<UpdateKind>,
     title: Option<Cow<'a, str>>,
     params: bool,
+    null_method: bool,
     /// `Kind::Null` for a null one, `None` for an absent one.
     result: Option<Kind>,
     error: Option<Kind>,
     has_wharf_meta: bool,
-    null_method: bool,
+    has_odd_meta: bool,
+    /// True if `params` has a `_meta`.
+    meta: bool,
 }
 
 impl<'a> Found<'a> {
@@ -167,8 +192,12 @@ impl<'a> Found<'a> {
         // Null members count as absent, except for a null result that is the only outcome.
         let stands = |kind: Option<Kind>| kind.is_some_and(|kind| kind != Kind::Null);
         let error = stands(self.error);
-        let result = stands(self.result) || (self.result.is_some() && !error && self.method.is_none());
-        let kind = match (self.method.is_some(), self.id.is_some(), result, error) {
+        // Some libraries write an empty method into every answer.
+        let has_outcome = self.result.is_some() || error;
+        let has_empty_method = has_outcome && self.method.as_deref() == Some("");
+        let is_answer = self.method.is_none() || has_empty_method;
+        let result = stands(self.result) || (self.result.is_some() && !error && is_answer);
+        let kind = match (!is_answer, self.id.is_some(), result, error) {
             (true, true, false, false) => FrameKind::Request,
             (true, false, false, false) => FrameKind::Notification,
             (false, true, true, false) => FrameKind::Result,
@@ -183,12 +212,14 @@ impl<'a> Found<'a> {
         Ok(Envelope {
             kind,
             id: self.id,
-            method: self.method.unwrap_or_default(),
+            method: self.method.filter(|_| !is_answer).unwrap_or_default(),
             session: self.session,
             update: self.update,
             title: self.title,
             has_wharf_meta: self.has_wharf_meta,
+            has_odd_meta: self.has_odd_meta,
             has_null_members: self.null_method
+                || has_empty_method
                 || (self.error.is_some() && !error)
                 || (self.result == Some(Kind::Null) && !result),
         })
@@ -209,21 +240,14 @@ impl<'a> Visitor<'a> for FrameVisitor<'_, 'a> {
     }
 
     fn visit_map<A: MapAccess<'a>>(self, mut map: A) -> Result<(), A::Error> {
-        while let Some(key) = map.next_key_seed(KeySeed)? {
+        while let Some(key) = next_name(&mut map)? {
             match key.as_ref() {
-                b"id" => {
+                "id" => {
                     let raw: &'a RawValue = map.next_value()?;
                     set_once::<A::Error, _>(&mut self.found.id, span(self.base, raw.get()), "id")?;
                 }
-                b"method" => {
-                    let method = Json::of_raw(map.next_value()?);
-                    match method.text() {
-                        Some(method) => set_once::<A::Error, _>(&mut self.found.method, method, "method")?,
-                        None if method.kind() == Kind::Null => self.found.null_method = true,
-                        None => return Err(A::Error::custom("`method` is not a string")),
-                    }
-                }
-                b"params" => {
+                "method" => self.found.note_method(Json::of_raw(map.next_value()?))?,
+                "params" => {
                     if std::mem::replace(&mut self.found.params, true) {
                         return Err(duplicate_error("params"));
                     }
@@ -234,12 +258,13 @@ impl<'a> Visitor<'a> for FrameVisitor<'_, 'a> {
                         seen: 0,
                     })?;
                 }
-                b"result" => {
+                "result" => {
                     let result = Json::of_raw(map.next_value()?);
                     self.found.note_meta(result);
+                    self.found.has_odd_meta |= has_odd_meta(result);
                     set_once::<A::Error, _>(&mut self.found.result, result.kind(), "result")?;
                 }
-                b"error" => {
+                "error" => {
                     let error = Json::of_raw(map.next_value()?);
                     set_once::<A::Error, _>(&mut self.found.error, error.kind(), "error")?;
                 }
@@ -252,7 +277,19 @@ impl<'a> Visitor<'a> for FrameVisitor<'_, 'a> {
     }
 }
 
-impl Found<'_> {
+impl<'a> Found<'a> {
+    fn note_method<E: serde::de::Error>(&mut self, method: Json<'a>) -> Result<(), E> {
+        if self.null_method || self.method.is_some() {
+            return Err(duplicate_error("method"));
+        }
+        match method.text() {
+            Some(method) => self.method = Some(method),
+            None if method.kind() == Kind::Null => self.null_method = true,
+            None => return Err(E::custom("`method` is not a string")),
+        }
+        Ok(())
+    }
+
     /// Notes a `_meta.wharf` of a result or a tool call.
     fn note_meta(&mut self, object: Json<'_>) {
         let metas = object.members().filter(|(name, _)| name == "_meta");
@@ -285,11 +322,11 @@ impl<'a> DeserializeSeed<'a> for ParamsVisitor<'_, 'a> {
 
 impl ParamsVisitor<'_, '_> {
     /// Refuses the second of two members of an update that Wharf reads.
-    fn note_member<E: serde::de::Error>(&mut self, key: &[u8]) -> Result<(), E> {
+    fn note_member<E: serde::de::Error>(&mut self, key: &str) -> Result<(), E> {
         let Some(place) = UPDATE_MEMBERS.iter().position(|name| *name == key) else { return Ok(()) };
         let bit = 1 << place;
         if self.seen & bit != 0 {
-            return Err(duplicate_error(&String::from_utf8_lossy(key)));
+            return Err(duplicate_error(key));
         }
         self.seen |= bit;
         Ok(())
@@ -304,19 +341,19 @@ impl<'a> Visitor<'a> for ParamsVisitor<'_, 'a> {
     }
 
     fn visit_map<A: MapAccess<'a>>(mut self, mut map: A) -> Result<(), A::Error> {
-        while let Some(key) = map.next_key_seed(KeySeed)? {
+        while let Some(key) = next_name(&mut map)? {
             if self.level == Level::Update {
                 self.note_member::<A::Error>(&key)?;
             }
             match (self.level, key.as_ref()) {
-                (Level::Params, b"sessionId") => {
+                (Level::Params, "sessionId") => {
                     let raw: &'a RawValue = map.next_value()?;
                     if let Some(value) = Json::of_raw(raw).text() {
                         let text = ScannedText { span: span(self.base, raw.get()), value };
                         set_once::<A::Error, _>(&mut self.found.session, text, "sessionId")?;
                     }
                 }
-                (Level::Params, b"update") => {
+                (Level::Params, "update") => {
                     if self.found.update.is_some() {
                         return Err(duplicate_error("update"));
                     }
@@ -324,15 +361,20 @@ impl<'a> Visitor<'a> for ParamsVisitor<'_, 'a> {
                     let level = Level::Update;
                     map.next_value_seed(ParamsVisitor { base: self.base, found: self.found, level, seen: 0 })?;
                 }
-                (Level::Params, b"toolCall") => self.found.note_meta(Json::of_raw(map.next_value()?)),
-                (Level::Params | Level::Update, b"_meta") => {
-                    self.found.has_wharf_meta |= Json::of_raw(map.next_value()?).has_key("wharf");
+                (Level::Params, "toolCall") => self.found.note_meta(Json::of_raw(map.next_value()?)),
+                (Level::Params | Level::Update, "_meta") => {
+                    let meta = Json::of_raw(map.next_value()?);
+                    self.found.has_wharf_meta |= meta.has_key("wharf");
+                    if self.level == Level::Params {
+                        let is_second = std::mem::replace(&mut self.found.meta, true);
+                        self.found.has_odd_meta |= is_second || !matches!(meta.kind(), Kind::Object | Kind::Null);
+                    }
                 }
-                (Level::Update, b"sessionUpdate") => {
+                (Level::Update, "sessionUpdate") => {
                     let tag = Json::of_raw(map.next_value()?).text();
                     self.found.update = Some(tag.map_or(UpdateKind::Other, |tag| UpdateKind::from_tag(&tag)));
                 }
-                (Level::Update, b"title") => self.found.title = Json::of_raw(map.next_value()?).text(),
+                (Level::Update, "title") => self.found.title = Json::of_raw(map.next_value()?).text(),
                 (Level::Params | Level::Update, _) => {
                     map.next_value::<IgnoredAny>()?;
                 }
@@ -371,32 +413,11 @@ impl<'a> Visitor<'a> for ParamsVisitor<'_, 'a> {
     }
 }
 
-/// Reads a key as bytes, borrowed if it has no escapes. Not as text, because a key may hold half a surrogate pair; no key that
-/// matters here does.
-struct KeySeed;
-
-impl<'a> DeserializeSeed<'a> for KeySeed {
-    type Value = Cow<'a, [u8]>;
-
-    fn deserialize<D: Deserializer<'a>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
-        deserializer.deserialize_bytes(self)
-    }
-}
-
-impl<'a> Visitor<'a> for KeySeed {
-    type Value = Cow<'a, [u8]>;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a string")
-    }
-
-    fn visit_borrowed_bytes<E>(self, text: &'a [u8]) -> Result<Self::Value, E> {
-        Ok(Cow::Borrowed(text))
-    }
-
-    fn visit_bytes<E>(self, text: &[u8]) -> Result<Self::Value, E> {
-        Ok(Cow::Owned(text.to_owned()))
-    }
+/// Returns the name of the next member. It is checked like any value: as text that may hold half a surrogate pair, and no raw
+/// control byte.
+fn next_name<'a, A: MapAccess<'a>>(map: &mut A) -> Result<Option<Cow<'a, str>>, A::Error> {
+    let name: Option<&'a RawValue> = map.next_key()?;
+    Ok(name.map(|name| Json::of_raw(name).text().unwrap_or_default()))
 }
 
 /// Sets a member, and refuses a second one: parsers differ in which of the two they take.

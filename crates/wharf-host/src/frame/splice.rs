@@ -51,10 +51,14 @@ pub fn with_session(frame: &[u8], envelope: &Envelope<'_>, session: &str, id: Op
     splice(frame, &mut parts).into()
 }
 
+pub(super) fn has_line_break(frame: &[u8]) -> bool {
+    memchr::memchr2(b'\n', b'\r', frame).is_some()
+}
+
 /// Replaces the line breaks of a pretty-printed frame by spaces, since a frame takes one line in the log and on a pipe. Raw line
 /// breaks occur only between JSON tokens, so the meaning stays (rule 1.6).
 pub fn one_line(frame: Bytes) -> Bytes {
-    if memchr::memchr2(b'\n', b'\r', &frame).is_none() {
+    if !has_line_break(&frame) {
         return frame;
     }
     frame.iter().map(|byte| if matches!(byte, b'\n' | b'\r') { b' ' } else { *byte }).collect::<Vec<u8>>().into()

@@ -52,6 +52,46 @@ fn null_members_are_absent() {
 }
 
 #[test]
+fn empty_method_beside_an_outcome_is_absent() {
+    let kind = |text: &str| scan(text.as_bytes()).map(|envelope| (envelope.kind, envelope.has_null_members));
+    assert_eq!(kind(r#"{"id":1,"method":"","result":{}}"#), Ok((FrameKind::Result, true)));
+    assert_eq!(kind(r#"{"id":1,"method":"","result":null}"#), Ok((FrameKind::Result, true)));
+    assert_eq!(kind(r#"{"id":1,"method":"","result":null,"error":{}}"#), Ok((FrameKind::Error, true)));
+    assert_eq!(kind(r#"{"id":1,"method":""}"#), Ok((FrameKind::Request, false)));
+    assert_eq!(kind(r#"{"id":1,"method":"","error":null}"#), Ok((FrameKind::Request, true)));
+    assert!(matches!(kind(r#"{"id":1,"method":"m","result":{}}"#), Err(ScanError::NotMessage(_))));
+    for twice in [r#"{"id":1,"method":null,"method":"m"}"#, r#"{"id":1,"method":"m","method":null}"#] {
+        assert!(kind(twice).unwrap_err().to_string().contains("`method` stands there twice"), "{twice}");
+    }
+}
+
+#[test]
+fn control_bytes_and_line_breaks_within_names_and_texts_are_no_json() {
+    for byte in (0..0x20).map(char::from) {
+        for place in
+            [r#"{"a@":1,"id":1,"result":{}}"#, r#"{"id":1,"result":{"a":["@"]}}"#, r#"{"method":"m","params":{"@":1}}"#]
+        {
+            let frame = Bytes::from(place.replace('@', &byte.to_string()));
+            assert!(matches!(scan(&frame), Err(ScanError::NotJson(_))), "{frame:?}");
+            let is_line_break = matches!(byte, '\n' | '\r');
+            assert_eq!(read_line(frame.clone()).is_err(), is_line_break, "{frame:?}");
+        }
+    }
+    let pretty = Bytes::from_static(b"{\n\"id\":1,\r\n\"result\":{}}");
+    assert_eq!(read_line(pretty).unwrap(), &b"{ \"id\":1,  \"result\":{}}"[..]);
+    let twice = Bytes::from_static(b"{\n\"id\":1,\"id\":1}");
+    assert!(read_line(twice.clone()).is_ok_and(|line| scan(&line).is_err()), "no message, but JSON");
+}
+
+#[test]
+fn text_in_brackets_is_no_batch() {
+    for text in ["[INFO] started", "[", "[1,]", "\u{c}[]", "[{}"] {
+        assert!(matches!(scan(text.as_bytes()), Err(ScanError::NotJson(_))), "{text}");
+    }
+    assert!(matches!(scan(b" \t[{}] "), Err(ScanError::Batch)));
+}
+
+#[test]
 fn keys_and_values_that_common_parsers_refuse_are_scanned() {
     for odd in ["1e400", r#""\ud83d""#, r#"{"\ud83d":-1E+999}"#] {
         let frame = format!(

@@ -6,12 +6,17 @@ mod tests;
 
 use std::path::PathBuf;
 
+use std::sync::Arc;
+
 use bytes::Bytes;
-use wharf_core::{decode, encode};
-use wharf_json::Json;
+use wharf_core::{
+    AgentEvent, AgentTraits, Ask, AskEvent, AskId, AskKind, AskOutcome, ClientId, Event, Millis, PromptEnd,
+    PromptEvent, PromptId, Raw, Sender, StartNo, UpdateKind, decode, encode,
+};
+use wharf_json::{Json, ReadError};
 
 use crate::adapters::AnyManifest as Manifest;
-use crate::frame::{self, FrameKind};
+use crate::frame::{self, FrameKind, ScanError};
 use crate::workspaces::WorkspaceList;
 
 /// A frame is refused, or its ids are where the scanner says, and replacing them changes nothing else about it.
@@ -37,6 +42,84 @@ pub fn envelope(data: &[u8]) {
         }
         Err(error) => panic!("the frame with other ids is refused: {error}"),
     }
+}
+
+/// The scanner, the reader and the event codec agree on which bytes are JSON. The scanner calls a frame `NotUtf8` or `NotJson`
+/// exactly where the reader does, and a frame that is JSON comes back from each kind of event that may hold it.
+pub fn readers(data: &[u8]) {
+    let read = Json::parse(data).map(|_| ());
+    match (frame::scan(data), &read) {
+        (Ok(_) | Err(ScanError::Batch | ScanError::NotMessage(_)), Ok(()))
+        | (Err(ScanError::NotUtf8), Err(ReadError::NotUtf8))
+        | (Err(ScanError::NotJson(_)), Err(ReadError::NotJson(_))) => {}
+        (scanned, read) => panic!("{}: the scanner says {scanned:?}, the reader {read:?}", data.escape_ascii()),
+    }
+    if read.is_err() {
+        return;
+    }
+    // Blanks around a frame are no part of it: the codec may leave them out.
+    let line = frame::one_line(Bytes::copy_from_slice(data.trim_ascii()));
+    let Some(frame) = Raw::new(line) else { panic!("{}: JSON in one line is no payload", data.escape_ascii()) };
+    for event in events_with(&frame) {
+        let at = Millis(1);
+        let mut written = Vec::new();
+        encode(&event, at, &mut written);
+        match decode(&Bytes::from(written)) {
+            Ok(again) => assert_eq!(again, (at, event)),
+            Err(error) => panic!("{}: the reader takes it, the codec does not: {error}", data.escape_ascii()),
+        }
+    }
+}
+
+/// Returns an event of each kind that holds a frame of an agent or a client.
+fn events_with(frame: &Raw) -> Vec<Event> {
+    let prompt = PromptId::new("prompt_1");
+    let sender = Sender {
+        client: ClientId::new("client_1"),
+        chosen: None,
+        name: None,
+        version: None,
+        token: None,
+        parent: None,
+        peer: None,
+    };
+    let ask = Ask {
+        id: AskId(1),
+        kind: AskKind::Permission,
+        agent_request: frame.clone(),
+        options: vec!["allow".into()],
+        tool_call: None,
+        prompt: None,
+        frame: frame.clone(),
+    };
+    let answered = PromptEnd::Answered { stop_reason: "end_turn".into(), frame: frame.clone() };
+    let ends = [answered, PromptEnd::Failed { frame: frame.clone() }];
+    let outcomes = [
+        AskOutcome::Answered { option: Some(Arc::from("allow")), answer: frame.clone() },
+        AskOutcome::Declined { answer: frame.clone() },
+    ];
+    let update = UpdateKind::SessionInfoUpdate;
+    let updates = [None, Some(Arc::from("title"))]
+        .map(|title| Event::Agent(AgentEvent::Updated { update, frame: frame.clone(), title, tool: None }));
+    let started = AgentEvent::Started {
+        start: StartNo(1),
+        agent_session: "agent".into(),
+        traits: AgentTraits::default(),
+        answer: frame.clone(),
+    };
+    let accepted = PromptEvent::Accepted {
+        prompt: prompt.clone(),
+        sender: sender.clone(),
+        frame: frame.clone(),
+        key: None,
+        first: false,
+    };
+    let updated = PromptEvent::Updated { prompt: prompt.clone(), by: sender, frame: frame.clone(), sender: None };
+    let ended = ends.map(|end| Event::Prompt(PromptEvent::Ended { prompt: prompt.clone(), end, failure: None }));
+    let resolved = outcomes.map(|outcome| Event::Ask(AskEvent::Resolved { ask: AskId(1), outcome, by: None }));
+    let others =
+        [Event::Agent(started), Event::Prompt(accepted), Event::Prompt(updated), Event::Ask(AskEvent::Opened(ask))];
+    updates.into_iter().chain(ended).chain(resolved).chain(others).collect()
 }
 
 /// A record is refused, or read the same again after it was written.

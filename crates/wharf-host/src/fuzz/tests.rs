@@ -28,6 +28,10 @@ const PIECES: &[&str] = &[
     "18446744073709551616",
     "\n",
     "\r\n",
+    "\t",
+    "\u{0}",
+    "\u{c}",
+    "\u{1f}",
     "---\n",
     "- ",
     "  ",
@@ -126,6 +130,11 @@ fn run(target: &'static str, body: fn(&[u8])) {
 #[test]
 fn any_frame_is_refused_or_keeps_its_ids() {
     run("envelope", super::envelope);
+}
+
+#[test]
+fn scanner_reader_and_codec_accept_the_same_frames() {
+    run("readers", super::readers);
 }
 
 #[test]

@@ -17,7 +17,7 @@ use bytes::Bytes;
 use serde_json::{Value, json};
 
 pub use id::{FrameId, is_same_id};
-pub use salvage::{HEAD_BYTES, Salvaged, salvage, salvage_head};
+pub use salvage::{HEAD_BYTES, Salvaged, refused_id, salvage, salvage_head};
 
 /// The id of a request or response that gets its real id on the way to its receiver.
 pub const PLACEHOLDER_ID: FrameId<'static> = FrameId::from_text("0");

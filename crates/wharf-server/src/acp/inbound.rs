@@ -66,13 +66,17 @@ pub(super) trait Methods: fmt::Debug + Send + Sync + 'static {
 
 /// Takes one frame of the client, and the permit that counts it if it is large.
 pub(super) async fn receive<M: Methods>(methods: &Arc<M>, frame: Bytes, permit: Option<BytePermit>) {
-    let frame = frame::one_line(without_bom(frame));
+    let read = without_bom(frame);
+    let frame = match frame::read_line(read.clone()) {
+        Ok(frame) => frame,
+        Err(error) => return refuse_malformed(methods.connection(), &read, error).await,
+    };
     match frame::scan(&frame) {
         Ok(envelope) if envelope.has_null_members => match frame::without_null_members(&frame, envelope.kind) {
             Ok(plain) => take_scanned(methods, &plain, frame::scan(&plain), permit).await,
             Err(error) => {
-                let refusal = RpcError::invalid_request(error.to_string()).frame(b"null");
-                methods.connection().outbox.answer(None, refusal).await;
+                let error = ScanError::NotMessage(error.to_string().into());
+                refuse_malformed(methods.connection(), &frame, error).await;
             }
         },
         scanned => take_scanned(methods, &frame, scanned, permit).await,
@@ -87,17 +91,19 @@ async fn take_scanned<M: Methods>(
 ) {
     match scanned {
         Ok(envelope) => dispatch(methods, frame, &envelope, permit).await,
-        Err(error) => {
-            let connection = methods.connection();
-            let id = settle_malformed(connection, &rpc::salvage(frame), &error.to_string()).await;
-            let error = match error {
-                ScanError::Batch => RpcError::invalid_request("batches are not taken: send one message at a time"),
-                ScanError::NotMessage(why) => RpcError::invalid_request(why),
-                error @ (ScanError::NotUtf8 | ScanError::NotJson(_)) => RpcError::parse(error.to_string()),
-            };
-            connection.outbox.answer(None, error.frame(&id)).await;
-        }
+        Err(error) => refuse_malformed(methods.connection(), frame, error).await,
     }
+}
+
+/// Refuses a frame that is no message. An answer that it holds counts as a failed one.
+async fn refuse_malformed(connection: &Connection, frame: &[u8], error: ScanError) {
+    let id = settle_malformed(connection, &rpc::salvage(frame), &error.to_string()).await;
+    let error = match error {
+        ScanError::Batch => RpcError::invalid_request("batches are not taken: send one message at a time"),
+        ScanError::NotMessage(why) => RpcError::invalid_request(why),
+        error @ (ScanError::NotUtf8 | ScanError::NotJson(_)) => RpcError::parse(error.to_string()),
+    };
+    connection.outbox.answer(None, error.frame(&id)).await;
 }
 
 async fn dispatch<M: Methods>(methods: &Arc<M>, frame: &Bytes, envelope: &Envelope<'_>, permit: Option<BytePermit>) {

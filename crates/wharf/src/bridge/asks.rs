@@ -96,12 +96,9 @@ impl Asks {
     }
 
     /// Fails the requests that an unreadable answer names. Returns the error responses for the host.
-    pub(super) fn fail_named(&mut self, found: &Salvaged, why: &str) -> Vec<Bytes> {
-        if found.has_method {
-            return Vec::new();
-        }
+    pub(super) fn fail_named(&mut self, found: &[Salvaged], why: &str) -> Vec<Bytes> {
         let mut failed = Vec::new();
-        for id in &found.ids {
+        for id in found.iter().filter(|message| message.may_be_answer()).flat_map(|message| &message.ids) {
             let message = format!("the client's answer could not be read: {why}");
             let answer = refusal(id.as_bytes(), ErrorCode::INTERNAL, &message);
             if let Ok(envelope) = wharf_host::frame::scan(&answer) {

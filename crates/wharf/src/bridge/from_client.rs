@@ -41,8 +41,8 @@ impl Bridge {
 
     /// Refuses a line that cannot be sent to the host: a request under its own id, an answer by failing the requests that it
     /// names.
-    fn refuse_unreadable(&mut self, found: &Salvaged, reason: ErrorCode, message: &str) {
-        self.send_to_client(refusal(found.refused_id(), reason, message));
+    fn refuse_unreadable(&mut self, found: &[Salvaged], reason: ErrorCode, message: &str) {
+        self.send_to_client(refusal(rpc::refused_id(found), reason, message));
         let failed = self.asks.fail_named(found, message);
         self.step.to_host.extend(failed);
     }

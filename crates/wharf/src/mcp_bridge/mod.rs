@@ -225,7 +225,7 @@ impl StdioBridge for McpBridge {
     fn handle_oversized_line(&mut self, head: &[u8], limit: usize) -> BridgeStep {
         let found = rpc::salvage_head(wharf_json::strip_bom(head));
         let message = describe_oversized_line(limit);
-        self.step.to_client.push(refusal(found.refused_id(), ErrorCode::BODY_TOO_LARGE, &message));
+        self.step.to_client.push(refusal(rpc::refused_id(&found), ErrorCode::BODY_TOO_LARGE, &message));
         self.take_step()
     }
 

@@ -103,6 +103,45 @@ async fn event_id_is_added_to_the_agents_own_meta() -> Result<()> {
     Ok(())
 }
 
+#[tokio::test]
+async fn frames_whose_meta_is_no_object_or_stands_twice_carry_their_event_id() -> Result<()> {
+    let host = scripted_host(&["--add-to", r#"session/new="_meta":[1.50]"#])?.start_host()?;
+    let first = connect_with_event_ids(&host).await?;
+    let opened = first.call_method("session/new", json!({ "cwd": cwd(&host)?, "mcpServers": [] })).await?;
+    let session = opened["sessionId"].as_str().context("no id")?.to_owned();
+    assert!(answer_event_id(&opened).is_some(), "{opened}");
+    assert_eq!(opened["_meta"]["wharf.agentMeta"], json!([1.5]), "{opened}");
+    let plain = join_session(&host, &session).await?;
+    for (number, (meta, kept)) in [
+        (r#""_meta":"word","#, r#""word""#),
+        (r#""_meta": 1.50 ,"#, "1.50"),
+        (r#""\u005fmeta":["a", {}],"#, r#"["a", {}]"#),
+        (r#""_meta":{"a":1.50},"_meta":null,"#, r#"[{"a":1.50},null]"#),
+        (
+            r#""_meta":{"wharf":{"eventId":"9-9"}},"x":1e400,"_meta":{"b":1},"#,
+            r#"[{"wharf":{"eventId":"9-9"}},{"b":1}]"#,
+        ),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let text = format!("text {number}");
+        let line = format!(
+            r#"raw {{"jsonrpc":"2.0","method":"session/update","params":{{{meta}"sessionId":"$SESSION","update":{{"sessionUpdate":"agent_message_chunk","content":{{"type":"text","text":"{text}"}}}}}}}}"#
+        );
+        first.send_prompt(&session, &line).await?;
+        let frame = first.expect_text(&text).await;
+        assert!(event_id(&frame).is_some_and(|id| id != "9-9"), "{}", frame.raw);
+        let claimed = format!(r#""wharf.agentMeta":{kept}"#);
+        assert!(frame.raw.contains(&claimed), "{claimed} is not in {}", frame.raw);
+        // A client without event ids sees the same frame but for the id.
+        let shown = plain.expect_text(&text).await;
+        assert!(shown.raw.contains(&format!(r#""_meta":{{{claimed}}}"#)), "{}", shown.raw);
+        assert_eq!(shown.raw.contains("1e400"), meta.contains("1e400"), "{}", shown.raw);
+    }
+    Ok(())
+}
+
 /// Returns the event id that an answer carries.
 fn answer_event_id(answer: &Value) -> Option<&str> {
     answer["_meta"]["wharf"]["eventId"].as_str()

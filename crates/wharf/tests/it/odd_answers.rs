@@ -83,6 +83,52 @@ async fn a_malformed_answer_fails_the_request_that_it_names() -> Result<()> {
 }
 
 #[tokio::test]
+async fn an_empty_method_beside_an_outcome_is_absent() -> Result<()> {
+    expect_result(&format!(r#"{{"jsonrpc":"2.0","id":@ID@,"method":"",{TURN_RESULT}}}"#)).await?;
+    expect_result(&format!(r#"{{"jsonrpc":"2.0","id":@ID@,"method":"","params":null,"error":null,{TURN_RESULT}}}"#))
+        .await?;
+    let error = r#"{"jsonrpc":"2.0","method":"","id":@ID@,"error":{"code":-32050,"message":"no credit"}}"#;
+    expect_failure(error, "no credit").await
+}
+
+#[tokio::test]
+async fn answer_that_names_a_method_fails_its_request() -> Result<()> {
+    let answer = format!(r#"{{"jsonrpc":"2.0","method":"session/prompt","id":@ID@,{TURN_RESULT}}}"#);
+    expect_failure(&answer, "a method together with a result").await?;
+    expect_failure(r#"{"jsonrpc":"2.0","id":@ID@,"method":"","result":{"stopReason":"end_tu"#, "could not be read")
+        .await
+}
+
+#[tokio::test]
+async fn batch_fails_the_requests_that_it_answers() -> Result<()> {
+    expect_failure(&format!(r#"[{{"jsonrpc":"2.0","id":@ID@,{TURN_RESULT}}}]"#), "a batch").await?;
+    let note = r#"{"jsonrpc":"2.0","method":"_x/note"}"#;
+    expect_failure(&format!(r#" [ {note} , {{"jsonrpc":"2.0","id":@ID@,{TURN_RESULT}}}"#), "could not be read").await
+}
+
+#[tokio::test]
+async fn answer_behind_another_message_on_its_line_fails_its_request() -> Result<()> {
+    let note = r#"{"jsonrpc":"2.0","method":"_x/note"}"#;
+    expect_failure(&format!(r#"{note}{{"jsonrpc":"2.0","id":@ID@,{TURN_RESULT}}}"#), "could not be read").await
+}
+
+#[tokio::test]
+async fn answer_behind_other_text_is_a_fault_and_settles_nothing() -> Result<()> {
+    let (host, client, call) =
+        prompt_with_answer(&format!(r#"DEBUG sends {{"jsonrpc":"2.0","id":@ID@,{TURN_RESULT}}}"#)).await?;
+    let session = log::only_session(&host)?;
+    let fault = log::expect_event(&host, &session, "agent_faulted", |_| true).await?;
+    ensure!(fault["detail"].as_str().is_some_and(|detail| detail.contains("not JSON")), "{fault}");
+    // The next one would be an answer; a debug echo is none.
+    ensure!(log::list_events(&host, &session, "prompt_ended")?.is_empty(), "the turn has ended");
+    client
+        .call_method("session/close", json!({ "sessionId": session, "_meta": { "wharf": { "force": true } } }))
+        .await?;
+    ensure!(call.wait_answer().await.is_err(), "the turn has ended with an answer");
+    Ok(())
+}
+
+#[tokio::test]
 async fn a_result_that_is_an_odd_value_ends_its_request() -> Result<()> {
     for odd in ["1e400", r#""\ud83d""#, r#"{"stopReason":"end\ud83d","x":1e400}"#] {
         let (_host, _client, call) =
@@ -95,14 +141,19 @@ async fn a_result_that_is_an_odd_value_ends_its_request() -> Result<()> {
 #[tokio::test]
 async fn a_malformed_answer_to_initialize_or_new_fails_the_start() -> Result<()> {
     for method in ["initialize", "session/new"] {
-        let answer = format!(r#"{method}={{"jsonrpc":"2.0","id":@ID@,"id":@ID@,"result":{{}}}}"#);
-        let host = scripted_host(&["--answer-with", &answer])?.start_host()?;
-        let client = TestClient::connect(&host.ws_url(), host.token()).await?;
-        let error = match client.initialize().await {
-            Ok(_) => expect_error(client.new_session(&cwd(&host)?).await)?,
-            Err(error) => error,
-        };
-        ensure!(error.to_string().contains("`id` stands there twice"), "{method}: {error}");
+        for (answer, words) in [
+            (r#"{"jsonrpc":"2.0","id":@ID@,"id":@ID@,"result":{}}"#, "`id` stands there twice"),
+            (r#"{"jsonrpc":"2.0","id":@ID@,"method":"m","result":{}}"#, "a method together with a result"),
+            (r#"[{"jsonrpc":"2.0","id":@ID@,"result":{}}]"#, "a batch"),
+        ] {
+            let host = scripted_host(&["--answer-with", &format!("{method}={answer}")])?.start_host()?;
+            let client = TestClient::connect(&host.ws_url(), host.token()).await?;
+            let error = match client.initialize().await {
+                Ok(_) => expect_error(client.new_session(&cwd(&host)?).await)?,
+                Err(error) => error,
+            };
+            ensure!(error.to_string().contains(words), "{method}: {error}");
+        }
     }
     Ok(())
 }
@@ -132,6 +183,10 @@ async fn odd_spellings_of_a_clients_answer_are_understood() -> Result<()> {
         granted
     );
     assert_eq!(
+        answer_permission_as(|id, it| format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"",{it}}}"#)).await?,
+        granted
+    );
+    assert_eq!(
         answer_permission_as(|id, it| format!("\u{feff}{{\"jsonrpc\":\"2.0\",\"id\":{id},{it}}}")).await?,
         granted
     );
@@ -145,6 +200,8 @@ async fn a_malformed_answer_of_a_client_counts_as_its_decline() -> Result<()> {
     assert_eq!(answer_permission_as(twice).await?, declined);
     let both = |id: &str, it: &str| format!(r#"{{"jsonrpc":"2.0","id":{id},{it},"error":{{"code":1,"message":"m"}}}}"#);
     assert_eq!(answer_permission_as(both).await?, declined);
+    let batch = |id: &str, it: &str| format!(r#"[{{"jsonrpc":"2.0","id":{id},{it}}}]"#);
+    assert_eq!(answer_permission_as(batch).await?, declined);
     Ok(())
 }
 

@@ -13,7 +13,7 @@ use crate::{cwd, scripted_host, stop_reason};
 const TESTED_TRANSPORTS: [Transport; 3] = [Transport::WebSocket, Transport::Http, Transport::Bridge];
 
 /// An answer as a client spells it (`@` is the id), and words of the agent on what it was told.
-const CLIENT_ANSWERS: [(&str, &str); 13] = [
+const CLIENT_ANSWERS: [(&str, &str); 16] = [
     (r#"{"jsonrpc":"2.0","id":@,"result":{"yes":1},"error":null}"#, r#"answered: {"yes":1}"#),
     (r#"{"jsonrpc":"2.0","error":null,"method":null,"id":@,"result":{"yes":1}}"#, r#"answered: {"yes":1}"#),
     (r#"{"jsonrpc":"2.0","id":@,"result":null,"error":{"code":7,"message":"no"}}"#, r#""message":"no""#),
@@ -27,6 +27,9 @@ const CLIENT_ANSWERS: [(&str, &str); 13] = [
     (r#"{"jsonrpc":"2.0","id":@,"result":{"yes":1},"error":{"code":7,"message":"no"}}"#, "could not be read"),
     (r#"{"jsonrpc":"2.0","id":@}"#, "could not be read"),
     (r#"{"jsonrpc":"2.0","id":@,"result":{"yes":"#, "could not be read"),
+    (r#"{"jsonrpc":"2.0","id":@,"method":"","result":{"yes":1}}"#, r#"answered: {"yes":1}"#),
+    (r#"{"jsonrpc":"2.0","id":@,"method":"_x/ask","result":{"yes":1}}"#, "could not be read"),
+    (r#"[{"jsonrpc":"2.0","id":@,"result":{"yes":1}}]"#, "could not be read"),
 ];
 
 async fn answer_and_read_text(client: &TestClient, session: &str, spelled: &str) -> Result<String> {

@@ -51,6 +51,26 @@ const fn has_id(kind: FrameKind) -> bool {
 }
 
 #[test]
+fn scanner_reader_and_codec_agree_on_frames_with_bytes_changed() {
+    let mut dice = TestRandom::from_environment().unwrap();
+    for number in 0..4 * FRAMES {
+        let (template, _) = template(&mut dice);
+        let mut frame = fill_template(&template, &number.to_string(), "\"s\"").into_bytes();
+        for _ in 0..dice.next_below(4) {
+            let place = usize::try_from(dice.next_below(frame.len() as u64 + 1)).unwrap();
+            match dice.next_below(5) {
+                0 => frame.truncate(place),
+                1 => frame.insert(place, u8::try_from(dice.next_below(256)).unwrap()),
+                2 => frame.insert(place, u8::try_from(dice.next_below(32)).unwrap()),
+                3 => frame.insert(place, *b"\"{}[],:\\".get(usize::try_from(dice.next_below(8)).unwrap()).unwrap()),
+                _ => drop(frame.drain(place..frame.len().min(place + 1))),
+            }
+        }
+        crate::fuzz::readers(&frame);
+    }
+}
+
+#[test]
 fn a_frame_with_a_byte_changed_is_refused_or_understood_and_nothing_else() {
     let mut dice = TestRandom::from_environment().unwrap();
     for number in 0..FRAMES {

@@ -121,11 +121,18 @@ impl AgentFrameParser {
                 Err(error) => malformed(Fault::Malformed, error.to_string(), &salvage(frame), writer),
             };
         }
-        if envelope.has_wharf_meta {
-            return match frame::rename_wharf_meta(frame) {
-                Ok(renamed) => self.parse(FrameLine::Frame(&renamed), writer),
-                Err(error) => malformed(Fault::Malformed, error.to_string(), &salvage(frame), writer),
-            };
+        // First: within another member a `wharf` of the agent says nothing any more.
+        let changed = if envelope.has_odd_meta && is_logged(&envelope.method) {
+            Some(frame::wrap_odd_meta(frame))
+        } else if envelope.has_wharf_meta {
+            Some(frame::rename_wharf_meta(frame))
+        } else {
+            None
+        };
+        match changed {
+            Some(Ok(changed)) => return self.parse(FrameLine::Frame(&changed), writer),
+            Some(Err(error)) => return malformed(Fault::Malformed, error.to_string(), &salvage(frame), writer),
+            None => {}
         }
         if let Some(session) = envelope.session.as_ref().filter(|session| session.value != writer.session()) {
             return refuse_session(frame, &envelope, &format!("session {}", session.value), writer);
@@ -166,7 +173,7 @@ impl AgentFrameParser {
     }
 
     fn asked(&mut self, frame: &[u8], envelope: &Envelope<'_>, writer: &mut AgentWriter) -> AgentMessage {
-        let id = envelope.id.clone().and_then(|span| Raw::new(Bytes::copy_from_slice(&frame[span])));
+        let id = envelope.id.clone().and_then(|span| Raw::new(frame::one_line(Bytes::copy_from_slice(&frame[span]))));
         let Some(agent_request) = id else { return AgentMessage::Nothing };
         match envelope.method.as_ref() {
             "session/request_permission" => self.permission(frame, envelope, agent_request, writer),
@@ -202,7 +209,12 @@ impl AgentFrameParser {
                 return AgentMessage::Fault(Fault::Malformed, format!("a permission request without options: {error}"));
             }
         };
-        let options = request.params.options.iter().map(|option| Arc::from(option.option_id.as_ref())).collect();
+        let ids = request.params.options.iter().map(|option| option.option_id.text_or_number().map(Arc::from));
+        let Some(options) = ids.collect() else {
+            let why = "an optionId is neither a text nor a number";
+            writer.refuse(frame, envelope, code::INVALID_PARAMS, why);
+            return AgentMessage::Fault(Fault::Malformed, format!("a permission request: {why}"));
+        };
         let tool_call = request.params.tool_call.map(|call| Arc::from(call.tool_call_id.as_ref()));
         match self.rewritten(frame, envelope, true) {
             Some(frame) => AgentMessage::Input(Input::Agent(AgentInput::Asked {
@@ -302,6 +314,11 @@ impl AgentFrameParser {
     }
 }
 
+/// Returns true if frames of this method can get into the log, and from there to clients with their event id.
+fn is_logged(method: &str) -> bool {
+    matches!(method, "session/update" | "session/request_permission" | "elicitation/create")
+}
+
 /// Refuses a message for a session that is not the agent's own: it would act in the name of another.
 fn refuse_session(frame: &[u8], envelope: &Envelope<'_>, named: &str, writer: &AgentWriter) -> AgentMessage {
     if envelope.kind == FrameKind::Request {
@@ -361,15 +378,19 @@ fn stop_reason(frame: &[u8]) -> Arc<str> {
 
 /// A line that could not be read. What it names is not left waiting: a request of the agent is refused, an answer of it
 /// fails the request that it is for.
-fn malformed(kind: Fault, detail: String, found: &Salvaged, writer: &mut AgentWriter) -> AgentMessage {
-    if found.has_method {
-        for id in &found.ids {
-            writer.refuse_unread(id, &format!("the request could not be read: {detail}"));
+fn malformed(kind: Fault, detail: String, found: &[Salvaged], writer: &mut AgentWriter) -> AgentMessage {
+    let mut failed = Vec::new();
+    for message in found {
+        let before = failed.len();
+        if message.may_be_answer() {
+            let why = format!("the agent's answer could not be read: {detail}");
+            failed.extend(message.id_numbers().filter_map(|id| fail_owed(id, &why, writer)));
         }
-        return AgentMessage::Fault(kind, detail);
+        if message.has_method && failed.len() == before {
+            let why = format!("the request could not be read: {detail}");
+            message.ids.iter().for_each(|id| writer.refuse_unread(id, &why));
+        }
     }
-    let message = format!("the agent's answer could not be read: {detail}");
-    let failed: Vec<AgentMessage> = found.id_numbers().filter_map(|id| fail_owed(id, &message, writer)).collect();
     if failed.is_empty() {
         return AgentMessage::Fault(kind, detail);
     }
@@ -445,7 +466,7 @@ struct PermissionParams<'a> {
 #[serde(rename_all = "camelCase")]
 struct PermissionOption<'a> {
     #[serde(borrow)]
-    option_id: std::borrow::Cow<'a, str>,
+    option_id: Json<'a>,
 }
 
 #[derive(Deserialize)]

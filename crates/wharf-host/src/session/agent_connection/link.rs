@@ -56,7 +56,7 @@ fn read_answer(line: &FrameLine<'_>, id: u64) -> Option<bool> {
             Err(_) => salvage(frame),
         },
     };
-    (!found.has_method && found.id_numbers().any(|found| found == id)).then_some(false)
+    found.iter().any(|message| message.may_answer(id)).then_some(false)
 }
 
 /// Waits for the answer to a request while everything else is thrown away: is it a result? `None` if none comes in time.

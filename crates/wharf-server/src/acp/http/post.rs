@@ -55,16 +55,14 @@ async fn take(
         Ok(read) => read,
         Err((why, head)) => return Err(refuse_unread(app, &identity, headers, (why, head)).await),
     };
-    let frame = frame::one_line(without_bom(frame));
+    let read = without_bom(frame);
+    let frame = match frame::read_line(read.clone()) {
+        Ok(frame) => frame,
+        Err(error) => return refuse_malformed(app, &identity, headers, &read, error).await,
+    };
     let envelope = match frame::scan(&frame) {
         Ok(envelope) => envelope,
-        Err(error) => {
-            let id = match find(app, &identity, headers) {
-                Ok(http) => settle_malformed(http.connection(), &salvage(&frame), &error.to_string()).await,
-                Err(_) => Bytes::from_static(b"null"),
-            };
-            return unreadable(error, &id);
-        }
+        Err(error) => return refuse_malformed(app, &identity, headers, &frame, error).await,
     };
     if envelope.kind == FrameKind::Request && envelope.method == "initialize" && !headers.contains_key(CONNECTION_ID) {
         return initialize(app, identity, query, &frame, &envelope).await;
@@ -136,7 +134,18 @@ async fn refuse_unread(app: &App, identity: &Identity, headers: &HeaderMap, (why
     }
 }
 
-fn unreadable(error: ScanError, id: &[u8]) -> Result<Response, Fault> {
+/// Refuses a body that is no message. An answer that it holds counts as a failed one.
+async fn refuse_malformed(
+    app: &App,
+    identity: &Identity,
+    headers: &HeaderMap,
+    frame: &[u8],
+    error: ScanError,
+) -> Result<Response, Fault> {
+    let id = match find(app, identity, headers) {
+        Ok(http) => settle_malformed(http.connection(), &salvage(frame), &error.to_string()).await,
+        Err(_) => Bytes::from_static(b"null"),
+    };
     let error = match error {
         ScanError::Batch => {
             return Err(Fault::new(ErrorCode::BATCH, "batches are not taken: send one message at a time"));
@@ -144,7 +153,7 @@ fn unreadable(error: ScanError, id: &[u8]) -> Result<Response, Fault> {
         ScanError::NotMessage(why) => RpcError::invalid_request(why),
         ScanError::NotUtf8 | ScanError::NotJson(_) => RpcError::parse(error.to_string()),
     };
-    Ok(json(StatusCode::BAD_REQUEST, error.frame(id)))
+    Ok(json(StatusCode::BAD_REQUEST, error.frame(&id)))
 }
 
 fn json(status: StatusCode, body: Bytes) -> Response {

@@ -5,7 +5,7 @@ use wharf_api::ErrorCode;
 use wharf_host::SessionHandle;
 use wharf_host::core::{AskId, Raw};
 use wharf_host::frame::Envelope;
-use wharf_json::rpc::{Salvaged, code};
+use wharf_json::rpc::{self, Salvaged, code};
 
 use crate::acp::ask_answer::{AskResponse, declined};
 use crate::acp::attachments::AttachedSession;
@@ -39,13 +39,11 @@ pub(in crate::acp) async fn take_response(connection: &Connection, frame: &Bytes
 
 /// Settles what a message that cannot be read names: an answer that was awaited counts as a failed one. Returns the id
 /// with which to refuse the message: its own, if it is a request.
-pub(in crate::acp) async fn settle_malformed(connection: &Connection, found: &Salvaged, why: &str) -> Bytes {
-    match found.ids.as_slice() {
-        [id] if found.has_method && id.len() <= MAX_ID_BYTES => return Bytes::copy_from_slice(id.as_bytes()),
-        _ if found.has_method => return Bytes::from_static(b"null"),
-        _ => {}
-    }
-    for (request, asked) in found.id_numbers().filter_map(|id| Some((id, connection.requests.answered(id)?))) {
+pub(in crate::acp) async fn settle_malformed(connection: &Connection, found: &[Salvaged], why: &str) -> Bytes {
+    let named = found.iter().filter(|message| message.may_be_answer()).flat_map(Salvaged::id_numbers);
+    let mut refused = rpc::refused_id(found);
+    for (request, asked) in named.filter_map(|id| Some((id, connection.requests.answered(id)?))) {
+        refused = b"null";
         let Some(AttachedSession { handle, .. }) = connection.attachments.get(&asked.session) else { continue };
         let why = format!("the client's answer could not be read: {why}");
         let outcome = match asked.what {
@@ -59,7 +57,7 @@ pub(in crate::acp) async fn settle_malformed(connection: &Connection, found: &Sa
             tracing::debug!(client = %connection.client.id(), error = fault.detail(), "an answer was not taken");
         }
     }
-    Bytes::from_static(b"null")
+    if refused.len() > MAX_ID_BYTES { Bytes::from_static(b"null") } else { Bytes::copy_from_slice(refused) }
 }
 
 /// Answers a request that was given to this client alone. Other surfaces are given none.

@@ -5,7 +5,7 @@ use std::fs;
 
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
-use wharf_json::Json;
+use wharf_json::{Json, Kind};
 use wharf_testkit::client::{ReceivedFrame, TestClient};
 use wharf_testkit::host::TestHost;
 use wharf_testkit::http::RestClient;
@@ -127,8 +127,26 @@ impl Stage {
 
     /// The frame as clients and the log are to have it, if its session can be read.
     fn expected_frame(&self, line: &str) -> String {
-        line.replacen(&format!(r#""sessionId":"{AGENT_WORDS}""#), &format!(r#""sessionId":"{}""#, self.session), 1)
+        let ours = format!(r#""sessionId":"{}""#, self.session);
+        let frame = line.replacen(&format!(r#""sessionId":"{AGENT_WORDS}""#), &ours, 1);
+        wrap_odd_meta(&frame).unwrap_or(frame)
     }
+}
+
+/// Returns the frame with room for an event id, if its `_meta` has none (rule 12.11).
+fn wrap_odd_meta(frame: &str) -> Option<String> {
+    let json = Json::parse(frame.as_bytes()).ok()?;
+    let method = json.text_at(&["method"]).ok()??;
+    if !["session/update", "session/request_permission", "elicitation/create"].contains(&method.as_ref()) {
+        return None;
+    }
+    let params = json.member("params").ok()??;
+    let metas: Vec<Kind> =
+        params.members().filter(|(name, _)| name == "_meta").map(|(_, value)| value.kind()).collect();
+    if matches!(metas[..], [] | [Kind::Object | Kind::Null]) {
+        return None;
+    }
+    Some(wharf_json::wrap(json, &["params"], "_meta", "wharf.agentMeta").ok()?.into_owned())
 }
 
 #[tokio::test]
