@@ -1,6 +1,6 @@
 #!/bin/sh
 # The life of a session over HTTP, with curl: prints each call and its answer. The transcript in rest.md is made by it.
-#   WHARF_URL=http://127.0.0.1:7433 WHARF_TOKEN=$(cat ~/.local/state/wharf/token) docs/protocol/rest.sh [DIRECTORY]
+#   WHARF_URL=$(wharf status --url) WHARF_TOKEN=$(cat ~/.local/state/wharf/token) docs/protocol/rest.sh [DIRECTORY]
 set -eu
 url=$WHARF_URL
 dir=${1:-$(pwd)}

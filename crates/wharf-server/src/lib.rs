@@ -50,8 +50,8 @@ pub use auth::{
 pub use client_tls::tls_client_config;
 pub use limits::OpenClients;
 use limits::ServerLimits;
-pub use listen::TlsError;
-use listen::{Listeners, Tls};
+pub use listen::{AddressOutlook, BindError, TlsError, check_start};
+use listen::{BoundAddress, Listeners};
 pub use transcript::paint_line;
 
 /// The state that all surfaces share.
@@ -88,66 +88,29 @@ pub struct Server {
     socket: PathBuf,
     /// Tells the socket from another of the same name.
     socket_id: Option<(u64, u64)>,
+    taken: Option<SocketAddr>,
     app: App,
     stop: watch::Sender<bool>,
 }
 
-#[derive(Debug, thiserror::Error)]
-pub enum BindError {
-    #[error("{0:?} is not an address to listen on; write it like 127.0.0.1:7433")]
-    Address(String),
-    #[error(
-        "{0} is not a loopback address, and without TLS everyone on the way could read tokens and sessions: give --tls-cert and --tls-key, or listen on 127.0.0.1 or [::1]; --insecure-no-tls listens all the same"
-    )]
-    NotLoopback(SocketAddr),
-    #[error(transparent)]
-    Tls(#[from] TlsError),
-    #[error(
-        "auth = \"none\" would open every session to everyone who reaches {0}: listen on 127.0.0.1 or [::1], or use tokens"
-    )]
-    OpenToAll(SocketAddr),
-    #[error(
-        "auth = \"none\" together with public_url would open every session to everyone who reaches that address: remove one of the two"
-    )]
-    OpenToPublic,
-    #[error("cannot listen on {address}: {source}; is another host running there?")]
-    Tcp { address: SocketAddr, source: std::io::Error },
-    #[error("cannot make the socket {path}: {source}", path = path.display())]
-    Socket { path: PathBuf, source: std::io::Error },
-}
-
 impl Server {
-    /// Binds the address and the socket. No connection is answered before [`Server::run`].
-    pub fn bind(host: Host, tokens: Tokens, listen: &str, socket: &Path) -> Result<Self, BindError> {
-        let address: SocketAddr = listen.parse().map_err(|_| BindError::Address(listen.to_owned()))?;
+    /// Binds the address of the settings and the socket. No connection is answered before [`Server::run`].
+    pub fn bind(host: Host, tokens: Tokens, socket: &Path) -> Result<Self, BindError> {
         let config = host.config();
-        let open = config.auth == Auth::None;
-        let tls = Tls::open(&config.tls)?;
-        let far = !address.ip().is_loopback();
-        if open && far {
-            return Err(BindError::OpenToAll(address));
-        }
-        if open && config.public_url.is_some() {
-            return Err(BindError::OpenToPublic);
-        }
-        if far && tls.is_none() && !config.insecure_no_tls {
-            return Err(BindError::NotLoopback(address));
-        }
-        let tcp = listen::bind(address).map_err(|source| BindError::Tcp { address, source })?;
+        let BoundAddress { tcp, tls, address: bound, taken } = listen::bind(config)?;
         let unix = auth::bind_private_socket(socket)
             .map_err(|source| BindError::Socket { path: socket.to_owned(), source })?;
         // Taken before the host announces itself: the state directory may be replaced from then on.
         let socket_id = file_identity(socket);
-        if open {
-            tracing::warn!(%address, "auth = \"none\": every process on this machine can use every session without a token");
+        if config.auth == Auth::None {
+            tracing::warn!(address = %bound, "auth = \"none\": every process on this machine can use every session without a token");
         }
-        if far && tls.is_none() {
-            tracing::warn!(%address, "--insecure-no-tls: tokens and sessions go over the network for everyone on the way to read");
+        if !bound.ip().is_loopback() && tls.is_none() {
+            tracing::warn!(address = %bound, "--insecure-no-tls: tokens and sessions go over the network for everyone on the way to read");
         }
         let (stop, stopping) = watch::channel(false);
         let limits = &config.limits;
         let server_limits = ServerLimits::new(limits);
-        let bound = tcp.local_addr().map_err(|source| BindError::Tcp { address, source })?;
         let (tokens, http, rooms) = (Arc::new(tokens), Arc::default(), Arc::default());
         let refusals = Arc::default();
         let running = server_info::ServerInfo::new(client_url(bound, tls.is_some(), &config.hosts));
@@ -175,7 +138,12 @@ impl Server {
             histories: Arc::default(),
             push,
         };
-        Ok(Self { listeners: Listeners { tcp, tls, unix }, socket: socket.to_owned(), socket_id, app, stop })
+        Ok(Self { listeners: Listeners { tcp, tls, unix }, socket: socket.to_owned(), socket_id, taken, app, stop })
+    }
+
+    /// Returns the address that another program had, if the server took another one for it and keeps that.
+    pub fn taken_address(&self) -> Option<SocketAddr> {
+        self.taken
     }
 
     /// Returns a counter of the connections and event streams that are open.
@@ -208,7 +176,7 @@ impl Server {
     /// Serves until `stopped` completes or a client asks the host to stop. Then takes no new work, ends the agents or leaves
     /// them to their keepers, and syncs the logs.
     pub async fn run(self, stopped: impl Future<Output = StopKind>) {
-        let Self { listeners: doors, socket, socket_id, app, stop } = self;
+        let Self { listeners: doors, socket, socket_id, taken: _, app, stop } = self;
         let (router, stopping) = (build_router(app.clone()), app.stopping.clone());
         let notifying = tokio::spawn(notify::deliver_notifications(app.clone()));
         let serving = tokio::spawn(listen::serve(doors, app.host.clone(), router, stopping));

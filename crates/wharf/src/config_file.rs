@@ -1,6 +1,7 @@
 //! Changes `config.toml` in place: comments and order stay, an invalid result is refused, and a reader sees the old file or
 //! the new one.
 
+use std::fmt;
 use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
 use std::io::{ErrorKind, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
@@ -8,9 +9,11 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use toml_edit::{DocumentMut, Item, Table, TableLike};
-use wharf_host::{Config, ConfigKey};
+use wharf_host::{Config, ConfigKey, ConfigSources};
+use wharf_server::AddressOutlook;
 
 use crate::exit::{Exit, Failure};
+use crate::start_check::{RunningHost, check_startable};
 use crate::toml_mistake::describe_toml_mistake;
 
 /// The mode of a new file: variables of agents in it may be secrets.
@@ -79,7 +82,7 @@ impl ConfigFileEditor {
     }
 
     /// Checks the whole file as a host would, before anything is written.
-    pub(crate) fn check(&self, base: &Config) -> anyhow::Result<()> {
+    pub(crate) fn check(&self, base: &StartBase) -> Result<AddressOutlook, FileMistake> {
         check_text(&self.text, &self.path, base)
     }
 
@@ -105,19 +108,57 @@ impl ConfigFileEditor {
     }
 }
 
-/// Checks the text of a configuration file at `path`. `base` has the directories of the host.
-pub(crate) fn check_text(text: &str, path: &Path, base: &Config) -> anyhow::Result<()> {
-    let invalid = |why: String| Failure::new(Exit::Usage, format!("{}: {why}", path.display()));
-    let config = Config::parse(text).map_err(&invalid)?;
-    crate::verbs::serve::parse_log_filter(&config.log_level).map_err(|error| invalid(format!("{error:#}")))?;
-    let config = Config {
-        config_dir: path.parent().map(Path::to_owned),
-        state_dir: base.state_dir.clone(),
-        program: base.program.clone(),
-        ..config
-    };
-    config.check_agents().map_err(|error| invalid(error.to_string()))?;
-    Ok(())
+/// The circumstances under which a host would start with a file.
+#[derive(Clone, Debug)]
+pub(crate) struct StartBase {
+    pub(crate) state_dir: PathBuf,
+    pub(crate) program: PathBuf,
+    /// Of the environment; they count before the file.
+    pub(crate) variables: Vec<(String, String)>,
+    pub(crate) running: RunningHost,
+}
+
+/// The reason why a host could not start with a file.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum FileMistake {
+    /// A key or a value that no host takes.
+    Settings(String),
+    /// Each value is right by itself, and all the same no host could start with them here and now.
+    Start(String),
+}
+
+impl fmt::Display for FileMistake {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Settings(why) => f.write_str(why),
+            Self::Start(why) => write!(f, "a host could not start with these settings: {why}"),
+        }
+    }
+}
+
+impl FileMistake {
+    pub(crate) fn to_failure(&self) -> Failure {
+        Failure::new(Exit::Usage, self.to_string())
+    }
+}
+
+/// Checks the text of a configuration file at `path`.
+pub(crate) fn check_text(text: &str, path: &Path, base: &StartBase) -> Result<AddressOutlook, FileMistake> {
+    let invalid = |why: String| FileMistake::Settings(format!("{}: {why}", path.display()));
+    // By itself first: a variable must not hide a mistake of the file.
+    let alone = Config::parse(text).map_err(&invalid)?;
+    crate::verbs::serve::parse_log_filter(&alone.log_level).map_err(|error| invalid(format!("{error:#}")))?;
+    let config_dir = path.parent().map(Path::to_owned);
+    let state_dir = base.state_dir.clone();
+    let program = base.program.clone();
+    let alone = Config { config_dir, state_dir: state_dir.clone(), program: program.clone(), ..alone };
+    alone.check_agents().map_err(|error| invalid(error.to_string()))?;
+    let sources = ConfigSources::new(Some(path.to_owned()), true, &base.variables);
+    let config =
+        sources.and_then(|sources| sources.load_text(text)).map_err(|error| FileMistake::Start(error.to_string()))?;
+    let insecure_no_tls = base.running.insecure_no_tls;
+    let config = Config { state_dir, program, insecure_no_tls, takes_free_port: true, ..config };
+    check_startable(&config, base.running.port).map_err(|error| FileMistake::Start(format!("{error:#}")))
 }
 
 /// Reads a value of this key for the file.
@@ -174,13 +215,19 @@ mod tests {
 
     const FILE: &str = "# Mine.\nask_timeout = \"1h\" # lunch\n\n[limits] # little\nqueue = 5\n\n# Agents\n[agents.mine]\ncommand = [\"a\"]\nenv = { A = \"1\" }\n";
 
+    fn base() -> StartBase {
+        let state_dir = PathBuf::from("/nonexistent");
+        let program = PathBuf::from("/bin/sh");
+        StartBase { state_dir, program, variables: Vec::new(), running: RunningHost::default() }
+    }
+
     fn edited(text: &str, change: impl FnOnce(&mut ConfigFileEditor)) -> String {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("config.toml");
         fs::write(&path, text).unwrap();
         let mut editor = ConfigFileEditor::open(&path).unwrap();
         change(&mut editor);
-        editor.check(&Config::default()).unwrap();
+        editor.check(&base()).unwrap();
         editor.save().unwrap();
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "only the file is left");
         fs::read_to_string(&path).unwrap()
@@ -238,9 +285,34 @@ mod tests {
             let file = folder.path().join("config.toml");
             let mut editor = ConfigFileEditor::open(&file).unwrap();
             set(&mut editor, path, value);
-            let error = editor.check(&Config::default()).unwrap_err();
-            assert_eq!(Failure::exit_of(&error), Exit::Usage, "{path}: {error}");
+            let mistake = editor.check(&base()).unwrap_err();
+            assert!(matches!(mistake, FileMistake::Settings(_)), "{path}: {mistake}");
         }
+    }
+
+    #[test]
+    fn settings_that_no_host_could_start_with_are_mistakes_of_the_start() {
+        let program = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let taken = program.local_addr().unwrap();
+        let check =
+            |text: &str, running| check_text(text, Path::new("/x/config.toml"), &StartBase { running, ..base() });
+        let on_taken = format!("listen = \"{taken}\"");
+        let half = "[tls]\ncert = \"box.pem\"";
+        let absent = "[tls]\ncert = \"box.pem\"\nkey = \"box.key\"";
+        for (text, word) in [
+            ("listen = \"127.0.0.1\"", "\"127.0.0.1\" is not an address"),
+            ("listen = \"0.0.0.0:0\"", "not a loopback address"),
+            (half, "tls.key is not set"),
+            (absent, "/x/box.pem"),
+            (&on_taken, "another program"),
+        ] {
+            let mistake = check(text, RunningHost::default()).unwrap_err();
+            assert!(matches!(&mistake, FileMistake::Start(why) if why.contains(word)), "{text}: {mistake}");
+        }
+        let own = RunningHost { port: Some(taken.port()), ..RunningHost::default() };
+        assert!(check(&on_taken, own).unwrap().is_own);
+        let open = RunningHost { insecure_no_tls: true, ..RunningHost::default() };
+        check("listen = \"0.0.0.0:0\"", open).unwrap();
     }
 
     #[test]

@@ -33,6 +33,7 @@ const EXAMPLES: &[(&str, &[&str])] = &[
             "wharf prompt docs \"now the tests\" --wait",
             "wharf prompt docs --queue \"then the changelog\"",
             "wharf prompt . - < task.md",
+            "wharf prompt docs --or-start claude \"what is left to do?\"",
         ],
     ),
     (
@@ -147,7 +148,7 @@ const EXAMPLES: &[(&str, &[&str])] = &[
     ),
     ("agents", &["wharf agents", "wharf agents --check", "wharf agents import registry.json"]),
     ("login", &["wharf login claude", "wharf login codex --method chatgpt"]),
-    ("status", &["wharf status", "wharf status --json"]),
+    ("status", &["wharf status", "wharf status --url", "wharf status --json"]),
     ("doctor", &["wharf doctor"]),
     ("stop", &["wharf stop", "wharf stop --keep-agents"]),
     ("restart", &["wharf restart"]),

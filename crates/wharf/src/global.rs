@@ -18,13 +18,13 @@ use crate::{output, paths};
 #[command(next_help_heading = "Options of every verb")]
 pub(crate) struct GlobalOptions {
     /// The state directory of the host; also WHARF_STATE_DIR [default: the XDG state directory].
-    #[arg(long, value_name = "DIR", global = true, conflicts_with_all = ["url", "context"])]
+    #[arg(long, value_name = "DIR", global = true, conflicts_with = "context")]
     pub(crate) state_dir: Option<PathBuf>,
     /// The configuration file of a host that is started; also WHARF_CONFIG [default: config.toml in the XDG config directory].
     #[arg(long, value_name = "FILE", global = true)]
     config: Option<PathBuf>,
     /// The host at this URL instead of the one of this machine; also WHARF_URL.
-    #[arg(long, value_name = "URL", global = true, conflicts_with = "context")]
+    #[arg(long, value_name = "URL", global = true)]
     pub(crate) url: Option<String>,
     /// The token for a host at a URL: `@FILE`, or `-` for stdin. Prefer these or WHARF_TOKEN: other users of this machine can
     /// read the arguments of a program.
@@ -82,8 +82,17 @@ impl GlobalOptions {
         Ok(self.config_path()?.with_file_name("contexts.toml"))
     }
 
+    /// Returns the options without a `--url` that has no URL. `wharf status --url` alone asks for the address.
+    pub(crate) fn without_empty_url(&self) -> Self {
+        Self { url: self.url.clone().filter(|url| !url.is_empty()), ..self.clone() }
+    }
+
     /// Decides which host is meant.
     pub(crate) fn choose_host(&self) -> anyhow::Result<HostChoice> {
+        let other = [("--state-dir", self.state_dir.is_some()), ("--context", self.context.is_some())];
+        if let Some((other, _)) = other.iter().find(|(_, is_given)| *is_given && self.url.is_some()) {
+            return Err(Failure::new(Exit::Usage, format!("--url and {other} name different hosts; give one")).into());
+        }
         let flags = HostFlags {
             url: self.url.clone(),
             token: self.token.clone(),

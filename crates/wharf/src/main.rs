@@ -28,6 +28,7 @@ mod paths;
 mod reference;
 mod session_ref;
 mod session_state;
+mod start_check;
 mod stdio_pump;
 mod toml_mistake;
 mod transcript;
@@ -247,6 +248,27 @@ fn run_verb(global: &GlobalOptions, verb: Verb) -> anyhow::Result<Exit> {
 
 #[cfg(test)]
 mod tests {
+    /// Parses these words after `wharf`.
+    fn parse(words: &[&str]) -> super::Cli {
+        let words = std::iter::once(&"wharf").chain(words);
+        <super::Cli as clap::Parser>::try_parse_from(words).unwrap()
+    }
+
+    #[test]
+    fn url_of_status_may_stand_alone_and_that_of_the_others_may_not() {
+        for words in [&["status", "--url"][..], &["--state-dir", "/x", "status", "--url"]] {
+            let parsed = parse(words);
+            assert_eq!(parsed.global.url.as_deref(), Some(""));
+            assert_eq!(parsed.global.without_empty_url().url, None);
+        }
+        let far = "https://box.example";
+        for words in [["status", "--url", far], ["--url", far, "status"]] {
+            assert_eq!(parse(&words).global.url.as_deref(), Some(far));
+        }
+        let words = ["wharf", "sessions", "--url"];
+        assert!(<super::Cli as clap::Parser>::try_parse_from(words).is_err());
+    }
+
     #[test]
     fn the_arguments_make_sense() {
         super::build_command().debug_assert();

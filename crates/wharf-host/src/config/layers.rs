@@ -65,6 +65,11 @@ impl ConfigSources {
         self.overrides.push(Setting { path: path.to_owned(), value: value.into(), origin: SettingOrigin::Flag(flag) });
     }
 
+    /// Loads a configuration as if the file had this text.
+    pub fn load_text(&self, text: &str) -> Result<Config, ConfigError> {
+        self.load_layers(Some(text.to_owned()))
+    }
+
     /// Reads the file and puts variables and flags on top of it.
     pub fn load(&self) -> Result<Config, ConfigError> {
         // Before the file is read: a change that comes in between is noticed later.
@@ -73,12 +78,15 @@ impl ConfigSources {
             Some(path) => self.read_file(path)?,
             None => None,
         };
+        Ok(Config { file_stamp, ..self.load_layers(text)? })
+    }
+
+    fn load_layers(&self, text: Option<String>) -> Result<Config, ConfigError> {
         let settings = self.layer(text.as_deref()).map_err(|message| self.blame_file(message))?;
         let mut config = Config::from_settings(settings).map_err(|message| self.blame_file(message))?;
         config.config_dir = self.file.as_ref().and_then(|path| path.parent()).map(Path::to_owned);
         config.config_file =
             self.file.as_ref().filter(|_| text.is_some()).and_then(|path| std::path::absolute(path).ok());
-        config.file_stamp = file_stamp;
         config.warnings.extend(self.warnings.iter().cloned());
         config.sources = self.clone();
         Ok(config)

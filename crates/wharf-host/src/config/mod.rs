@@ -1,6 +1,7 @@
 //! `config.toml`: every setting with its default. `docs/configuration.md` lists the same keys.
 
 mod amux;
+mod default_port;
 mod delegation;
 mod environment;
 mod file_stamp;
@@ -29,6 +30,7 @@ use wharf_api::HostProcess;
 use wharf_core::{FormAnswerers, OnRestart, Settings};
 
 pub use amux::{AmuxSettings, ReplayTurns};
+pub use default_port::KeptPort;
 pub use delegation::{AllowedAdapters, Children, Delegation};
 pub use environment::own_variables;
 pub use file_stamp::FileStamp;
@@ -77,6 +79,9 @@ pub struct Config {
     /// How this process was started; clients are told.
     #[serde(skip)]
     pub process: HostProcess,
+    /// Whether the host takes another port if `listen` has its default and another program has that port.
+    #[serde(skip)]
+    pub takes_free_port: bool,
     pub listen: String,
     /// Further names by which clients call this host.
     pub hosts: Vec<String>,
@@ -358,7 +363,8 @@ impl Default for Config {
             serves: false,
             log_file: None,
             process: HostProcess::default(),
-            listen: "127.0.0.1:7433".to_owned(),
+            takes_free_port: false,
+            listen: default_port::DEFAULT_LISTEN.to_owned(),
             hosts: Vec::new(),
             public_url: None,
             tls: TlsSettings::default(),

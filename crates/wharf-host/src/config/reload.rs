@@ -69,6 +69,7 @@ impl Config {
             process: self.process.clone(),
             log_file: self.log_file.clone(),
             insecure_no_tls: self.insecure_no_tls,
+            takes_free_port: self.takes_free_port,
             sources: fresh.sources,
             ..config
         };

@@ -27,7 +27,12 @@ impl Config {
                 set.iter().filter(|setting| ConfigKey::find(&setting.path) == Some(key)).collect();
             fitting.sort_unstable_by(|a, b| a.path.cmp(&b.path));
             if fitting.is_empty() && !key.is_in_named_table() {
-                listed.push(describe(key, key.path, None, state));
+                let mut setting = describe(key, key.path, None, state);
+                if key.path == "listen" {
+                    // Another program may have the usual port: who connects there would send it a token.
+                    setting.value = Some(values::show_value(key, &self.listen_address().into()));
+                }
+                listed.push(setting);
             }
             listed.extend(fitting.into_iter().map(|setting| describe(key, &setting.path, Some(setting), state)));
         }

@@ -1,11 +1,11 @@
 //! Accepts connections: HTTP/1.1, HTTP/2 and WebSocket, on one port (with or without TLS) and on the local socket.
 
+mod address;
 mod connection_permit;
 mod open_files;
 mod tls;
 
 use std::io;
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -17,7 +17,7 @@ use hyper::body::Incoming;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::{TcpListener, TcpSocket, UnixListener};
+use tokio::net::{TcpListener, UnixListener};
 use tokio::sync::watch;
 use tower::ServiceExt;
 use wharf_api::ErrorCode;
@@ -25,9 +25,11 @@ use wharf_host::{CountLimit, Host, Limits};
 
 use crate::auth::SocketPeer;
 use crate::fault::Fault;
+pub use address::{AddressOutlook, BindError, check_start};
+pub(crate) use address::{BoundAddress, bind};
 pub(crate) use connection_permit::{ConnectionPermit, LocalEndpoint};
 pub(crate) use open_files::raise_open_file_limit;
-pub(crate) use tls::Tls;
+use tls::Tls;
 pub use tls::TlsError;
 
 /// How long a client may stay without an identity, if `limits.silence` is off.
@@ -51,15 +53,6 @@ const ACCEPT_WARNING_INTERVAL: Duration = Duration::from_secs(10);
 
 /// Connections that wait to be accepted; with the system's default of 128, many clients at once would be refused.
 pub(crate) const LISTEN_BACKLOG: u32 = 4_096;
-
-/// Binds the address.
-pub(crate) fn bind(address: SocketAddr) -> io::Result<TcpListener> {
-    let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
-    // The port of a host that has just ended is usable at once.
-    socket.set_reuseaddr(true)?;
-    socket.bind(address)?;
-    socket.listen(LISTEN_BACKLOG)
-}
 
 /// The router and the limits that all connections share.
 #[derive(Debug)]

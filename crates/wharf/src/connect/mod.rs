@@ -4,6 +4,7 @@
 mod address;
 mod child;
 mod host_url;
+mod port_watch;
 mod programs;
 mod remote;
 mod start;
@@ -22,6 +23,7 @@ use crate::output;
 pub(crate) use address::HostAddress;
 pub(crate) use child::{run_in_terminal, start_acp_child, start_detached};
 pub(crate) use host_url::HostUrl;
+pub(crate) use port_watch::{PortWatch, describe_new_port};
 pub(crate) use programs::{
     ManagerOutput, PrivateFolder, fill_tmux_buffer, open_in_browser, run_editor, run_manager, run_pager,
 };
@@ -36,6 +38,8 @@ const FIRST_RETRY_DELAY: Duration = Duration::from_millis(5);
 const MAX_RETRY_DELAY: Duration = Duration::from_millis(250);
 /// A host that was started answers within a second; a large state directory takes longer to read.
 const START_TIMEOUT: Duration = Duration::from_secs(30);
+/// A start that takes longer is announced; it is told again once the host is up.
+const SLOW_START: Duration = Duration::from_secs(2);
 /// How long to wait after a started host has ended: another program may have started one at the same time.
 const OTHER_HOST_TIMEOUT: Duration = Duration::from_secs(3);
 /// A host that has ended is usually restarted by its service manager, which gets this time before one is started here.
@@ -48,6 +52,15 @@ const RECONNECT_TIMEOUT: Duration = Duration::from_secs(60);
 pub(crate) enum ConnectError {
     NoHost,
     Refused(anyhow::Error),
+}
+
+/// A host that was started here and does not answer yet.
+#[derive(Debug)]
+struct BegunStart {
+    pid: u32,
+    ports: PortWatch,
+    began_at: Instant,
+    is_announced: bool,
 }
 
 /// Finds or starts the host of one state directory, or finds one on another machine.
@@ -116,26 +129,38 @@ impl HostLocator {
         mut connect: impl AsyncFnMut() -> Result<T, ConnectError>,
     ) -> anyhow::Result<T> {
         let since = Instant::now();
-        let mut started = false;
+        let mut start: Option<BegunStart> = None;
         let mut give_up_at = since + limit;
         let mut pause = FIRST_RETRY_DELAY;
         loop {
             match connect().await {
-                Ok(link) => return Ok(link),
+                Ok(link) => {
+                    if let Some(start) = start {
+                        self.tell_start(&start);
+                    }
+                    return Ok(link);
+                }
                 Err(ConnectError::Refused(error)) => return Err(error),
                 Err(ConnectError::NoHost) => {}
             }
             if let Some(starter) = &mut self.starter {
-                if !started && since.elapsed() >= start_after {
-                    let pid = starter.start_host()?;
-                    if !self.is_silent {
-                        output::print_note(&format!("{}: no host was running; started one (pid {pid})", self.program));
+                match &mut start {
+                    None if since.elapsed() >= start_after => {
+                        let ports = PortWatch::begin(starter.state_dir());
+                        let pid = starter.start_host()?;
+                        start = Some(BegunStart { pid, ports, began_at: Instant::now(), is_announced: self.is_silent });
+                        pause = FIRST_RETRY_DELAY;
                     }
-                    started = true;
-                    pause = FIRST_RETRY_DELAY;
-                } else if started && starter.has_ended() {
                     // Another host may have been first.
-                    give_up_at = give_up_at.min(Instant::now() + OTHER_HOST_TIMEOUT);
+                    Some(_) if starter.has_ended() => {
+                        give_up_at = give_up_at.min(Instant::now() + OTHER_HOST_TIMEOUT);
+                    }
+                    Some(start) if !start.is_announced && start.began_at.elapsed() >= SLOW_START => {
+                        let pid = start.pid;
+                        output::print_note(&format!("{}: no host is running; starting one (pid {pid})", self.program));
+                        start.is_announced = true;
+                    }
+                    Some(_) | None => {}
                 }
             }
             if Instant::now() >= give_up_at {
@@ -143,6 +168,21 @@ impl HostLocator {
             }
             tokio::time::sleep(pause).await;
             pause = (pause * 2).min(MAX_RETRY_DELAY);
+        }
+    }
+
+    /// Says that a host was started, and on which port if that is a new one.
+    fn tell_start(&self, start: &BegunStart) {
+        if self.is_silent {
+            return;
+        }
+        // A host that has ended was not the first one.
+        if self.starter.as_ref().is_some_and(|starter| !starter.has_ended()) {
+            let pid = start.pid;
+            output::print_note(&format!("{}: no host was running; started one (pid {pid})", self.program));
+        }
+        if let Some(note) = start.ports.describe_change() {
+            output::print_note(&format!("{}: {note}", self.program));
         }
     }
 

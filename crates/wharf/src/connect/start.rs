@@ -5,7 +5,7 @@
 use std::ffi::OsString;
 use std::fs::{self, DirBuilder, File};
 use std::io::{Read, Seek, SeekFrom};
-use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Output, Stdio};
@@ -31,6 +31,15 @@ pub(crate) struct HostStarter {
     arguments: Vec<OsString>,
     /// The host that was started.
     pid: Option<Pid>,
+    /// The end of the log before that.
+    log_end: Option<LogEnd>,
+}
+
+/// The end of the log at some time. The inode tells the file from the one that follows it.
+#[derive(Clone, Copy, Debug)]
+struct LogEnd {
+    inode: u64,
+    length: u64,
 }
 
 impl HostStarter {
@@ -39,12 +48,17 @@ impl HostStarter {
         arguments.extend(["--state-dir".into(), state_dir.clone().into_os_string()]);
         arguments.extend(["--log-file".into(), log_path(&state_dir).into_os_string()]);
         arguments.extend(config.into_iter().flat_map(|config| ["--config".into(), config.into_os_string()]));
-        Self { state_dir, arguments, pid: None }
+        Self { state_dir, arguments, pid: None, log_end: None }
     }
 
     /// A host with the arguments that another one had.
     pub(crate) fn with_arguments(state_dir: PathBuf, arguments: Vec<String>) -> Self {
-        Self { state_dir, arguments: arguments.into_iter().map(Into::into).collect(), pid: None }
+        let arguments = arguments.into_iter().map(Into::into).collect();
+        Self { state_dir, arguments, pid: None, log_end: None }
+    }
+
+    pub(crate) fn state_dir(&self) -> &Path {
+        &self.state_dir
     }
 
     /// Starts a host that outlives this program, and returns its pid. The host may not be listening yet.
@@ -58,6 +72,7 @@ impl HostStarter {
             .with_context(|| format!("making {}", self.state_dir.display()))?;
         let path = log_path(&self.state_dir);
         let log = open_private(&path).with_context(|| format!("opening {}", path.display()))?;
+        self.log_end = log.metadata().ok().map(|known| LogEnd { inode: known.ino(), length: known.len() });
         let mut command = Command::new(program);
         command.arg(DETACH_COMMAND).args(&self.arguments);
         command.env_clear().envs(filter_environment(std::env::vars_os())).current_dir(home_dir());
@@ -74,10 +89,10 @@ impl HostStarter {
         self.pid.is_some_and(has_ended)
     }
 
-    /// Returns the end of the host's log in words, which tells why a host did not start.
+    /// Returns the end of what this start wrote to the host's log, in words: it tells why the host did not start.
     pub(crate) fn describe_log_tail(&self) -> String {
         let path = log_path(&self.state_dir);
-        match read_tail(&path) {
+        match read_tail(&path, self.log_end) {
             Ok(text) if !text.trim().is_empty() => format!("{} ends with:\n{}", path.display(), text.trim_end()),
             Ok(_) | Err(_) => format!("{} says nothing", path.display()),
         }
@@ -175,18 +190,25 @@ fn log_path(state_dir: &Path) -> PathBuf {
     state_dir.join(LOG_FILE_NAME)
 }
 
-/// Returns the last lines of the log, each whole; of a single line that is longer, its end.
-fn read_tail(path: &Path) -> std::io::Result<String> {
+/// Returns the last lines of the log after `since`, each whole; of a single line that is longer, its end.
+fn read_tail(path: &Path, since: Option<LogEnd>) -> std::io::Result<String> {
     let mut file = File::open(path)?;
-    let start = fs::metadata(path)?.len().saturating_sub(LOG_TAIL_BYTES);
+    let known = file.metadata()?;
+    // A log that was rotated meanwhile is all of this start.
+    let since = since.filter(|since| since.inode == known.ino() && since.length <= known.len());
+    let first = since.map_or(0, |since| since.length);
+    let start = known.len().saturating_sub(LOG_TAIL_BYTES).max(first);
+    if start == first {
+        file.seek(SeekFrom::Start(start))?;
+        let mut bytes = Vec::new();
+        file.read_to_end(&mut bytes)?;
+        return Ok(String::from_utf8_lossy(&bytes).into_owned());
+    }
     // One byte more tells whether the tail begins with a whole line.
     file.seek(SeekFrom::Start(start.saturating_sub(1)))?;
     let mut bytes = Vec::new();
     file.read_to_end(&mut bytes)?;
     let text = String::from_utf8_lossy(&bytes);
-    if start == 0 {
-        return Ok(text.into_owned());
-    }
     let whole = text.split_once('\n').map(|(_, lines)| lines).filter(|lines| !lines.trim().is_empty());
     Ok(whole.map_or_else(|| format!("…{text}"), ToOwned::to_owned))
 }
@@ -238,7 +260,7 @@ mod tests {
         let path = folder.path().join("host.log");
         let tail_of = |text: &str| {
             fs::write(&path, text).unwrap();
-            read_tail(&path).unwrap()
+            read_tail(&path, None).unwrap()
         };
         let limit = usize::try_from(LOG_TAIL_BYTES).unwrap();
         let long = "x".repeat(limit);
@@ -246,6 +268,24 @@ mod tests {
         assert_eq!(tail_of(&format!("{long}\none\ntwo\n")), "one\ntwo\n");
         assert_eq!(tail_of(&format!("one\n{}\n", &long[1..])), format!("{}\n", &long[1..]), "it fits exactly");
         assert_eq!(tail_of(&format!("{long}{long}\n")), format!("…{}\n", &long), "there is no whole line");
+    }
+
+    #[test]
+    fn tail_of_the_log_has_lines_of_this_start_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("host.log");
+        fs::write(&path, "error: of yesterday\n").unwrap();
+        let known = fs::metadata(&path).unwrap();
+        let end = Some(LogEnd { inode: known.ino(), length: known.len() });
+        assert_eq!(read_tail(&path, end).unwrap(), "");
+        fs::write(&path, "error: of yesterday\nerror: of today\n").unwrap();
+        assert_eq!(read_tail(&path, end).unwrap(), "error: of today\n");
+        let long = "x".repeat(usize::try_from(LOG_TAIL_BYTES).unwrap());
+        fs::write(&path, format!("error: of yesterday\n{long}\nlast\n")).unwrap();
+        assert_eq!(read_tail(&path, end).unwrap(), "last\n");
+        fs::rename(&path, folder.path().join("host.log.1")).unwrap();
+        fs::write(&path, "new\n").unwrap();
+        assert_eq!(read_tail(&path, end).unwrap(), "new\n", "it was rotated");
     }
 
     #[test]

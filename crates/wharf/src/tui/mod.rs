@@ -22,9 +22,11 @@ use wharf_api::SessionInfo;
 use wharf_tui::{ColourUse, HostReady, Moment, ScreenSize, TimeZone, TuiOptions};
 
 use crate::client::HostClient;
+use crate::connect::PortWatch;
 use crate::exit::Exit;
 use crate::format;
 use crate::global::GlobalOptions;
+use crate::output;
 use drafts::DraftFolder;
 use event_loop::EventLoop;
 use terminal::TerminalScreen;
@@ -46,6 +48,7 @@ pub(crate) fn can_run_full_screen() -> bool {
 /// Runs the client until the person leaves.
 pub(crate) async fn run(global: &GlobalOptions, start: TuiStart) -> anyhow::Result<Exit> {
     let locator = global.locate_host("wharf")?.without_notes();
+    let ports = PortWatch::begin(&global.state_dir()?);
     let is_remote = locator.address().remote().is_some();
     let drafts = DraftFolder::open(&global.state_dir()?);
     let clock = ClientClock::start();
@@ -72,7 +75,11 @@ pub(crate) async fn run(global: &GlobalOptions, start: TuiStart) -> anyhow::Resu
         Ok(ConnectedHost { client, session })
     };
     let screen = TerminalScreen::enter()?;
-    EventLoop::new(global.clone(), options, clock, screen, drafts).run(connecting).await
+    let exit = EventLoop::new(global.clone(), options, clock, screen, drafts).run(connecting).await;
+    if let Some(note) = ports.describe_change().filter(|_| !is_remote) {
+        output::print_note(&note);
+    }
+    exit
 }
 
 /// Returns by how many minutes the clocks of this machine's zone (`TZ`, else the system's) are ahead of UTC at an instant.

@@ -35,15 +35,17 @@ enum ConfigAction {
         #[arg(long)]
         json: bool,
     },
-    /// Change one setting in the file.
+    /// Change one setting in the file, or several that need each other, if a host could start with the result.
     Set {
-        key: String,
-        /// A list is words with commas between them, or as in TOML. `-` reads it from stdin.
-        #[arg(allow_hyphen_values = true)]
-        value: String,
+        /// Keys and values by turns. A list is words with commas between them, or as in TOML. `-` reads a value from stdin.
+        #[arg(value_names = ["KEY", "VALUE"], num_args = 2.., required = true, allow_hyphen_values = true)]
+        settings: Vec<String>,
     },
-    /// Remove one setting from the file: it has its default again.
-    Unset { key: String },
+    /// Remove settings from the file: they have their defaults again.
+    Unset {
+        #[arg(value_name = "KEY", required = true)]
+        keys: Vec<String>,
+    },
     /// Open the file in an editor, and check it before it counts.
     Edit,
     /// Check the file, or another one, without using it.
@@ -56,10 +58,10 @@ pub(crate) async fn run(global: &GlobalOptions, verb: ConfigVerb) -> anyhow::Res
     match verb.verb {
         ConfigAction::List { changed, json } => list::list_settings(global, changed, json).await,
         ConfigAction::Get { key, json } => list::print_setting(global, &key, json).await,
-        ConfigAction::Set { key, value } => change::set(global, &key, &value).await,
-        ConfigAction::Unset { key } => change::unset(global, &key).await,
+        ConfigAction::Set { settings } => change::set(global, &settings).await,
+        ConfigAction::Unset { keys } => change::unset(global, &keys).await,
         ConfigAction::Edit => change::edit(global).await,
-        ConfigAction::Check { file } => change::check(global, file.as_deref()),
+        ConfigAction::Check { file } => change::check(global, file.as_deref()).await,
         ConfigAction::Path => {
             output::print_line(&change::file_path(global)?.display().to_string());
             Ok(Exit::Ok)

@@ -12,6 +12,7 @@ use crate::format::text::to_printable;
 use crate::format::{Screen, TextStyle};
 use crate::global::GlobalOptions;
 use crate::output;
+use crate::start_check::{RunningHost, check_startable};
 
 #[derive(Debug, Args)]
 pub(crate) struct DoctorVerb {
@@ -28,6 +29,7 @@ pub(crate) async fn run(global: &GlobalOptions, verb: DoctorVerb) -> anyhow::Res
     // Whichever host verbs talk to, the checks are of this machine.
     let global = &global.for_local_host();
     let mut findings = Vec::new();
+    let mut is_loaded = true;
     let config = match super::serve::load_config(global) {
         Ok(config) => {
             findings.push(check_settings(&config));
@@ -35,13 +37,19 @@ pub(crate) async fn run(global: &GlobalOptions, verb: DoctorVerb) -> anyhow::Res
         }
         // The other checks still run.
         Err(error) => {
+            is_loaded = false;
             let says = format!("{error:#}");
             findings.push(Finding::broken("settings", says, "correct the file: docs/configuration.md lists every key"));
             let program = std::env::current_exe().unwrap_or_default();
             Config { state_dir: global.state_dir()?, program, ..Config::default() }
         }
     };
+    let running = RunningHost::find(global).await;
     findings.push(check_host(global).await);
+    if is_loaded {
+        let config = Config { insecure_no_tls: running.insecure_no_tls, ..config.clone() };
+        findings.push(check_address(&config, running.port));
+    }
     findings.extend(examine_machine(&config));
     let broken = findings.iter().any(|finding| finding.level == Level::Broken);
     if verb.json {
@@ -50,6 +58,26 @@ pub(crate) async fn run(global: &GlobalOptions, verb: DoctorVerb) -> anyhow::Res
         format_findings(global.screen(), &findings).iter().for_each(|line| output::print_line(line));
     }
     Ok(if broken { Exit::Error } else { Exit::Ok })
+}
+
+/// Tries the address as a host would at its start.
+fn check_address(config: &Config, own_port: Option<u16>) -> Finding {
+    let outlook = match check_startable(config, own_port) {
+        Ok(outlook) => outlook,
+        Err(error) => {
+            let says = format!("no host could start with these settings: {error:#}");
+            return Finding::broken("address", says, "mend them: wharf config edit; then: wharf config check");
+        }
+    };
+    let address = match outlook.address {
+        address if outlook.is_own => format!("the running host has {address}"),
+        address if address.port() == 0 => format!("a host takes a free port of {}", address.ip()),
+        address => format!("{address} is free"),
+    };
+    match outlook.taken {
+        None => Finding::ok("address", address),
+        Some(taken) => Finding::note("address", format!("another program has {taken}; {address}, and a host keeps it")),
+    }
 }
 
 fn check_settings(config: &Config) -> Finding {

@@ -5,10 +5,10 @@ use wharf_api::{HostInfo, HostProcess, StartKind, StopAgents};
 
 use super::{serve, service, status, stop};
 use crate::client::HostClient;
-use crate::connect::HostLocator;
+use crate::connect::{HostLocator, PortWatch};
 use crate::exit::{Exit, Failure};
 use crate::global::GlobalOptions;
-use crate::output;
+use crate::{output, start_check};
 
 #[derive(Debug, Args)]
 pub(crate) struct RestartVerb {}
@@ -24,18 +24,21 @@ pub(crate) async fn run(global: &GlobalOptions, _: RestartVerb) -> anyhow::Resul
         Err(error) => return Err(error),
     };
     let old_pid = client.pid;
-    let process = status::describe_host(&client).await.and_then(|host| host.process);
+    let host = status::describe_host(&client).await;
+    let own_port = host.as_ref().and_then(|host| start_check::port_of_url(&host.url));
+    let process = host.and_then(|host| host.process);
+    let ports = PortWatch::begin(&global.state_dir()?);
     let started = match process {
         Some(HostProcess { started_as: StartKind::Service, service: Some(name), arguments }) => {
             // The service manager gives the host no variables of this shell.
-            check_settings(&arguments, &[], &client)?;
+            check_settings(&arguments, &[], own_port, &client)?;
             if !service::restart_installed(&name)? {
                 return Err(not_restartable("its service is not one that wharf installed", &client));
             }
             HostClient::open_again(HostLocator::new(global.state_dir()?, None, false, "wharf"), global.verbose).await?
         }
         Some(HostProcess { started_as: StartKind::Background, arguments, .. }) => {
-            check_settings(&arguments, &wharf_host::own_variables(), &client)?;
+            check_settings(&arguments, &wharf_host::own_variables(), own_port, &client)?;
             stop::stop_and_wait(&client, StopAgents::Leave).await?;
             let locator = HostLocator::with_arguments(global.state_dir()?, arguments, "wharf restart").without_notes();
             HostClient::open_any(locator, global.verbose).await?
@@ -45,12 +48,20 @@ pub(crate) async fn run(global: &GlobalOptions, _: RestartVerb) -> anyhow::Resul
         }
         Some(_) | None => return Err(not_restartable("it does not tell how it was started", &client)),
     };
+    if let Some(note) = ports.describe_change() {
+        output::print_note(&note);
+    }
     Ok(report(old_pid, &started))
 }
 
 /// Refuses settings with which the host could not start again, before it is ended.
-fn check_settings(arguments: &[String], variables: &[(String, String)], client: &HostClient) -> Result<(), Failure> {
-    serve::check_start(arguments, variables).map_err(|why| {
+fn check_settings(
+    arguments: &[String],
+    variables: &[(String, String)],
+    own_port: Option<u16>,
+    client: &HostClient,
+) -> Result<(), Failure> {
+    serve::check_start(arguments, variables, own_port).map_err(|why| {
         let pid = client.pid.map(|pid| format!(" (pid {pid})")).unwrap_or_default();
         Failure::new(
             Exit::Usage,

@@ -18,7 +18,7 @@ use crate::format::text::shorten_path;
 use crate::global::GlobalOptions;
 use crate::log_file::RotatedLogFile;
 use crate::logging::{LogWriter, log_panics};
-use crate::{allocator, output, paths};
+use crate::{allocator, connect, output, paths, start_check};
 use greeting::Greeting;
 
 /// The adapter that `--agent-cmd` defines.
@@ -26,7 +26,8 @@ const COMMAND_LINE_AGENT: &str = "agent";
 
 #[derive(Debug, Args)]
 pub(crate) struct ServeVerb {
-    /// Address to listen on; port 0 picks a free one [default: 127.0.0.1:7433].
+    /// Address to listen on; port 0 picks a free one [default: 127.0.0.1:7433, or a free port if another program has that].
+    /// An address that is given is used, or the host does not start.
     #[arg(long, value_name = "ADDR")]
     listen: Option<String>,
     /// The host part of `--listen`, as amux has it.
@@ -107,7 +108,6 @@ async fn run_host(
     // Signals are caught from now on: a signal during the start must not leave agents running.
     let (stopped, reloads) = signals::listen()?;
     let state_dir = config.state_dir.clone();
-    let listen = config.listen.clone();
     wharf_host::adopt_orphans();
     // Each agent that is taken over needs several files.
     let _ = wharf_host::raise_open_files();
@@ -118,7 +118,7 @@ async fn run_host(
     let token_file = state_dir.join("token");
     let tokens = Tokens::open(&state_dir)?;
     let socket = state_dir.join("wharf.sock");
-    let server = Server::bind(host, tokens, &listen, &socket)?;
+    let server = Server::bind(host, tokens, &socket)?;
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
     tokio::spawn(crate::memory_return::return_memory(server.open_clients()));
     let url = server.url().to_owned();
@@ -133,7 +133,7 @@ async fn run_host(
     } else {
         // A pipe or a journal must not hold a code.
         let sign_in = global.screen().terminal.then(|| server.create_sign_in_address()).flatten();
-        print_greeting(global, &url, sign_in, &watched);
+        print_greeting(global, &server, sign_in, &watched);
     }
     let mut is_gone = false;
     let stop = async {
@@ -195,6 +195,8 @@ pub(crate) fn base_config(global: &GlobalOptions) -> anyhow::Result<Config> {
 fn finish_config(global: &GlobalOptions, mut config: Config) -> anyhow::Result<Config> {
     config.state_dir = global.state_dir()?;
     config.program = std::env::current_exe().context("finding this program")?;
+    // As a verb would start it.
+    config.takes_free_port = true;
     Ok(config)
 }
 
@@ -210,13 +212,19 @@ fn build_config_from(mut sources: ConfigSources, global: &GlobalOptions, serve: 
     config.log_file = serve.log_file.as_ref().map(std::path::absolute).transpose().context("finding the log file")?;
     config.insecure_no_tls = serve.insecure_no_tls;
     config.process = describe_process(serve.started_as.as_deref());
+    // A program that starts a host in the foreground may count on the usual address.
+    config.takes_free_port = config.process.started_as != StartKind::Foreground || global.screen().terminal;
     config.check_agents()?;
     Ok(config)
 }
 
 /// Refuses settings that a host with these arguments, from `serve` on, could not start with. `variables` are those of the
-/// host's environment.
-pub(super) fn check_start(arguments: &[String], variables: &[(String, String)]) -> Result<(), Failure> {
+/// host's environment, `own_port` is that of the running host in whose place it starts.
+pub(super) fn check_start(
+    arguments: &[String],
+    variables: &[(String, String)],
+    own_port: Option<u16>,
+) -> Result<(), Failure> {
     let refused = |why: String| Failure::new(Exit::Usage, format!("the settings cannot be used: {why}"));
     let words = std::iter::once("wharf").chain(arguments.iter().map(String::as_str));
     let parsed = crate::Cli::try_parse_from(words).map_err(|error| refused(error.to_string()))?;
@@ -225,7 +233,7 @@ pub(super) fn check_start(arguments: &[String], variables: &[(String, String)]) 
         let global = &parsed.global;
         let sources = ConfigSources::new(Some(global.config_path()?), serve.requires_file(global), variables)?;
         let config = build_config_from(sources, global, &serve)?;
-        parse_log_filter(&config.log_level).context("reading log_level")?;
+        start_check::check_startable(&config, own_port)?;
         Ok(())
     };
     check().map_err(|error| refused(format!("{error:#}")))
@@ -296,12 +304,16 @@ fn join_address(address: &str, host: Option<&str>, port: Option<u16>) -> anyhow:
 }
 
 /// Prints the first lines: commands to try on a terminal, else only the address.
-fn print_greeting(global: &GlobalOptions, url: &str, sign_in: Option<String>, host: &Host) {
+fn print_greeting(global: &GlobalOptions, server: &Server, sign_in: Option<String>, host: &Host) {
     let config = host.config();
     let (installed, missing): (Vec<_>, Vec<_>) = config.adapters().list().into_iter().partition(|info| info.installed);
     let home = std::env::var("HOME").ok();
     let greeting = Greeting {
-        url: url.to_owned(),
+        url: server.url().to_owned(),
+        new_port: server
+            .taken_address()
+            .and_then(|_| server.address().ok())
+            .map(|it| connect::describe_new_port(it.port())),
         sign_in,
         command: greeting::find_command(&config.program, &config.state_dir, paths::default_state_dir().ok().as_deref()),
         agents: installed.into_iter().map(|info| info.slug).collect(),

@@ -10,10 +10,11 @@ use std::time::{Duration, Instant};
 use clap::{Args, Subcommand, ValueEnum};
 
 use crate::client::HostClient;
-use crate::connect::HostLocator;
+use crate::connect::{HostLocator, PortWatch};
 use crate::exit::{Exit, Failure};
 use crate::global::GlobalOptions;
 use crate::output;
+use crate::start_check::RunningHost;
 use manager::{ServiceManager, ServiceSpec};
 
 /// How long the host of a new service may take to answer: it opens every log of a large state directory first.
@@ -105,12 +106,17 @@ async fn install(
     let path = manager.file_path(&spec.name)?;
     unit_file::check_replaceable(&path, spec)?;
     // The service gets no variables of this shell.
-    super::serve::check_start(&spec.arguments(), &[])?;
+    let running = RunningHost::find(global).await;
+    super::serve::check_start(&spec.arguments(), &[], running.port)?;
     stop_other_host(global, replace).await?;
     unit_file::write(&path, &manager.file_text(spec))?;
     output::print_line(&format!("wrote {}", path.display()));
+    let ports = PortWatch::begin(&spec.state_dir);
     manager.enable(&spec.name)?;
     wait_for_host(spec, &manager.log_command(spec)).await?;
+    if let Some(note) = ports.describe_change() {
+        output::print_note(&note);
+    }
     output::print_line(&format!("{} runs as a service; see: wharf service status", spec.name));
     manager.explain_linger(linger)?;
     for note in &spec.notes {

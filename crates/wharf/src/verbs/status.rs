@@ -17,16 +17,23 @@ pub(crate) struct StatusVerb {
     /// One JSON object.
     #[arg(long)]
     json: bool,
+    /// Without a URL: print only the address of the host. With one: the host at this URL.
+    #[arg(long, value_name = "URL", num_args = 0..=1, default_missing_value = "")]
+    url: Option<String>,
 }
 
 /// Returns the exit code 3 if no host is running, which is not an error.
 pub(crate) async fn run(global: &GlobalOptions, verb: StatusVerb) -> anyhow::Result<Exit> {
+    let global = &global.without_empty_url();
+    let prints_url = verb.url.as_deref() == Some("");
     let remote = global.is_remote()?;
     let state_dir = global.state_dir()?;
     let client = match global.connect_if_running().await {
         Ok(client) => client,
         Err(error) if Failure::exit_of(&error) == Exit::NoHost && !remote => {
-            if verb.json {
+            if prints_url {
+                output::print_note(&format!("no host is running for {}; start it: wharf serve", state_dir.display()));
+            } else if verb.json {
                 output::print_line(&json!({ "running": false, "stateDir": state_dir }).to_string());
             } else {
                 output::print_line(&format!("no host is running for {}", state_dir.display()));
@@ -38,6 +45,9 @@ pub(crate) async fn run(global: &GlobalOptions, verb: StatusVerb) -> anyhow::Res
     // A host of another version may not know this route.
     let answer = client.send_call(&HostCall::get("/host")).await.ok();
     let host = answer.as_ref().and_then(|answer| answer.json::<HostInfo>().ok());
+    if prints_url {
+        return print_url(&client, host.as_ref());
+    }
     let stale = match &host {
         Some(HostInfo { settings: Some(_), .. }) => {
             SettingsView::of_host(global, &client).await.map(|view| view.stale_variables()).unwrap_or_default()
@@ -59,8 +69,17 @@ pub(crate) async fn run(global: &GlobalOptions, verb: StatusVerb) -> anyhow::Res
     Ok(Exit::Ok)
 }
 
+/// Prints the address of the host, as this machine reaches it.
+fn print_url(client: &HostClient, host: Option<&HostInfo>) -> anyhow::Result<Exit> {
+    let reached = client.address().remote().map(|remote| remote.options.url.to_string());
+    let url = reached.or_else(|| host.map(|host| host.url.clone()));
+    let url = url.ok_or_else(|| Failure::new(Exit::Error, "the host does not tell its address"))?;
+    output::print_line(url.trim_end_matches('/'));
+    Ok(Exit::Ok)
+}
+
 /// Returns the host's own description. A host of another version may not have it.
-pub(super) async fn describe_host(client: &HostClient) -> Option<HostInfo> {
+pub(crate) async fn describe_host(client: &HostClient) -> Option<HostInfo> {
     client.fetch_json(&HostCall::get("/host")).await.ok()
 }
 

@@ -76,7 +76,7 @@ async fn find_page_address(client: &HostClient, phone: bool) -> anyhow::Result<S
         (false, None, Some(remote)) => Ok(remote),
         (false, _, None) => Ok(format!("{}/", host.url)),
         (true, None, _) => {
-            let port = host.url.rsplit(':').next().unwrap_or("7433").to_owned();
+            let port = host.url.rsplit(':').next().unwrap_or_default().to_owned();
             Err(Failure::new(Exit::Refused, describe_ways(&host.url, &port)).into())
         }
     }

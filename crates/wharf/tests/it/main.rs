@@ -3,6 +3,7 @@
 #![expect(clippy::print_stdout, reason = "a test prints its seed")]
 
 mod acp_session;
+mod address;
 mod adapters;
 mod agent_directory;
 mod agent_requests;

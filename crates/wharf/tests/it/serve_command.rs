@@ -124,7 +124,7 @@ fn wrong_flags_and_settings_are_named() -> Result<()> {
         ("", &["--listen", FREE_PORT, "--agent-cmd", "a 'b"], &["--agent-cmd", "quote"]),
         ("", &["--listen", "0.0.0.0:0"], &["0.0.0.0:0", "loopback"]),
         ("", &["--listen", "[::]:0"], &["loopback"]),
-        ("", &["--listen", "nonsense"], &["nonsense", "127.0.0.1:7433"]),
+        ("", &["--listen", "nonsense"], &["nonsense", "127.0.0.1:0", "--listen"]),
         ("", &["--listen", &taken], &[&taken, "listen"]),
         ("", &["--no-such-flag"], &["--no-such-flag"]),
     ] {

@@ -5,12 +5,13 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use wharf_api::{ReloadReceipt, SettingSource};
-use wharf_host::ConfigKey;
+use wharf_host::{Config, ConfigKey, ConfigSources};
 
 use crate::client::HostCall;
-use crate::config_file::{ConfigFileEditor, check_text, read_value};
+use crate::config_file::{ConfigFileEditor, FileMistake, StartBase, check_text, read_value};
 use crate::exit::{Exit, Failure};
 use crate::global::GlobalOptions;
+use crate::start_check::RunningHost;
 use crate::verbs::serve;
 use crate::{connect, output};
 
@@ -25,30 +26,84 @@ fn find_key(path: &str) -> Result<&'static ConfigKey, Failure> {
     ConfigKey::find(path).ok_or_else(|| Failure::new(Exit::Usage, wharf_host::unknown_key(path)))
 }
 
-pub(super) async fn set(global: &GlobalOptions, path: &str, value: &str) -> anyhow::Result<Exit> {
-    let key = find_key(path)?;
-    let value = if value == "-" { read_stdin()? } else { value.to_owned() };
-    change_value(global, key, path, &value)
-        .map_err(|error| if key.secret { hide_value(&error, &value) } else { error })?;
-    report_effect(global, path, &file_path(global)?).await
+/// Sets one or several keys in one step. `words` are keys and values by turns.
+pub(super) async fn set(global: &GlobalOptions, words: &[String]) -> anyhow::Result<Exit> {
+    let file = file_path(global)?;
+    let mut changes = Vec::new();
+    for pair in words.chunks(2) {
+        let [path, value] = pair else {
+            let words = format!("{} has no value; give keys and values by turns", pair.concat());
+            return Err(Failure::new(Exit::Usage, words).into());
+        };
+        let value = if value == "-" { read_stdin()? } else { value.clone() };
+        changes.push(SettingChange { key: find_key(path)?, path: path.clone(), value });
+    }
+    let base = find_start_base(global).await?;
+    let hide = |error: anyhow::Error| {
+        let secrets = changes.iter().filter(|change| change.key.secret);
+        secrets.fold(error, |error, change| hide_value(&error, &change.value))
+    };
+    change_values(&changes, &file, &base).map_err(hide)?;
+    let paths: Vec<&str> = changes.iter().map(|change| change.path.as_str()).collect();
+    report_effect(global, &paths, &file).await
 }
 
-/// Sets the key in the file, if a host could use the result.
-fn change_value(global: &GlobalOptions, key: &ConfigKey, path: &str, value: &str) -> anyhow::Result<()> {
-    let value = read_value(key, value)?;
-    let file = file_path(global)?;
-    let mut editor = ConfigFileEditor::open(&file)?;
-    let base = serve::base_config(global)?;
-    let was_valid = editor.check(&base).is_ok();
-    editor.set(path, &value)?;
-    if let Err(error) = editor.check(&base) {
-        return Err(if was_valid { error } else { Failure::new(Exit::Usage, advise_edit(&error)).into() });
+/// A new value of a key, as it was typed.
+struct SettingChange {
+    key: &'static ConfigKey,
+    /// The key, dotted, with the user's names in it.
+    path: String,
+    value: String,
+}
+
+/// Sets the keys in the file, if a host could use the result.
+fn change_values(changes: &[SettingChange], file: &Path, base: &StartBase) -> anyhow::Result<()> {
+    let mut editor = ConfigFileEditor::open(file)?;
+    let before = editor.check(base).err();
+    let mut lines = Vec::new();
+    for change in changes {
+        let value = read_value(change.key, &change.value)?;
+        editor.set(&change.path, &value)?;
+        let shown = if change.key.secret { "(set)".to_owned() } else { value.to_string() };
+        lines.push(format!("{} = {}", change.path, shown.trim()));
     }
+    judge_change(before.as_ref(), editor.check(base).err().as_ref())?;
     editor.save()?;
     drop(editor);
-    let shown = if key.secret { "(set)".to_owned() } else { value.to_string() };
-    output::print_line(&format!("{path} = {}", shown.trim()));
+    lines.iter().for_each(|line| output::print_line(line));
     Ok(())
+}
+
+/// Refuses a change that keeps a host from starting. If the file kept it from that already, for the same reason, a note says so.
+fn judge_change(before: Option<&FileMistake>, after: Option<&FileMistake>) -> Result<(), Failure> {
+    let refused = |mistake: &FileMistake, advice: &str| Failure::new(Exit::Usage, format!("{mistake}{advice}"));
+    match (before, after) {
+        (_, None) => Ok(()),
+        (Some(FileMistake::Settings(_)), Some(mistake @ FileMistake::Settings(_))) => {
+            Err(refused(mistake, EDIT_ADVICE))
+        }
+        (before, Some(mistake @ FileMistake::Start(_)))
+            if before == after || matches!(before, Some(FileMistake::Settings(_))) =>
+        {
+            output::print_note(&format!("note: {mistake}"));
+            Ok(())
+        }
+        (_, Some(mistake @ FileMistake::Start(_))) => Err(refused(mistake, TOGETHER_ADVICE)),
+        (_, Some(mistake)) => Err(refused(mistake, "")),
+    }
+}
+
+/// How a file is mended that was invalid already.
+const EDIT_ADVICE: &str = "\nmend the file: wharf config edit, or remove a key: wharf config unset KEY";
+/// How settings are changed that need each other.
+const TOGETHER_ADVICE: &str =
+    "\nnothing is changed; settings that need each other go together: wharf config set KEY VALUE KEY VALUE";
+
+/// Returns the circumstances of a start on this machine.
+async fn find_start_base(global: &GlobalOptions) -> anyhow::Result<StartBase> {
+    let Config { state_dir, program, .. } = serve::base_config(global)?;
+    let running = RunningHost::find(global).await;
+    Ok(StartBase { state_dir, program, variables: wharf_host::own_variables(), running })
 }
 
 /// Returns the error without the value, which is a secret, whatever part of the program quotes it.
@@ -57,37 +112,38 @@ fn hide_value(error: &anyhow::Error, value: &str) -> anyhow::Error {
     Failure::new(Failure::exit_of(error), words).into()
 }
 
-pub(super) async fn unset(global: &GlobalOptions, path: &str) -> anyhow::Result<Exit> {
+pub(super) async fn unset(global: &GlobalOptions, paths: &[String]) -> anyhow::Result<Exit> {
     let file = file_path(global)?;
+    let base = find_start_base(global).await?;
     let mut editor = ConfigFileEditor::open(&file)?;
-    let is_removed = editor.unset(path)?;
-    // A key that is unknown, but in the file, is a mistake that this mends.
-    let known_key = find_key(path);
-    if !is_removed {
-        known_key?;
-        output::print_note(&format!("{path} is not set in {}", file.display()));
+    let before = editor.check(&base).err();
+    let mut removed = Vec::new();
+    for path in paths {
+        // A key that is unknown, but in the file, is a mistake that this mends.
+        if editor.unset(path)? {
+            removed.push(path.as_str());
+        } else {
+            find_key(path)?;
+            output::print_note(&format!("{path} is not set in {}", file.display()));
+        }
+    }
+    if removed.is_empty() {
         return Ok(Exit::Ok);
     }
-    let checked = editor.check(&serve::base_config(global)?);
-    let checked = checked.map_err(|error| Failure::new(Exit::Usage, advise_edit(&error)));
-    if known_key.is_ok() {
-        checked?;
-        editor.save()?;
-    } else {
-        // The file may have further mistakes; without this one it is no worse.
-        editor.save()?;
-        output::print_line(&format!("{path} is not set any more"));
-        checked?;
+    let is_mended = removed.iter().any(|path| find_key(path).is_err());
+    let after = editor.check(&base).err();
+    // The file may have further mistakes; without this one it is no worse.
+    if !is_mended {
+        judge_change(before.as_ref(), after.as_ref())?;
+    }
+    editor.save()?;
+    drop(editor);
+    removed.iter().for_each(|path| output::print_line(&format!("{path} is not set any more")));
+    if is_mended {
+        judge_change(before.as_ref(), after.as_ref())?;
         return reload_running_host(global, &file).await;
     }
-    drop(editor);
-    output::print_line(&format!("{path} is not set any more"));
-    report_effect(global, path, &file).await
-}
-
-/// Says how a file is mended that was invalid already.
-fn advise_edit(error: &anyhow::Error) -> String {
-    format!("{error:#}\nmend the file: wharf config edit, or remove a key: wharf config unset KEY")
+    report_effect(global, &removed, &file).await
 }
 
 fn read_stdin() -> anyhow::Result<String> {
@@ -96,12 +152,11 @@ fn read_stdin() -> anyhow::Result<String> {
     Ok(text.trim_end_matches(['\n', '\r']).to_owned())
 }
 
-/// Says whether the value of the file counts, and when.
-async fn report_effect(global: &GlobalOptions, path: &str, file: &Path) -> anyhow::Result<Exit> {
+/// Says whether the values of the file count, and when.
+async fn report_effect(global: &GlobalOptions, paths: &[&str], file: &Path) -> anyhow::Result<Exit> {
     let here = serve::load_config(global)?.describe_settings();
-    if let Some(setting) = here.settings.iter().find(|setting| setting.key == path)
-        && setting.source == SettingSource::Environment
-    {
+    let changed = here.settings.iter().filter(|setting| paths.contains(&setting.key.as_str()));
+    for setting in changed.filter(|setting| setting.source == SettingSource::Environment) {
         let name = setting.set_by.as_deref().unwrap_or_default();
         output::print_note(&format!("the variable {name} is set here and counts before the file"));
     }
@@ -133,8 +188,8 @@ pub(super) async fn edit(global: &GlobalOptions) -> anyhow::Result<Exit> {
         let words = "there is no terminal for an editor; use: wharf config set KEY VALUE";
         return Err(Failure::new(Exit::Usage, words).into());
     }
+    let base = find_start_base(global).await?;
     let mut editor = ConfigFileEditor::open(&file)?;
-    let base = serve::base_config(global)?;
     let folder = connect::PrivateFolder::create("wharf-config").context("making a copy to edit")?;
     let copy = folder.path().join("config.toml");
     std::fs::write(&copy, editor.text()).with_context(|| format!("writing {}", copy.display()))?;
@@ -146,12 +201,12 @@ pub(super) async fn edit(global: &GlobalOptions) -> anyhow::Result<Exit> {
             return Ok(Exit::Ok);
         }
         match check_text(&text, &file, &base) {
-            Ok(()) => {
+            Ok(_) => {
                 editor.replace_text(text);
                 break;
             }
-            Err(error) => {
-                output::print_error(&error);
+            Err(mistake) => {
+                output::print_error(&mistake.to_failure().into());
                 if !output::confirm("edit it again? [Y/n] ", true)? {
                     output::print_note(&format!("{} stays as it was", file.display()));
                     return Ok(Exit::Usage);
@@ -165,29 +220,30 @@ pub(super) async fn edit(global: &GlobalOptions) -> anyhow::Result<Exit> {
     reload_running_host(global, &file).await
 }
 
-pub(super) fn check(global: &GlobalOptions, named: Option<&Path>) -> anyhow::Result<Exit> {
+pub(super) async fn check(global: &GlobalOptions, named: Option<&Path>) -> anyhow::Result<Exit> {
     let file = match named {
-        Some(file) => file.to_owned(),
+        Some(file) => std::path::absolute(file).with_context(|| format!("finding {}", file.display()))?,
         None => file_path(global)?,
     };
     let is_named = named.is_some() || global.config_file().is_some();
-    let base = serve::base_config(global)?;
-    match std::fs::read_to_string(&file) {
-        Ok(text) => check_text(&text, &file, &base)?,
+    let text = match std::fs::read_to_string(&file) {
+        Ok(text) => Some(text),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound && is_named => {
             return Err(Failure::new(Exit::Usage, format!("there is no file {}", file.display())).into());
         }
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-            output::print_line(&format!("there is no {}: every setting has its default", file.display()));
-            return Ok(Exit::Ok);
-        }
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
         Err(error) => return Err(error).with_context(|| format!("reading {}", file.display())),
-    }
+    };
     // Variables count too; an invalid one keeps a host from starting.
-    let config = serve::load_config(global)?;
-    for warning in &config.warnings {
+    let base = find_start_base(global).await?;
+    check_text(text.as_deref().unwrap_or_default(), &file, &base).map_err(|mistake| mistake.to_failure())?;
+    let sources = ConfigSources::new(Some(file.clone()), false, &base.variables)?;
+    for warning in sources.load()?.warnings {
         output::print_note(&format!("note: {warning}"));
     }
-    output::print_line(&format!("{} is right", file.display()));
+    match text {
+        Some(_) => output::print_line(&format!("{} is right", file.display())),
+        None => output::print_line(&format!("there is no {}: every setting has its default", file.display())),
+    }
     Ok(Exit::Ok)
 }

@@ -9,6 +9,8 @@ use crate::format::{Screen, TextStyle};
 #[derive(Debug)]
 pub(super) struct Greeting {
     pub(super) url: String,
+    /// Says that the host has taken another port than the usual one, when it has just done so.
+    pub(super) new_port: Option<String>,
     /// The address that signs a browser in, for a person on a terminal.
     pub(super) sign_in: Option<String>,
     /// The command that reaches this host from another terminal, as a shell takes it.
@@ -29,7 +31,9 @@ impl Greeting {
             return vec![format!("wharf is listening on {}", self.url)];
         }
         let title = format!("wharf {} is running on {}", env!("CARGO_PKG_VERSION"), self.url);
-        let mut lines = vec![screen.paint(TextStyle::Strong, &title), String::new()];
+        let mut lines = vec![screen.paint(TextStyle::Strong, &title)];
+        lines.extend(self.new_port.clone());
+        lines.push(String::new());
         if let Some(address) = &self.sign_in {
             let meaning = screen.paint(TextStyle::Faint, "signs a browser in, once, within ten minutes");
             lines.extend([format!("Open: {address}  {meaning}"), String::new()]);
@@ -120,6 +124,7 @@ mod tests {
     fn greeting() -> Greeting {
         Greeting {
             url: "http://127.0.0.1:7433".to_owned(),
+            new_port: None,
             sign_in: Some("http://127.0.0.1:7433/#c=K7Q2-9FXM".to_owned()),
             command: "./target/release/wharf".to_owned(),
             agents: vec!["claude".to_owned(), "demo".to_owned()],
@@ -152,6 +157,13 @@ Ctrl-C stops the host and its agents. Sessions stay on disk.",
         );
         let screen = Screen { width: 100, ..Screen::TERMINAL };
         assert_eq!(greeting().to_lines(screen).join("\n"), expected);
+    }
+
+    #[test]
+    fn new_port_stands_below_the_address() {
+        let new_port = Some("another program has the port".to_owned());
+        let lines = Greeting { new_port, ..greeting() }.to_lines(Screen::TERMINAL);
+        assert_eq!(lines[1..3], ["another program has the port", ""]);
     }
 
     #[test]

@@ -1,0 +1,68 @@
+//! The choice of an address, with real ports.
+
+use std::net::TcpListener;
+
+use super::*;
+
+/// A configuration with this text whose state directory is empty.
+fn config(folder: &tempfile::TempDir, text: &str) -> Config {
+    let config = Config::parse(text).unwrap();
+    Config { state_dir: folder.path().to_owned(), takes_free_port: true, ..config }
+}
+
+/// Takes a free port as another program would.
+fn other_program() -> (TcpListener, SocketAddr) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    (listener, address)
+}
+
+#[tokio::test]
+async fn port_of_another_program_is_left_to_it_and_the_other_one_is_kept() {
+    let folder = tempfile::tempdir().unwrap();
+    let (_program, taken) = other_program();
+    let kept = KeptPort::of(folder.path());
+    kept.keep(taken.port()).unwrap();
+    let settings = config(&folder, "");
+    let outlook = check_start(&settings, None).unwrap();
+    assert_eq!(outlook.taken, Some(taken));
+    let first = bind(&settings).unwrap();
+    assert_eq!(first.taken, Some(taken));
+    assert_ne!(first.address, taken);
+    assert_eq!(settings.default_addresses().next(), Some(first.address), "the next host tries the same address first");
+}
+
+#[tokio::test]
+async fn address_that_the_user_has_set_is_strict_and_the_error_says_how_to_change_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let (_program, taken) = other_program();
+    let settings = config(&folder, &format!("listen = \"{taken}\""));
+    for error in [check_start(&settings, None).unwrap_err(), bind(&settings).unwrap_err()] {
+        let text = error.to_string();
+        assert!(text.contains(&taken.to_string()) && text.contains("wharf config set listen"), "{text}");
+    }
+    let own = check_start(&settings, Some(taken.port())).unwrap();
+    assert_eq!(own, AddressOutlook { address: taken, is_own: true, taken: None });
+}
+
+#[tokio::test]
+async fn host_that_may_not_move_refuses_a_taken_default() {
+    let folder = tempfile::tempdir().unwrap();
+    let (_program, taken) = other_program();
+    KeptPort::of(folder.path()).keep(taken.port()).unwrap();
+    let settings = Config { takes_free_port: false, ..config(&folder, "") };
+    assert!(matches!(bind(&settings), Err(BindError::Taken { address, .. }) if address == taken));
+}
+
+#[test]
+fn settings_that_no_host_could_start_with_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let refusal = |text: &str| check_start(&config(&folder, text), None).unwrap_err();
+    assert!(matches!(refusal("listen = \"127.0.0.1\""), BindError::Address { .. }));
+    assert!(matches!(refusal("listen = \"localhost:80\""), BindError::Address { .. }));
+    assert!(matches!(refusal("listen = \"0.0.0.0:0\""), BindError::NotLoopback(_)));
+    assert!(matches!(refusal("listen = \"0.0.0.0:0\"\nauth = \"none\""), BindError::OpenToAll(_)));
+    assert!(matches!(refusal("[tls]\ncert = \"/no/such.pem\""), BindError::Tls(TlsError::Half { .. })));
+    let unreadable = refusal("[tls]\ncert = \"/no/such.pem\"\nkey = \"/no/such.key\"");
+    assert!(matches!(unreadable, BindError::Tls(TlsError::Unreadable { .. })));
+}
