@@ -214,6 +214,8 @@ error_codes! {
     ALREADY_RUNNING = "already_running", 409, RPC_INVALID_PARAMS;
     /// The agent cannot copy a session.
     FORK_NOT_SUPPORTED = "fork_not_supported", 501, RPC_METHOD_NOT_FOUND;
+    /// Another session has the label.
+    LABEL_IN_USE = "label_in_use", 409, RPC_INTERNAL_ERROR;
     /// The session's agent has never started: there is nothing to copy.
     NOT_FORKABLE = "not_forkable", 409, RPC_INTERNAL_ERROR;
     /// Other clients use the session.

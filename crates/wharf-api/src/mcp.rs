@@ -5,8 +5,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::{
-    AnswerAction, ChangedFileList, Content, LoginState, OpenAsk, SessionInfo, SessionStatus, SpawnArgs, SpawnedSession,
-    TurnPhase,
+    AnswerAction, ChangedFileList, Content, LoginState, OnLabelChange, OpenAsk, SessionInfo, SessionStatus, SpawnArgs,
+    SpawnedSession, TurnPhase,
 };
 
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
@@ -161,6 +161,9 @@ pub struct ForkInput {
     /// A label of the copy.
     #[serde(default)]
     pub label: Option<String>,
+    /// What happens if another session has the label; `share` if it is left out.
+    #[serde(default)]
+    pub on_label: Option<OnLabelChange>,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]

@@ -4,7 +4,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::RawValue;
 use utoipa::{IntoParams, ToSchema};
 
-use crate::{AttentionInfo, AttentionState, ContextUse, TokenUsage, TurnOutcome};
+use crate::{AttentionInfo, AttentionState, ContextUse, OnLabelChange, TokenUsage, TurnOutcome};
 
 words! {
     /// Where the session is in its life.
@@ -244,6 +244,9 @@ pub struct ForkArgs {
     pub title: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub label: Option<String>,
+    /// What happens if another session has the label; `share` if it is left out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub on_label: Option<OnLabelChange>,
 }
 
 /// Memory and CPU that the processes of a session use: its agent's, and all that those started.
@@ -314,6 +317,9 @@ pub struct SessionPatch {
     #[serde(deserialize_with = "present_or_null", skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>)]
     pub label: Option<Option<String>>,
+    /// What happens if another session has the label; `share` if it is left out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub on_label: Option<OnLabelChange>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub archived: Option<bool>,
 }

@@ -27,6 +27,9 @@ pub struct SpawnArgs {
     /// For people and filters, up to 1024 bytes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub label: Option<String>,
+    /// What happens if another session has the label; `share` if it is left out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub on_label: Option<OnLabel>,
     /// A mode of the adapter.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mode: Option<String>,
@@ -42,6 +45,35 @@ pub struct SpawnArgs {
     /// Further directories that the agent may use.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub additional_directories: Option<Vec<String>>,
+}
+
+/// What happens if another session has the label already: one of the same workspace that the caller sees, that is not
+/// archived, and that has an agent or can come back.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum OnLabel {
+    /// Both have it.
+    #[default]
+    Share,
+    /// The request is refused (`label_in_use`, with the session that has it).
+    Refuse,
+    /// The other session loses it.
+    Take,
+    /// The other session is the answer, if it has the same adapter; it gets the prompt.
+    Continue,
+}
+
+/// The same for a session that is there already, or for a copy.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum OnLabelChange {
+    /// Both have it.
+    #[default]
+    Share,
+    /// The request is refused (`label_in_use`, with the session that has it).
+    Refuse,
+    /// The other session loses it.
+    Take,
 }
 
 /// A session and the outcome of its start.

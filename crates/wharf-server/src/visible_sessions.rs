@@ -45,6 +45,11 @@ impl VisibleSessions {
         }
     }
 
+    /// Returns true if the caller sees this session.
+    pub(crate) fn sees(&self, known: &Descriptor) -> bool {
+        self.is_scope_alive() && self.scope.covers(known)
+    }
+
     /// Returns the descriptor of one session, without waking the session.
     pub(crate) fn descriptor(&self, id: &SessionId) -> Option<Arc<Descriptor>> {
         self.host.descriptor(id).filter(|known| self.is_scope_alive() && self.covers(known))

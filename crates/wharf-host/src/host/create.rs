@@ -13,7 +13,7 @@ use tokio::sync::oneshot;
 use wharf_core::{AgentSetting, ForkSource, NewSession, Origin, Raw, Sender, Seq, Session, SessionId, SpawnKey};
 use wharf_store::{LogId, StoreError};
 
-use super::{DelegationError, Host, Inner, PrestartedAgent, StartInputs, sandbox_profile};
+use super::{DelegationError, Host, Inner, LabelInUse, PrestartedAgent, StartInputs, sandbox_profile};
 use crate::adapters::AdapterError;
 use crate::agent::initialize::StartFailure;
 use crate::attention::AttentionSource;
@@ -95,6 +95,8 @@ pub enum CreateError {
     Delegation(#[from] DelegationError),
     #[error("the label is {bytes} bytes long; shorten it to 1 KiB")]
     Label { bytes: usize },
+    #[error(transparent)]
+    LabelInUse(#[from] LabelInUse),
     #[error("the key was used for another request; use a new one")]
     KeyReused { session: String },
     #[error("{limit} sessions are running (limits.sessions); end one first")]

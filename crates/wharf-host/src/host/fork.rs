@@ -8,7 +8,8 @@ use serde_json::json;
 use wharf_core::{ForkSource, Raw, Sender, Seq, SpawnKey};
 use wharf_json::{Json, ReadError, rpc};
 
-use super::spawn::Spawned;
+use super::labels::{LabelClaim, LabelWish, OnLabel, Sees};
+use super::spawn::{Spawned, SpawnedAs};
 use super::{CreateError, Created, ForkStart, Host, NewSessionRequest, PrestartedAgent, StartInputs};
 use crate::session::cursor::Entry;
 use crate::session::handle::{CallError, SessionHandle};
@@ -41,6 +42,8 @@ pub enum ForkError {
 pub struct ForkRequest {
     pub title: Option<String>,
     pub label: Option<String>,
+    /// A copy never continues another session.
+    pub on_label: OnLabel,
     pub sender: Sender,
     /// Which directories the caller may name: the source's must be among them.
     pub directory_scope: DirectoryScope,
@@ -65,23 +68,46 @@ pub struct ForkClient {
 }
 
 impl Host {
-    /// Begins a copy of a session and returns as soon as it is in its log; its agent may still be starting.
-    pub async fn fork(&self, source: &SessionHandle, request: ForkRequest) -> Result<Spawned, ForkError> {
+    /// Begins a copy of a session and returns as soon as it is in its log; its agent may still be starting. `sees` tells which
+    /// sessions the caller sees.
+    pub async fn fork(
+        &self,
+        source: &SessionHandle,
+        request: ForkRequest,
+        sees: Sees<'_>,
+    ) -> Result<Spawned, ForkError> {
         let key = request.spawn_key(source);
-        let Some(known) = &key else {
-            let new = self.plan_fork(source, request, None, None).await?;
-            return Ok(self.begin_session(new)?.wait_until_logged(Vec::new()).await?);
-        };
-        // Held until the session can be found: a repeat that comes at the same time waits here.
-        let one = self.inner.locks.spawning.lock().await;
-        if let Some(id) = self.spawned_with(Some(&request.sender), &request.directory_scope, known)? {
-            drop(one);
-            return Ok(self.repeat_spawn(&id).await?);
+        let mut one_key = None;
+        if let Some(known) = &key {
+            // Held until the session can be found: a repeat that comes at the same time waits here.
+            let one = self.inner.locks.spawning.lock().await;
+            if let Some(id) = self.spawned_with(Some(&request.sender), &request.directory_scope, known)? {
+                drop(one);
+                return Ok(self.find_spawned(&id, SpawnedAs::Repeat).await?);
+            }
+            one_key = Some(one);
         }
+        let sender = request.sender.clone();
+        let label = request.label.clone();
+        let source_known = source.descriptor();
+        let wish = LabelWish {
+            label: label.as_deref(),
+            on_label: request.on_label,
+            workspace: &source_known.workspace_slug,
+            session: None,
+            adapter: None,
+        };
+        let claim = self.claim_label(wish, sees).await.map_err(CreateError::from)?;
         let new = self.plan_fork(source, request, None, key).await?;
         let begun = self.begin_session(new)?;
-        drop(one);
-        Ok(begun.wait_until_logged(Vec::new()).await?)
+        drop(one_key);
+        let mut spawned = begun.wait_until_logged(Vec::new()).await?;
+        if let LabelClaim::Granted(granted) = claim
+            && let Err(error) = self.take_from_losers(&granted, &sender).await
+        {
+            spawned.warnings.push(format!("another session keeps the label, too: {error}"));
+        }
+        Ok(spawned)
     }
 
     /// Makes a copy of a session for an ACP client, whose request names its parameters. Returns when the agent has answered.
@@ -211,7 +237,12 @@ fn to_new_frame(fork: &[u8], cwd: &str) -> Result<Raw, ForkError> {
 impl ForkRequest {
     fn spawn_key(&self, source: &SessionHandle) -> Option<SpawnKey> {
         let key = self.key.as_deref()?;
-        let asked = json!(["fork", source.id().as_str(), self.title, self.label]);
+        // Digests of older logs are of the label alone.
+        let label = match self.on_label {
+            OnLabel::Share => json!(self.label),
+            other => json!([self.label, other.as_str()]),
+        };
+        let asked = json!(["fork", source.id().as_str(), self.title, label]);
         let digest = blake3::hash(asked.to_string().as_bytes()).to_hex();
         Some(SpawnKey { key: key.into(), digest: digest.as_str()[..32].into() })
     }

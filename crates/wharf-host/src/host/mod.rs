@@ -8,6 +8,7 @@ mod files;
 mod forget;
 mod fork;
 mod initialize_cache;
+mod labels;
 mod lost_beginning;
 mod modes;
 mod people;
@@ -36,8 +37,9 @@ pub use create::{CreateError, Created, ForkStart, NewSessionRequest};
 pub use delegate::DelegationError;
 pub use forget::Renewal;
 pub use fork::{ForkClient, ForkError, ForkRequest};
+pub use labels::{DescribeError, LabelInUse, OnLabel, Sees};
 pub use prestarted_agent::PrestartedAgent;
-pub use spawn::{SpawnRequest, Spawned};
+pub use spawn::{SpawnRequest, Spawned, SpawnedAs};
 pub(crate) use start_file::StartInputs;
 pub use start_file::write_private;
 use start_limits::StartLimits;
@@ -102,6 +104,8 @@ struct StepLocks {
     spawning: tokio::sync::Mutex<()>,
     /// One child is counted and started at a time, so that no agent has more than it may.
     delegating: tokio::sync::Mutex<()>,
+    /// One label that shall name one session is given at a time.
+    labelling: tokio::sync::Mutex<()>,
 }
 
 #[derive(Debug, thiserror::Error)]

@@ -8,10 +8,11 @@ use wharf_core::{Raw, Sender, SessionId, SpawnKey};
 use wharf_json::rpc;
 
 use super::create::{Begun, not_created};
+use super::labels::{LabelClaim, LabelWish, OnLabel, Sees};
 use super::{CreateError, Host, Inner, NewSessionRequest};
 use crate::config::{FormAnswerersWord, with_tools};
 use crate::session::handle::{Abilities, SessionHandle};
-use crate::workspaces::DirectoryScope;
+use crate::workspaces::{DirectoryScope, SpawnLocation};
 
 /// The `SpawnAgentRequest` of AIP-46, with Wharf's own fields besides.
 #[derive(Clone, Debug, Default)]
@@ -21,6 +22,7 @@ pub struct SpawnRequest {
     /// Wins over `workspace`.
     pub cwd: Option<PathBuf>,
     pub label: Option<String>,
+    pub on_label: OnLabel,
     /// A mode and options of the adapter's manifest.
     pub mode: Option<String>,
     pub options: BTreeMap<String, Value>,
@@ -46,57 +48,97 @@ pub struct SpawnRequest {
 pub struct Spawned {
     pub handle: SessionHandle,
     pub warnings: Vec<String>,
-    /// The key was known: this is the session of an earlier request.
-    pub duplicate: bool,
+    pub spawned_as: SpawnedAs,
+}
+
+/// How a request got its session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SpawnedAs {
+    New,
+    /// The key was known: it is the session of an earlier request.
+    Repeat,
+    /// It had the label already ([`OnLabel::Continue`]).
+    LabelHolder,
+}
+
+/// Where a new session works, and who is above it.
+struct SpawnPlan {
+    place: SpawnLocation,
+    lineage: Vec<SessionId>,
 }
 
 impl Host {
-    /// Creates a session and returns as soon as it is in its log.
-    pub async fn spawn(&self, request: SpawnRequest) -> Result<Spawned, CreateError> {
+    /// Creates a session and returns as soon as it is in its log. `sees` tells which sessions the caller sees.
+    pub async fn spawn(&self, mut request: SpawnRequest, sees: Sees<'_>) -> Result<Spawned, CreateError> {
         // Held until a child is known, so that the next one is counted with it.
         let one_child = if request.parent.is_some() { Some(self.inner.locks.delegating.lock().await) } else { None };
-        let (begun, warnings) = match request.spawn_key() {
-            None => self.begin_spawn(request, None)?,
-            Some(key) => {
-                // Held until the session can be found: a repeat that comes at the same time waits here.
-                let one = self.inner.locks.spawning.lock().await;
-                if let Some(id) = self.spawned_with(request.sender.as_ref(), &request.directory_scope, &key)? {
-                    drop(one);
-                    return self.repeat_spawn(&id).await;
-                }
-                self.begin_spawn(request, Some(key))?
+        let key = request.spawn_key();
+        let mut one_key = None;
+        if let Some(key) = &key {
+            // Held until the session can be found: a repeat that comes at the same time waits here.
+            let one = self.inner.locks.spawning.lock().await;
+            if let Some(id) = self.spawned_with(request.sender.as_ref(), &request.directory_scope, key)? {
+                drop(one);
+                return self.find_spawned(&id, SpawnedAs::Repeat).await;
             }
+            one_key = Some(one);
+        }
+        let sender = request.sender.clone();
+        let plan = self.plan_spawn(&mut request)?;
+        let label = request.label.clone();
+        let adapter = request.adapter.clone();
+        let wish = LabelWish {
+            label: label.as_deref(),
+            on_label: request.on_label,
+            workspace: &plan.place.bucket,
+            session: None,
+            adapter: Some(&adapter),
         };
+        let granted = match self.claim_label(wish, sees).await? {
+            LabelClaim::Granted(granted) => granted,
+            LabelClaim::Continued(id) => return self.find_spawned(&id, SpawnedAs::LabelHolder).await,
+        };
+        let warnings = plan.place.warnings.clone();
+        let begun = self.begin_spawn(request, plan, key)?;
+        drop(one_key);
         drop(one_child);
-        begun.wait_until_logged(warnings).await
+        let mut spawned = begun.wait_until_logged(warnings).await?;
+        if let Some(sender) = sender
+            && let Err(error) = self.take_from_losers(&granted, &sender).await
+        {
+            spawned.warnings.push(format!("another session keeps the label, too: {error}"));
+        }
+        Ok(spawned)
     }
 
-    /// Returns the session of an earlier request with the same key.
-    pub(super) async fn repeat_spawn(&self, id: &SessionId) -> Result<Spawned, CreateError> {
+    /// Returns a session that is there already.
+    pub(super) async fn find_spawned(&self, id: &SessionId, spawned_as: SpawnedAs) -> Result<Spawned, CreateError> {
         let handle = self.open(id).await.map_err(|error| CreateError::Storage(error.to_string()))?;
-        Ok(Spawned { handle, warnings: Vec::new(), duplicate: true })
+        Ok(Spawned { handle, warnings: Vec::new(), spawned_as })
     }
 
-    /// The session, and what its caller should know.
-    fn begin_spawn(
-        &self,
-        mut request: SpawnRequest,
-        key: Option<SpawnKey>,
-    ) -> Result<(Begun, Vec<String>), CreateError> {
-        let (place, lineage) = match &request.parent {
+    /// Decides where the session works. A child gets the rights of one.
+    fn plan_spawn(&self, request: &mut SpawnRequest) -> Result<SpawnPlan, CreateError> {
+        match &request.parent {
             Some(parent) => {
-                let child = self.inner.child(parent, &request)?;
+                let child = self.inner.child(parent, request)?;
                 // Where its parent is it may be too, registered or not. It gets nothing of its parent's environment.
                 (request.directory_scope, request.additional_directories) =
                     (DirectoryScope::Anywhere, child.directories);
                 request.env.clear();
-                (child.place, child.lineage)
+                Ok(SpawnPlan { place: child.place, lineage: child.lineage })
             }
             None => {
-                let (cwd, slug) = (request.cwd.as_deref(), request.workspace.as_deref());
-                (self.inner.workspaces.resolve_in_scope(&request.directory_scope, cwd, slug)?, Vec::new())
+                let cwd = request.cwd.as_deref();
+                let slug = request.workspace.as_deref();
+                let place = self.inner.workspaces.resolve_in_scope(&request.directory_scope, cwd, slug)?;
+                Ok(SpawnPlan { place, lineage: Vec::new() })
             }
-        };
+        }
+    }
+
+    fn begin_spawn(&self, request: SpawnRequest, plan: SpawnPlan, key: Option<SpawnKey>) -> Result<Begun, CreateError> {
+        let SpawnPlan { place, lineage } = plan;
         // Only text can go to the agent.
         let text = |path: &PathBuf| path.to_str().map(ToOwned::to_owned).ok_or(CreateError::Cwd { path: path.clone() });
         if let Some(path) = request.additional_directories.iter().find(|path| !path.is_absolute() || !path.is_dir()) {
@@ -108,7 +150,7 @@ impl Host {
         let frame = rpc::request(rpc::PLACEHOLDER_ID, "session/new", params);
         let frame = Raw::new(frame).ok_or_else(|| CreateError::Cwd { path: place.cwd.clone() })?;
         let capabilities = self.inner.capabilities_without_client();
-        let begun = self.begin_session(NewSessionRequest {
+        self.begin_session(NewSessionRequest {
             adapter: request.adapter,
             cwd: place.cwd,
             bucket: Some(place.bucket),
@@ -127,8 +169,7 @@ impl Host {
             lineage,
             caller_waits: request.caller_waits,
             fork: None,
-        })?;
-        Ok((begun, place.warnings))
+        })
     }
 
     /// The session that was made with this key, if any.
@@ -167,7 +208,7 @@ impl Begun {
     /// Returns when the session is in its log.
     pub(super) async fn wait_until_logged(self, warnings: Vec<String>) -> Result<Spawned, CreateError> {
         match self.created.await {
-            Ok(Ok(_)) => Ok(Spawned { handle: self.handle, warnings, duplicate: false }),
+            Ok(Ok(_)) => Ok(Spawned { handle: self.handle, warnings, spawned_as: SpawnedAs::New }),
             Ok(Err(error)) => Err(not_created(error)),
             Err(_) => Err(CreateError::Storage("the host is stopping".to_owned())),
         }
@@ -184,7 +225,12 @@ impl SpawnRequest {
         let more: Vec<_> = self.additional_directories.iter().map(|dir| dir.to_string_lossy()).collect();
         let place = json!([self.workspace, cwd, more]);
         let manner = json!([self.adapter, self.mode, self.options, variables, servers]);
-        let asked = json!([place, manner, self.label, self.key_covers]);
+        // Digests of older logs are of the label alone.
+        let label = match self.on_label {
+            OnLabel::Share => json!(self.label),
+            other => json!([self.label, other.as_str()]),
+        };
+        let asked = json!([place, manner, label, self.key_covers]);
         let digest = blake3::hash(asked.to_string().as_bytes()).to_hex();
         Some(SpawnKey { key: key.into(), digest: digest.as_str()[..32].into() })
     }

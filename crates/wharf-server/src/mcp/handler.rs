@@ -14,7 +14,7 @@ use wharf_api::mcp::{
     ListInput, OutputFormat, OutputInput, PromptInput, PromptOutput, ResumeInput, SearchInput, StartKey, StartOutput,
 };
 use wharf_api::{AnswerArgs, ErrorCode, ForkArgs, InterruptArgs, OutputQuery, PromptArgs, ResumeArgs, SessionQuery};
-use wharf_host::CountLimit;
+use wharf_host::{CountLimit, SpawnedAs};
 
 use super::agents;
 use super::answer::{ToolAnswer, ToolOutcome};
@@ -152,12 +152,13 @@ impl McpHandler {
         let StartKey { idempotency_key } = read_arguments(key.into_iter().collect())?;
         let session = read_arguments(arguments)?;
         let started = use_cases::spawn_session(&self.app, caller, session, idempotency_key.as_deref(), true).await?;
-        ToolAnswer::new(&StartOutput { session: started.answer, duplicate: started.duplicate })
+        let duplicate = started.spawned_as == SpawnedAs::Repeat;
+        ToolAnswer::new(&StartOutput { session: started.answer, duplicate })
     }
 
     async fn fork_session(&self, caller: &Caller, input: ForkInput) -> ToolOutcome {
-        let ForkInput { session_id, title, label } = input;
-        let args = ForkArgs { title, label };
+        let ForkInput { session_id, title, label, on_label } = input;
+        let args = ForkArgs { title, label, on_label };
         ToolAnswer::new(&use_cases::fork_session(&self.app, caller, &session_id, args, None, true).await?.session)
     }
 

@@ -11,6 +11,8 @@ use wharf_api::{
     SessionInfo, SessionPage, SessionPatch, SessionQuery, SpawnArgs, SpawnedSession, UsagePage,
 };
 
+use wharf_host::SpawnedAs;
+
 use super::extract::{IdempotencyKey, JsonBody, OptionalJsonBody, PathParams, QueryParams, has_preference};
 use crate::App;
 use crate::fault::Fault;
@@ -55,10 +57,10 @@ pub(super) async fn list_sessions(
     responses(
         (status = 201, description = "The session", body = SpawnedSession,
             headers(("Location" = String, description = "Its route"), ("Preference-Applied" = String, description = "`respond-async`"))),
-        (status = 200, description = "The session of an earlier request with the same Idempotency-Key", body = SpawnedSession,
+        (status = 200, description = "The session of an earlier request with the same Idempotency-Key, or with `onLabel` `continue` the one that has the label", body = SpawnedSession,
             headers(("Location" = String, description = "Its route"), ("Idempotency-Replayed" = String, description = "`true`"))),
         (status = 403, description = "`cwd_not_allowed`; for agents `delegation_denied`, `cwd_outside_parent`, `max_depth_exceeded`"),
-        (status = 409, description = "`killed`: a user killed the session before its first prompt was accepted"),
+        (status = 409, description = "`killed`: a user killed the session before its first prompt was accepted; `label_in_use`, with the id of the session that has the label"),
         (status = 422, description = "`unknown_adapter`, `invalid_manifest`, `unknown_workspace`, `invalid_cwd`, `unknown_mode`, `invalid_option`, `sandbox_impossible`, `label_too_long`, `idempotency_key_reused`, `invalid_idempotency_key`"),
         (status = 429, description = "`too_many_sessions`, `too_many_spawns` with the header `Retry-After`; for agents `child_quota_exceeded`"),
         (status = 500, description = "`registry_damaged`: `workspaces.json` cannot be read; a spawn with `cwd` and without `workspaceSlug` does not need it"),
@@ -77,7 +79,12 @@ pub(super) async fn spawn_session(
     let at_once = has_preference(&headers, RESPOND_ASYNC);
     let spawn = use_cases::spawn_session(&app, &caller, args, key.as_deref(), !at_once).await?;
     let id = spawn.answer.session.id.clone();
-    Ok(created_response(Json(spawn.answer), &id, spawn.duplicate, at_once))
+    let is_repeat = spawn.spawned_as == SpawnedAs::Repeat;
+    let mut response = created_response(Json(spawn.answer), &id, is_repeat, at_once);
+    if spawn.spawned_as == SpawnedAs::LabelHolder {
+        *response.status_mut() = StatusCode::OK;
+    }
+    Ok(response)
 }
 
 /// Returns the answer for a session that was created, or that an earlier request with the same key has created.
@@ -111,7 +118,7 @@ fn created_response(body: impl IntoResponse, id: &str, is_duplicate: bool, at_on
         (status = 200, description = "The session of an earlier request with the same Idempotency-Key", body = SessionInfo,
             headers(("Location" = String, description = "Its route"), ("Idempotency-Replayed" = String, description = "`true`"))),
         (status = 403, description = "`cwd_not_allowed`"),
-        (status = 409, description = "`turn_in_progress`; `not_forkable`: its agent has never started"),
+        (status = 409, description = "`turn_in_progress`; `not_forkable`: its agent has never started; `label_in_use`"),
         (status = 422, description = "`invalid_params`, `label_too_long`, `unknown_adapter`, `invalid_manifest`, `invalid_cwd`, `unknown_mode`, `invalid_option`, `sandbox_impossible`, `idempotency_key_reused`, `invalid_idempotency_key`"),
         (status = 429, description = "`too_many_sessions`, `too_many_spawns` with the header `Retry-After`"),
         (status = 501, description = "`fork_not_supported`: the agent cannot; `adapter_not_installed`, `protocol_not_supported`, `sandbox_not_supported`"),
@@ -153,6 +160,7 @@ pub(super) async fn get_session(
     params(("id" = String, Path)),
     responses(
         (status = 200, description = "The session", body = SessionInfo),
+        (status = 409, description = "`label_in_use`, with the id of the session that has the label"),
         (status = 422, description = "`invalid_params`, `label_too_long`"),
         (status = 507, description = "`storage_full`"),
     )

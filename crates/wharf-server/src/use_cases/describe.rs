@@ -1,10 +1,11 @@
 //! A session's title, label and place in the archive, as clients set them (rule 14.9).
 
-use wharf_api::{SessionInfo, SessionPatch};
+use wharf_api::{OnLabelChange, SessionInfo, SessionPatch};
 use wharf_host::core::Description;
+use wharf_host::{DescribeError, OnLabel};
 
 use super::attention::{describe_session, note_act};
-use super::faults::{fault_from_failed_call, invalid_params};
+use super::faults::{fault_from_failed_call, fault_from_label_in_use, invalid_params};
 use super::spawn::check_label;
 use super::{Caller, open_session};
 use crate::App;
@@ -28,15 +29,30 @@ pub(crate) async fn change_session(
     check_label(label.as_ref().and_then(Option::as_deref))?;
     let handle = open_session(app, caller, id).await?;
     let before = handle.head();
+    let on_label = patch.on_label.map_or(OnLabel::Share, to_on_label);
     let description = Description {
         by: caller.sender(),
         title: title.map(|title| title.map(Into::into)),
         label: label.map(|label| label.map(Into::into)),
         archived: patch.archived,
     };
-    handle.describe(description).await.map_err(|error| fault_from_failed_call(app, handle.id(), &error))?;
+    let visible = app.visible_to(&caller.identity);
+    let described = app.host.describe(&handle, description, on_label, &|known| visible.sees(known)).await;
+    described.map_err(|error| match &error {
+        DescribeError::Label(error) => fault_from_label_in_use(error),
+        DescribeError::Call(error) => fault_from_failed_call(app, handle.id(), error),
+    })?;
     note_act(app, caller, &handle, before);
     Ok(describe_session(app, caller, &handle.descriptor()))
+}
+
+/// Returns the host's word for what happens if another session has the label.
+pub(super) const fn to_on_label(on_label: OnLabelChange) -> OnLabel {
+    match on_label {
+        OnLabelChange::Share => OnLabel::Share,
+        OnLabelChange::Refuse => OnLabel::Refuse,
+        OnLabelChange::Take => OnLabel::Take,
+    }
 }
 
 /// Returns a title without blanks around it, or refuses it.

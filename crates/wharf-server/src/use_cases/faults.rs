@@ -4,7 +4,8 @@ use axum::http::StatusCode;
 use wharf_api::ErrorCode;
 use wharf_host::core::{FailureText, PromptEnd, Refusal, SessionId};
 use wharf_host::{
-    AdapterError, CallError, CreateError, DelegationError, OpenError, SandboxError, StartFailure, WorkspaceError,
+    AdapterError, CallError, CreateError, DelegationError, LabelInUse, OpenError, SandboxError, StartFailure,
+    WorkspaceError,
 };
 
 use crate::App;
@@ -65,6 +66,7 @@ pub(crate) fn fault_from_create_error(error: &CreateError) -> Fault {
         CreateError::CwdNotAllowed { .. } => fault(ErrorCode::CWD_NOT_ALLOWED),
         CreateError::Delegation(error) => Fault::new(delegation_code(error), error.to_string()),
         CreateError::Label { .. } => fault(ErrorCode::LABEL_TOO_LONG),
+        CreateError::LabelInUse(error) => fault_from_label_in_use(error),
         CreateError::KeyReused { session } => fault(ErrorCode::IDEMPOTENCY_KEY_REUSED).with_session(session.as_str()),
         CreateError::TooMany { .. } => fault(ErrorCode::TOO_MANY_SESSIONS),
         CreateError::TooFast { retry_after, .. } => {
@@ -79,6 +81,12 @@ pub(crate) fn fault_from_create_error(error: &CreateError) -> Fault {
         }
         CreateError::Start { session, failure } => start_failed(failure).with_session(session),
     }
+}
+
+/// Returns the fault for a label that another session has, which it names.
+pub(super) fn fault_from_label_in_use(error: &LabelInUse) -> Fault {
+    let detail = format!("{error}; prompt that session, use another label, or take this one (onLabel)");
+    Fault::new(ErrorCode::LABEL_IN_USE, detail).with_session(&error.holder)
 }
 
 /// Returns the code of AIP-46 for a refused delegation.

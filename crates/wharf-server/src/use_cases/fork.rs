@@ -2,10 +2,10 @@
 
 use wharf_api::{ErrorCode, ForkArgs, SessionInfo};
 use wharf_host::core::SessionId;
-use wharf_host::{Created, ForkClient, ForkError, ForkRequest};
+use wharf_host::{Created, ForkClient, ForkError, ForkRequest, OnLabel, SpawnedAs};
 
 use super::attention::describe_session;
-use super::describe::check_title;
+use super::describe::{check_title, to_on_label};
 use super::faults::{fault_from_create_error, fault_from_failed_call, invalid_params, start_failed};
 use super::prompt::{IDEMPOTENCY_KEY_HEADER, check_idempotency_key};
 use super::spawn::{NotCreated, check_label, needs_waiting};
@@ -39,18 +39,21 @@ pub(crate) async fn fork_session(
     let request = ForkRequest {
         title,
         label,
+        on_label: args.on_label.map_or(OnLabel::Share, to_on_label),
         sender: caller.sender(),
         directory_scope: caller.identity.directory_scope(),
         key: key.map(ToOwned::to_owned),
         caller_waits: wait,
     };
-    let forked = app.host.fork(&source, request).await.map_err(|error| fault_from_fork_error(app, id, &error))?;
+    let visible = app.visible_to(&caller.identity);
+    let forked = app.host.fork(&source, request, &|known| visible.sees(known)).await;
+    let forked = forked.map_err(|error| fault_from_fork_error(app, id, &error))?;
     let handle = forked.handle;
     if wait && needs_waiting(&handle) {
         handle.up().await.map_err(|failure| start_failed(&failure).with_session(handle.id().as_str()))?;
     }
     let session = describe_session(app, caller, &handle.descriptor());
-    Ok(ForkOutcome { session, duplicate: forked.duplicate })
+    Ok(ForkOutcome { session, duplicate: forked.spawned_as == SpawnedAs::Repeat })
 }
 
 /// Copies a session for an ACP client. Returns when the agent has answered.
@@ -65,6 +68,7 @@ pub(crate) async fn fork_for_client(
     let request = ForkRequest {
         title: None,
         label: None,
+        on_label: OnLabel::Share,
         sender: caller.sender(),
         directory_scope: caller.identity.directory_scope(),
         key: None,

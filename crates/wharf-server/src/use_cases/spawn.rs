@@ -8,7 +8,8 @@ use bytes::Bytes;
 use wharf_api::{ErrorCode, SpawnArgs, SpawnedSession};
 use wharf_host::core::{EndReason, Overlap, Raw, SessionId};
 use wharf_host::{
-    CreateError, Created, MAX_LABEL_BYTES, NewSessionRequest, PrestartedAgent, SessionHandle, SpawnRequest,
+    CreateError, Created, MAX_LABEL_BYTES, NewSessionRequest, OnLabel, PrestartedAgent, SessionHandle, SpawnRequest,
+    Spawned, SpawnedAs,
 };
 
 use super::Caller;
@@ -29,8 +30,7 @@ pub(super) fn check_label(label: Option<&str>) -> Result<(), Fault> {
 #[derive(Debug)]
 pub(crate) struct SpawnOutcome {
     pub(crate) answer: SpawnedSession,
-    /// True if the idempotency key was known: the session is that of an earlier request.
-    pub(crate) duplicate: bool,
+    pub(crate) spawned_as: SpawnedAs,
 }
 
 /// Starts an agent in a new session. Returns when the agent runs, or at once unless `wait` is set.
@@ -49,11 +49,16 @@ pub(crate) async fn spawn_session(
     let prompt = args.prompt.as_ref().map(PromptBlocks::from_content).transpose()?;
     let label = args.label.filter(|label| !label.is_empty());
     check_label(label.as_deref())?;
+    if args.on_label == Some(wharf_api::OnLabel::Take) {
+        // It changes another session.
+        caller.may_change()?;
+    }
     let request = SpawnRequest {
         adapter: args.adapter,
         workspace: args.workspace_slug,
         cwd: args.cwd.map(PathBuf::from),
         label,
+        on_label: args.on_label.map_or(OnLabel::Share, to_host_word),
         mode: args.mode,
         options: args.options.unwrap_or_default(),
         env: caller.allowed_env(args.env.unwrap_or_default()),
@@ -66,14 +71,25 @@ pub(crate) async fn spawn_session(
         parent,
         caller_waits: wait,
     };
-    let spawned = app.host.spawn(request).await.map_err(|error| fault_from_create_error(&error))?;
-    let (handle, duplicate) = (spawned.handle, spawned.duplicate);
-    let prompt_id = submit_first_prompt(app, caller, &handle, prompt.as_ref(), key, duplicate).await?;
+    let visible = app.visible_to(&caller.identity);
+    let spawned = app.host.spawn(request, &|known| visible.sees(known)).await;
+    let Spawned { handle, warnings, spawned_as } = spawned.map_err(|error| fault_from_create_error(&error))?;
+    let prompt_id = submit_first_prompt(app, caller, &handle, prompt.as_ref(), key, spawned_as).await?;
     if wait && needs_waiting(&handle) {
         handle.up().await.map_err(|failure| start_failed(&failure).with_session(handle.id().as_str()))?;
     }
     let session = describe_session(app, caller, &handle.descriptor());
-    Ok(SpawnOutcome { answer: SpawnedSession { session, warnings: spawned.warnings, prompt_id }, duplicate })
+    Ok(SpawnOutcome { answer: SpawnedSession { session, warnings, prompt_id }, spawned_as })
+}
+
+/// Returns the host's word for what happens if another session has the label.
+const fn to_host_word(on_label: wharf_api::OnLabel) -> OnLabel {
+    match on_label {
+        wharf_api::OnLabel::Share => OnLabel::Share,
+        wharf_api::OnLabel::Refuse => OnLabel::Refuse,
+        wharf_api::OnLabel::Take => OnLabel::Take,
+        wharf_api::OnLabel::Continue => OnLabel::Continue,
+    }
 }
 
 /// Returns false if the session of an earlier request has ended since for another reason than a failed start.
@@ -90,16 +106,16 @@ async fn submit_first_prompt(
     handle: &SessionHandle,
     blocks: Option<&PromptBlocks>,
     key: Option<&str>,
-    duplicate: bool,
+    spawned_as: SpawnedAs,
 ) -> Result<Option<String>, Fault> {
     let Some(blocks) = blocks else { return Ok(None) };
     let key = key.map(|key| format!("spawn {key}"));
     match submit_blocks(app, caller, handle, blocks, Overlap::Queue, key.as_deref()).await {
         Ok(prompted) => Ok(Some(prompted.prompt_id)),
         // The first request's prompt was never accepted and its session has ended since: the session is still the answer.
-        Err(_) if duplicate => Ok(None),
+        Err(_) if spawned_as == SpawnedAs::Repeat => Ok(None),
         // The agent failed before the prompt was submitted: waiting for the start reports the reason.
-        Err(fault) if fault.code() == ErrorCode::NOT_RESUMABLE => Ok(None),
+        Err(fault) if fault.code() == ErrorCode::NOT_RESUMABLE && spawned_as == SpawnedAs::New => Ok(None),
         Err(fault) => Err(fault),
     }
 }

@@ -12,7 +12,7 @@ use crate::client::{HostCall, HostClient, url_path};
 use crate::exit::{Exit, Failure};
 use crate::format::text::to_printable;
 use crate::format::times;
-use crate::session_state;
+use crate::{output, session_state};
 
 /// An id is `sess_`, ten characters of time and sixteen random characters.
 const ID_PREFIX: &str = "sess_";
@@ -62,10 +62,58 @@ pub(crate) async fn find_session(client: &HostClient, meant: Option<&str>) -> an
     let sessions: Vec<SessionInfo> =
         list_sessions(client, "").await?.into_iter().map(|listed| listed.session).collect();
     match pick_session(&sessions, meant, &current_dirs()) {
-        Ok(found) => Ok(found.clone()),
+        Ok(found) => {
+            if let Some(label) = meant {
+                tell_other_holders(&sessions, found, label);
+            }
+            Ok(found.clone())
+        }
         Err(NoSingleMatch::None) => Err(no_match(meant).into()),
         Err(NoSingleMatch::Many(found)) => Err(many_matches(meant.unwrap_or("."), &found).into()),
     }
+}
+
+/// Returns the session that has this label and can be prompted: the newest that lives, else the newest.
+pub(crate) async fn find_labelled(client: &HostClient, label: &str) -> anyhow::Result<Option<SessionInfo>> {
+    let listed = list_sessions(client, "").await?.into_iter().map(|listed| listed.session);
+    let sessions: Vec<SessionInfo> = listed.filter(|session| session.label.as_deref() == Some(label)).collect();
+    let found = newest_usable(&sessions.iter().collect::<Vec<_>>()).cloned();
+    if let Some(found) = &found {
+        tell_other_holders(&sessions, found, label);
+    }
+    Ok(found)
+}
+
+/// Says which session a label means that several have.
+fn tell_other_holders(sessions: &[SessionInfo], found: &SessionInfo, label: &str) {
+    let is_rival = |session: &&SessionInfo| is_called(session, label) && is_alive_or_usable(session, found);
+    let count = sessions.iter().filter(is_rival).count();
+    if count > 1 && is_called(found, label) {
+        let short = short_id(&found.id);
+        let words =
+            format!("note: {count} sessions are called {label:?}; this is {short}, the newest (see: wharf sessions)");
+        output::print_note(&words);
+    }
+}
+
+/// Returns true if the session could have been meant as well as the one that was found.
+fn is_alive_or_usable(session: &SessionInfo, found: &SessionInfo) -> bool {
+    if found.status.is_alive() { session.status.is_alive() } else { is_usable(session) }
+}
+
+/// Returns true if the session can be prompted.
+fn is_usable(session: &SessionInfo) -> bool {
+    !session.archived && (session.status.is_alive() || session.resumable)
+}
+
+/// Returns the newest session that lives, else the newest that can be prompted, of these (newest first).
+fn newest_usable<'a>(sessions: &[&'a SessionInfo]) -> Option<&'a SessionInfo> {
+    let alive = sessions.iter().find(|session| session.status.is_alive());
+    alive.or_else(|| sessions.iter().find(|session| is_usable(session))).copied()
+}
+
+fn is_called(session: &SessionInfo, word: &str) -> bool {
+    [&session.label, &session.name].iter().any(|name| name.as_deref() == Some(word))
 }
 
 /// Returns the newest session of the current directory, or of this agent there; running ones first.
@@ -95,9 +143,7 @@ fn refuse_current_directory(client: &HostClient) -> Result<(), Failure> {
 /// Returns true if a session has this label or name.
 pub(crate) async fn is_label(client: &HostClient, word: &str) -> anyhow::Result<bool> {
     let sessions = list_sessions(client, "").await?;
-    Ok(sessions.iter().any(|listed| {
-        [&listed.session.label, &listed.session.name].into_iter().any(|name| name.as_deref() == Some(word))
-    }))
+    Ok(sessions.iter().any(|listed| is_called(&listed.session, word)))
 }
 
 /// Returns the current directory, as the shell names it and as the system does.
@@ -129,14 +175,11 @@ pub(crate) fn pick_session<'a>(
     if let Some(session) = sessions.iter().find(whole) {
         return Ok(session);
     }
-    let called =
-        |session: &&SessionInfo| [&session.label, &session.name].iter().any(|word| word.as_deref() == Some(meant));
-    let mut found: Vec<&SessionInfo> = sessions.iter().filter(called).collect();
+    let mut found: Vec<&SessionInfo> = sessions.iter().filter(|session| is_called(session, meant)).collect();
     if found.is_empty() {
         found = sessions.iter().filter(|session| is_abbreviation(meant, &session.id)).collect();
-    } else if let [alive] = found.iter().copied().filter(|session| session.status.is_alive()).collect::<Vec<_>>()[..] {
-        // A label that several sessions have means the one that is alive.
-        return Ok(alive);
+    } else if let Some(newest) = newest_usable(&found) {
+        return Ok(newest);
     }
     if found.is_empty() {
         found = sessions.iter().filter(|session| session.title.as_deref() == Some(meant)).collect();

@@ -61,9 +61,26 @@ fn abbreviation_that_fits_several_sessions_names_none() {
 fn a_label_means_the_session_at_work() {
     assert_eq!(place(Some("docs"), "/"), Ok(1));
     assert_eq!(place(Some("one"), "/"), Ok(2));
+}
+
+#[test]
+fn a_label_that_several_sessions_have_means_the_newest_that_lives() {
+    let place = |sessions: &[SessionInfo]| {
+        let found = pick_session(sessions, Some("docs"), &[]).ok()?;
+        sessions.iter().position(|session| session.id == found.id)
+    };
     let mut both = sessions();
     both[0] = session("01k5zzzzzzaaaabbbbccccdddd", "/w", "running", Some("docs"));
-    assert!(matches!(pick_session(&both, Some("docs"), &[]), Err(NoSingleMatch::Many(found)) if found.len() == 2));
+    assert_eq!(place(&both), Some(0));
+    for session in &mut both {
+        session.status = wharf_api::SessionStatus::Exited;
+        session.resumable = true;
+    }
+    assert_eq!(place(&both), Some(0), "the newest that can come back");
+    both[0].archived = true;
+    assert_eq!(place(&both), Some(1));
+    both[1].resumable = false;
+    assert_eq!(place(&both), None, "none of them can be prompted");
 }
 
 #[test]

@@ -1,10 +1,10 @@
 //! `wharf rename`, `wharf label`, `wharf archive`: change the description of a session; and `wharf fork`, which copies it.
 
 use clap::{Args, Subcommand};
-use wharf_api::{ForkArgs, SessionInfo, SessionPatch};
+use wharf_api::{ErrorCode, ForkArgs, OnLabelChange, SessionInfo, SessionPatch};
 
 use crate::client::{HostAnswer, HostCall, HostClient, url_path};
-use crate::exit::Exit;
+use crate::exit::{Exit, Failure};
 use crate::format::text::to_printable;
 use crate::global::GlobalOptions;
 use crate::{output, session_ref};
@@ -55,6 +55,9 @@ pub(crate) struct LabelVerb {
     /// Take the label away.
     #[arg(long, conflicts_with = "label")]
     clear: bool,
+    /// If another session has the label, take it from that one.
+    #[arg(long)]
+    take_label: bool,
     /// The JSON of the host.
     #[arg(long)]
     json: bool,
@@ -80,9 +83,23 @@ pub(crate) struct ForkVerb {
     /// A name by which the copy can be called.
     #[arg(short, long, value_name = "TEXT")]
     label: Option<String>,
+    /// If another session has the label, take it from that one.
+    #[arg(long, requires = "label")]
+    take_label: bool,
     /// The JSON of the host.
     #[arg(long)]
     json: bool,
+}
+
+/// Replaces the message about a label that another session has by one that says what can be done.
+pub(super) fn explain_label_in_use(error: anyhow::Error, label: Option<&str>) -> anyhow::Error {
+    let Some(label) = label.filter(|_| Failure::code_of(&error) == Some(ErrorCode::LABEL_IN_USE)) else { return error };
+    let told = error.to_string();
+    let holder = told.split(';').next().unwrap_or_default();
+    let label = shell_words::quote(label);
+    let words =
+        format!("{holder}; go on with it: wharf prompt {label} TEXT, or move the label to this one: --take-label");
+    Failure::new(Exit::Refused, words).into()
 }
 
 async fn change_session(client: &HostClient, id: &str, patch: &SessionPatch) -> anyhow::Result<HostAnswer> {
@@ -115,8 +132,10 @@ async fn run_rename(global: &GlobalOptions, verb: RenameVerb) -> anyhow::Result<
 async fn run_label(global: &GlobalOptions, verb: LabelVerb) -> anyhow::Result<Exit> {
     let client = global.connect_client().await?;
     let session = session_ref::find_session(&client, Some(&verb.id)).await?;
-    let patch = SessionPatch { label: Some(verb.label), ..Default::default() };
-    let answer = change_session(&client, &session.id, &patch).await?;
+    let on_label = Some(if verb.take_label { OnLabelChange::Take } else { OnLabelChange::Refuse });
+    let patch = SessionPatch { label: Some(verb.label.clone()), on_label, ..Default::default() };
+    let answer = change_session(&client, &session.id, &patch).await;
+    let answer = answer.map_err(|error| explain_label_in_use(error, verb.label.as_deref()))?;
     print_change(&answer, verb.json, |session| match &session.label {
         Some(label) => format!("is called {label:?}"),
         None => "has no label".to_owned(),
@@ -142,8 +161,11 @@ async fn run_archive(global: &GlobalOptions, verb: ArchiveVerb) -> anyhow::Resul
 async fn run_fork(global: &GlobalOptions, verb: ForkVerb) -> anyhow::Result<Exit> {
     let client = global.connect_client().await?;
     let session = session_ref::find_session(&client, verb.id.as_deref()).await?;
-    let body = ForkArgs { title: verb.title, label: verb.label };
+    let on_label =
+        verb.label.is_some().then_some(if verb.take_label { OnLabelChange::Take } else { OnLabelChange::Refuse });
+    let body = ForkArgs { title: verb.title, label: verb.label.clone(), on_label };
     let call = HostCall::post(url_path(&["sessions", &session.id, "fork"]), &body).with_idempotency_key();
-    let answer = client.send_call(&call).await?;
+    let answer = client.send_call(&call).await;
+    let answer = answer.map_err(|error| explain_label_in_use(error, verb.label.as_deref()))?;
     print_change(&answer, verb.json, |_| format!("is a copy of {}", session.id))
 }

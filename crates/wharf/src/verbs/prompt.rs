@@ -5,7 +5,10 @@ use std::time::Instant;
 
 use anyhow::Context;
 use clap::Args;
-use wharf_api::{Content, ErrorCode, OutputLines, PromptArgs, Prompted, SessionStatus, StreamEvent, TurnStep};
+use wharf_api::{
+    Content, ErrorCode, OnLabel, OutputLines, PromptArgs, Prompted, SessionInfo, SessionStatus, SpawnArgs,
+    SpawnedSession, StreamEvent, TurnStep,
+};
 
 use super::attend::{AttendedTurn, leave_running};
 use crate::client::{HostCall, HostClient, StreamFollower, StreamStart, url_path};
@@ -42,6 +45,9 @@ pub(crate) struct PromptVerb {
     /// Return at once, and have the options about the turn hold without this terminal.
     #[arg(short, long, conflicts_with_all = ["wait", "stream_json", "text"])]
     detach: bool,
+    /// If no session has the label ID, start this agent in the current directory with it.
+    #[arg(long, value_name = "AGENT")]
+    or_start: Option<String>,
     #[command(flatten)]
     asks: AskFlags,
     #[command(flatten)]
@@ -56,7 +62,10 @@ pub(crate) async fn run(global: &GlobalOptions, verb: PromptVerb) -> anyhow::Res
     }
     let text = words_or_stdin(&verb.words)?.ok_or_else(no_prompt)?;
     let client = global.connect_client().await?;
-    let session = session_ref::find_session(&client, Some(&verb.id)).await?;
+    let session = match &verb.or_start {
+        Some(agent) => find_or_start(&client, &verb.id, agent).await?,
+        None => session_ref::find_session(&client, Some(&verb.id)).await?,
+    };
     let mut signals = if verb.wait { Some(Signals::listen()?) } else { None };
     let asleep = !session.status.is_alive();
     let from = if verb.wait || asleep { Some(find_stream_end(&client, &session.id).await?) } else { None };
@@ -88,6 +97,28 @@ pub(crate) async fn run(global: &GlobalOptions, verb: PromptVerb) -> anyhow::Res
         return Ok(Exit::Ok);
     };
     watch_turn(global, &verb, turn, queue_place(&prompted), from, signals).await
+}
+
+/// Returns the session with this label and agent, which is started if there is none.
+async fn find_or_start(client: &HostClient, label: &str, agent: &str) -> anyhow::Result<SessionInfo> {
+    if let Some(session) = session_ref::find_labelled(client, label).await? {
+        if session.adapter_slug == agent {
+            return Ok(session);
+        }
+        let SessionInfo { id, adapter_slug, .. } = session;
+        let words = format!("{label:?} is the label of {id}, whose agent is {adapter_slug} and not {agent}");
+        return Err(Failure::new(Exit::Refused, words).into());
+    }
+    let label = Some(label.to_owned());
+    // Of two that come at once, one starts the agent.
+    let on_label = Some(OnLabel::Continue);
+    let args = SpawnArgs { label, on_label, ..super::run::build_plain_spawn(client, agent).await? };
+    let call = HostCall::post("/sessions/agent", &args).with_header("prefer", "respond-async").with_idempotency_key();
+    let spawned: SpawnedSession = client.fetch_json(&call).await?;
+    for warning in &spawned.warnings {
+        output::print_note(&format!("note: {warning}"));
+    }
+    Ok(spawned.session)
 }
 
 /// Watches the prompt's turn, which may have to wait at this place in the queue, and reports its end.

@@ -6,9 +6,10 @@ use std::time::Instant;
 
 use clap::Args;
 use serde_json::Value;
-use wharf_api::{Content, PromptArgs, Prompted, SpawnArgs, SpawnedSession};
+use wharf_api::{Content, OnLabel, PromptArgs, Prompted, SpawnArgs, SpawnedSession};
 
 use super::attend::{AttendedTurn, leave_running};
+use super::describe::explain_label_in_use;
 use super::prompt::{find_stream_end, no_prompt, words_or_stdin};
 use crate::client::{HostCall, HostClient, StreamStart, url_path};
 use crate::exit::{Exit, Failure};
@@ -39,6 +40,9 @@ pub(crate) struct RunVerb {
     /// A name of your own, by which the session can be called.
     #[arg(short, long, value_name = "TEXT")]
     label: Option<String>,
+    /// If another session has the label, take it from that one.
+    #[arg(long, requires = "label")]
+    take_label: bool,
     /// Where it works [default: the current directory].
     #[arg(short = 'C', long, value_name = "DIR", conflicts_with = "workspace")]
     cwd: Option<PathBuf>,
@@ -76,7 +80,8 @@ pub(crate) async fn run(global: &GlobalOptions, mut verb: RunVerb) -> anyhow::Re
     let body = build_spawn_args(&client, &verb, &adapter, text.as_deref()).await?;
     // The host answers at once, so that the session can be ended whatever happens next.
     let start = HostCall::post("/sessions/agent", &body).with_header("prefer", "respond-async").with_idempotency_key();
-    let started: SpawnedSession = client.fetch_json(&start).await?;
+    let started = client.fetch_json(&start).await;
+    let started: SpawnedSession = started.map_err(|error| explain_label_in_use(error, verb.label.as_deref()))?;
     let session = started.session.id;
     for warning in &started.warnings {
         output::print_note(&format!("note: {warning}"));
@@ -244,6 +249,7 @@ async fn build_spawn_args(
     let mut args = SpawnArgs {
         prompt: text.map(Content::from_text),
         label: verb.label.clone(),
+        on_label: verb.label.is_some().then_some(if verb.take_label { OnLabel::Take } else { OnLabel::Refuse }),
         mode: verb.mode.clone(),
         workspace_slug: verb.workspace.clone(),
         ..build_plain_spawn(client, adapter).await?

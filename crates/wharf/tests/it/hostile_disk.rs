@@ -49,7 +49,7 @@ impl DiskFixture {
             directory_scope: DirectoryScope::Anywhere,
             ..SpawnRequest::default()
         };
-        Ok(self.host.spawn(request).await?.handle)
+        Ok(self.host.spawn(request, &|_| true).await?.handle)
     }
 
     async fn session(&self) -> Result<SessionHandle> {

@@ -3,8 +3,8 @@
 #![expect(clippy::print_stdout, reason = "a test prints its seed")]
 
 mod acp_session;
-mod address;
 mod adapters;
+mod address;
 mod agent_directory;
 mod agent_requests;
 mod agent_restarts;
@@ -72,6 +72,7 @@ mod initialize_cache;
 mod interrupted_turns;
 mod keepers;
 mod known_clients;
+mod labels;
 mod limits;
 mod log;
 mod logins;
