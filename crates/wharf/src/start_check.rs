@@ -30,7 +30,8 @@ impl RunningHost {
 pub(crate) fn check_startable(config: &Config, own_port: Option<u16>) -> anyhow::Result<AddressOutlook> {
     parse_log_filter(&config.log_level)?;
     config.check_agents()?;
-    Ok(wharf_server::check_start(config, own_port)?)
+    // Its message names the causes.
+    wharf_server::check_start(config, own_port).map_err(|error| anyhow::anyhow!("{error}"))
 }
 
 /// Returns the port in the URL of a host, which always names it.

@@ -37,9 +37,13 @@ enum ConfigAction {
     },
     /// Change one setting in the file, or several that need each other, if a host could start with the result.
     Set {
-        /// Keys and values by turns. A list is words with commas between them, or as in TOML. `-` reads a value from stdin.
-        #[arg(value_names = ["KEY", "VALUE"], num_args = 2.., required = true, allow_hyphen_values = true)]
-        settings: Vec<String>,
+        key: String,
+        /// A list is words with commas between them, or as in TOML. `-` reads it from stdin.
+        #[arg(allow_hyphen_values = true)]
+        value: String,
+        /// Further keys and values by turns.
+        #[arg(value_name = "KEY VALUE", allow_negative_numbers = true)]
+        more: Vec<String>,
     },
     /// Remove settings from the file: they have their defaults again.
     Unset {
@@ -58,7 +62,7 @@ pub(crate) async fn run(global: &GlobalOptions, verb: ConfigVerb) -> anyhow::Res
     match verb.verb {
         ConfigAction::List { changed, json } => list::list_settings(global, changed, json).await,
         ConfigAction::Get { key, json } => list::print_setting(global, &key, json).await,
-        ConfigAction::Set { settings } => change::set(global, &settings).await,
+        ConfigAction::Set { key, value, more } => change::set(global, &[vec![key, value], more].concat()).await,
         ConfigAction::Unset { keys } => change::unset(global, &keys).await,
         ConfigAction::Edit => change::edit(global).await,
         ConfigAction::Check { file } => change::check(global, file.as_deref()).await,

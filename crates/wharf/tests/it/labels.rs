@@ -33,7 +33,7 @@ async fn spawn_decides_who_has_the_label() -> Result<()> {
     let spawn = async |on_label: &str| http.post("/sessions/agent", &spawn_args(&host, on_label)?).await;
     let first = id_of(&spawn("refuse").await?.expect(201)?)?;
     let refused = spawn("refuse").await?.expect(409)?;
-    assert_eq!((&refused["code"], &refused["session"]), (&json!("label_in_use"), &json!(first)));
+    assert_eq!((&refused["code"], &refused["sessionId"]), (&json!("label_in_use"), &json!(first)));
     let continued = spawn("continue").await?.expect(200)?;
     assert_eq!(continued["id"], json!(first));
     let second = id_of(&spawn("take").await?.expect(201)?)?;
@@ -73,7 +73,7 @@ async fn killed_session_keeps_its_label_until_it_is_taken() -> Result<()> {
     let killed = http.get(&format!("/sessions/{first}")).await?.expect(200)?;
     ensure!(killed["resumable"] == true, "{killed}");
     let refused = http.post("/sessions/agent", &spawn_args(&host, "refuse")?).await?.expect(409)?;
-    assert_eq!(refused["session"], json!(first));
+    assert_eq!(refused["sessionId"], json!(first));
     let second = id_of(&http.post("/sessions/agent", &spawn_args(&host, "take")?).await?.expect(201)?)?;
     assert_eq!(list_docs(&http).await?, [second]);
     Ok(())
@@ -108,7 +108,7 @@ async fn session_of_another_agent_is_not_continued() -> Result<()> {
     let mut args = spawn_args(&host, "continue")?;
     args["adapter"] = json!("other");
     let refused = http.post("/sessions/agent", &args).await?.expect(409)?;
-    assert_eq!((&refused["code"], &refused["session"]), (&json!("label_in_use"), &json!(first)));
+    assert_eq!((&refused["code"], &refused["sessionId"]), (&json!("label_in_use"), &json!(first)));
     Ok(())
 }
 
@@ -121,13 +121,13 @@ async fn change_and_fork_refuse_or_take_a_label() -> Result<()> {
     let path = format!("/sessions/{second}");
     let with = |on_label: &str| json!({ "label": "docs", "onLabel": on_label });
     let refused = patch(&http, &path, &with("refuse")).await?.expect(409)?;
-    assert_eq!((&refused["code"], &refused["session"]), (&json!("label_in_use"), &json!(first)));
+    assert_eq!((&refused["code"], &refused["sessionId"]), (&json!("label_in_use"), &json!(first)));
     patch(&http, &path, &with("take")).await?.expect(200)?;
     assert_eq!(list_docs(&http).await?, [second.clone()]);
     patch(&http, &path, &with("refuse")).await?.expect(200)?;
     patch(&http, &path, &with("continue")).await?.expect(422)?;
     let fork = format!("{path}/fork");
-    assert_eq!(http.post(&fork, &with("refuse")).await?.expect(409)?["session"], json!(second));
+    assert_eq!(http.post(&fork, &with("refuse")).await?.expect(409)?["sessionId"], json!(second));
     let copy = id_of(&http.post(&fork, &with("take")).await?.expect(201)?)?;
     assert_eq!(list_docs(&http).await?, [copy]);
     http.post(&fork, &with("continue")).await?.expect(422)?;
