@@ -47,8 +47,8 @@ pub struct SpawnArgs {
     pub additional_directories: Option<Vec<String>>,
 }
 
-/// What happens if another session has the label already: one of the same workspace that the caller sees, that is not
-/// archived, and that has an agent or can come back.
+/// What happens if another session has the label already: one of the same workspace that the caller
+/// sees, that is not archived, and that has an agent or can come back.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum OnLabel {

@@ -94,7 +94,8 @@ pub struct Server {
 }
 
 impl Server {
-    /// Binds the address of the settings and the socket. No connection is answered before [`Server::run`].
+    /// Binds the address of the settings and the socket. No connection is answered before
+    /// [`Server::run`].
     pub fn bind(host: Host, tokens: Tokens, socket: &Path) -> Result<Self, BindError> {
         let config = host.config();
         let BoundAddress { tcp, tls, address: bound, taken } = listen::bind(config)?;
@@ -141,7 +142,8 @@ impl Server {
         Ok(Self { listeners: Listeners { tcp, tls, unix }, socket: socket.to_owned(), socket_id, taken, app, stop })
     }
 
-    /// Returns the address that another program had, if the server took another one for it and keeps that.
+    /// Returns the address that another program had, if the server took another one for it and
+    /// keeps that.
     pub fn taken_address(&self) -> Option<SocketAddr> {
         self.taken
     }

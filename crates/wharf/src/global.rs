@@ -82,7 +82,8 @@ impl GlobalOptions {
         Ok(self.config_path()?.with_file_name("contexts.toml"))
     }
 
-    /// Returns the options without a `--url` that has no URL. `wharf status --url` alone asks for the address.
+    /// Returns the options without a `--url` that has no URL. `wharf status --url` alone asks for
+    /// the address.
     pub(crate) fn without_empty_url(&self) -> Self {
         Self { url: self.url.clone().filter(|url| !url.is_empty()), ..self.clone() }
     }

@@ -1,4 +1,5 @@
-//! Decides whether a host could start with given settings. Every verb that checks, changes or uses settings asks here (rule 11.6).
+//! Decides whether a host could start with given settings. Every verb that checks, changes or uses
+//! settings asks here (rule 11.6).
 
 use wharf_host::Config;
 use wharf_server::AddressOutlook;
@@ -26,7 +27,8 @@ impl RunningHost {
     }
 }
 
-/// Fails if a host could not start with these settings. `own_port` is that of the running host in whose place it would start.
+/// Fails if a host could not start with these settings. `own_port` is that of the running host in
+/// whose place it would start.
 pub(crate) fn check_startable(config: &Config, own_port: Option<u16>) -> anyhow::Result<AddressOutlook> {
     parse_log_filter(&config.log_level)?;
     config.check_agents()?;

@@ -1,5 +1,6 @@
-//! The address of a host whose user has set none: the usual port, or the one that the host took when another program had the
-//! usual port. That one is kept in the state directory, so that later hosts are reached at the same address.
+//! The address of a host whose user has set none: the usual port, or the one that the host took
+//! when another program had the usual port. That one is kept in the state directory, so that later
+//! hosts are reached at the same address.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
@@ -11,8 +12,8 @@ use crate::host::write_private;
 pub(super) const DEFAULT_LISTEN: &str = "127.0.0.1:7433";
 /// The port of that address.
 const USUAL_PORT: u16 = 7433;
-/// Ports that are tried after the usual one. They lie below those that systems give to outgoing connections, so that a kept
-/// port is usually free at the next start.
+/// Ports that are tried after the usual one. They lie below those that systems give to outgoing
+/// connections, so that a kept port is usually free at the next start.
 const NEARBY_PORTS: std::ops::RangeInclusive<u16> = USUAL_PORT + 1..=USUAL_PORT + 99;
 const FILE_NAME: &str = "port";
 
@@ -63,8 +64,8 @@ impl Config {
         }
     }
 
-    /// Yields the addresses to try in this order if `listen` has its default: the kept one, the usual one, those nearby, and
-    /// at last any free one.
+    /// Yields the addresses to try in this order if `listen` has its default: the kept one, the
+    /// usual one, those nearby, and at last any free one.
     pub fn default_addresses(&self) -> impl Iterator<Item = SocketAddr> + use<> {
         let kept = KeptPort::of(&self.state_dir).read();
         let others = std::iter::once(USUAL_PORT).chain(NEARBY_PORTS).filter(move |port| Some(*port) != kept);

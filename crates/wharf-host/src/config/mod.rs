@@ -79,7 +79,8 @@ pub struct Config {
     /// How this process was started; clients are told.
     #[serde(skip)]
     pub process: HostProcess,
-    /// Whether the host takes another port if `listen` has its default and another program has that port.
+    /// Whether the host takes another port if `listen` has its default and another program has that
+    /// port.
     #[serde(skip)]
     pub takes_free_port: bool,
     pub listen: String,

@@ -29,7 +29,8 @@ impl Config {
             if fitting.is_empty() && !key.is_in_named_table() {
                 let mut setting = describe(key, key.path, None, state);
                 if key.path == "listen" {
-                    // Another program may have the usual port: who connects there would send it a token.
+                    // Another program may have the usual port: who connects there would send it a
+                    // token.
                     setting.value = Some(values::show_value(key, &self.listen_address().into()));
                 }
                 listed.push(setting);

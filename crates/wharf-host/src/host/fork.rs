@@ -68,8 +68,8 @@ pub struct ForkClient {
 }
 
 impl Host {
-    /// Begins a copy of a session and returns as soon as it is in its log; its agent may still be starting. `sees` tells which
-    /// sessions the caller sees.
+    /// Begins a copy of a session and returns as soon as it is in its log; its agent may still be
+    /// starting. `sees` tells which sessions the caller sees.
     pub async fn fork(
         &self,
         source: &SessionHandle,

@@ -1,4 +1,5 @@
-//! Labels that shall name one session: who has a label, and whom it goes to, is decided in one step (rule 14.10).
+//! Labels that shall name one session: who has a label, and whom it goes to, is decided in one step
+//! (rule 14.10).
 
 use std::sync::Arc;
 
@@ -84,7 +85,8 @@ pub(super) struct GrantedLabel<'a> {
 }
 
 impl Host {
-    /// Sets the session's title, label or archive mark. `sees` tells which other sessions the caller sees.
+    /// Sets the session's title, label or archive mark. `sees` tells which other sessions the
+    /// caller sees.
     pub async fn describe(
         &self,
         handle: &SessionHandle,
@@ -139,7 +141,8 @@ impl Host {
         }
     }
 
-    /// Lists the sessions that have the label and can be prompted: those with an agent first, then the newest.
+    /// Lists the sessions that have the label and can be prompted: those with an agent first, then
+    /// the newest.
     fn list_holders(&self, label: &str, wish: LabelWish<'_>, sees: Sees<'_>) -> Vec<Arc<Descriptor>> {
         let is_holder = |known: &Arc<Descriptor>| {
             known.label.as_deref() == Some(label)
@@ -155,7 +158,8 @@ impl Host {
         holders
     }
 
-    /// Takes the label from the sessions that had it, after the other session has got it: it is never lost.
+    /// Takes the label from the sessions that had it, after the other session has got it: it is
+    /// never lost.
     pub(super) async fn take_from_losers(&self, granted: &GrantedLabel<'_>, by: &Sender) -> Result<(), CallError> {
         for loser in &granted.losers {
             // A session that is gone meanwhile has no label.

@@ -68,7 +68,8 @@ struct SpawnPlan {
 }
 
 impl Host {
-    /// Creates a session and returns as soon as it is in its log. `sees` tells which sessions the caller sees.
+    /// Creates a session and returns as soon as it is in its log. `sees` tells which sessions the
+    /// caller sees.
     pub async fn spawn(&self, mut request: SpawnRequest, sees: Sees<'_>) -> Result<Spawned, CreateError> {
         // Held until a child is known, so that the next one is counted with it.
         let one_child = if request.parent.is_some() { Some(self.inner.locks.delegating.lock().await) } else { None };

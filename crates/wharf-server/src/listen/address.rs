@@ -1,4 +1,5 @@
-//! Decides where a host listens, and whether it could: the same for a start and for the check before it (rule 11.6).
+//! Decides where a host listens, and whether it could: the same for a start and for the check
+//! before it (rule 11.6).
 
 use std::io;
 use std::net::SocketAddr;
@@ -67,7 +68,8 @@ pub struct AddressOutlook {
     pub taken: Option<SocketAddr>,
 }
 
-/// Fails if a host could not start with these settings. `own_port` is that of the running host in whose place it would start.
+/// Fails if a host could not start with these settings. `own_port` is that of the running host in
+/// whose place it would start.
 pub fn check_start(config: &Config, own_port: Option<u16>) -> Result<AddressOutlook, BindError> {
     let plan = ListenPlan::of(config)?;
     let mut taken = None;
@@ -85,7 +87,8 @@ pub fn check_start(config: &Config, own_port: Option<u16>) -> Result<AddressOutl
     Err(taken_error(config, taken))
 }
 
-/// Binds the address of these settings. A port that is taken in place of the usual one is kept for later hosts.
+/// Binds the address of these settings. A port that is taken in place of the usual one is kept for
+/// later hosts.
 pub(crate) fn bind(config: &Config) -> Result<BoundAddress, BindError> {
     let ListenPlan { candidates, tls } = ListenPlan::of(config)?;
     let mut taken = None;
@@ -105,7 +108,8 @@ pub(crate) fn bind(config: &Config) -> Result<BoundAddress, BindError> {
 }
 
 impl ListenPlan {
-    /// Refuses an address that cannot be used or would be open to others, and certificates that cannot be used.
+    /// Refuses an address that cannot be used or would be open to others, and certificates that
+    /// cannot be used.
     fn of(config: &Config) -> Result<Self, BindError> {
         let listen = config.listen_address();
         let address: SocketAddr =

@@ -89,7 +89,8 @@ impl HostStarter {
         self.pid.is_some_and(has_ended)
     }
 
-    /// Returns the end of what this start wrote to the host's log, in words: it tells why the host did not start.
+    /// Returns the end of what this start wrote to the host's log, in words: it tells why the host
+    /// did not start.
     pub(crate) fn describe_log_tail(&self) -> String {
         let path = log_path(&self.state_dir);
         match read_tail(&path, self.log_end) {
@@ -190,7 +191,8 @@ fn log_path(state_dir: &Path) -> PathBuf {
     state_dir.join(LOG_FILE_NAME)
 }
 
-/// Returns the last lines of the log after `since`, each whole; of a single line that is longer, its end.
+/// Returns the last lines of the log after `since`, each whole; of a single line that is longer,
+/// its end.
 fn read_tail(path: &Path, since: Option<LogEnd>) -> std::io::Result<String> {
     let mut file = File::open(path)?;
     let known = file.metadata()?;

@@ -73,7 +73,8 @@ pub(crate) async fn find_session(client: &HostClient, meant: Option<&str>) -> an
     }
 }
 
-/// Returns the session that has this label and can be prompted: the newest that lives, else the newest.
+/// Returns the session that has this label and can be prompted: the newest that lives, else the
+/// newest.
 pub(crate) async fn find_labelled(client: &HostClient, label: &str) -> anyhow::Result<Option<SessionInfo>> {
     let listed = list_sessions(client, "").await?.into_iter().map(|listed| listed.session);
     let sessions: Vec<SessionInfo> = listed.filter(|session| session.label.as_deref() == Some(label)).collect();
@@ -106,7 +107,8 @@ fn is_usable(session: &SessionInfo) -> bool {
     !session.archived && (session.status.is_alive() || session.resumable)
 }
 
-/// Returns the newest session that lives, else the newest that can be prompted, of these (newest first).
+/// Returns the newest session that lives, else the newest that can be prompted, of these (newest
+/// first).
 fn newest_usable<'a>(sessions: &[&'a SessionInfo]) -> Option<&'a SessionInfo> {
     let alive = sessions.iter().find(|session| session.status.is_alive());
     alive.or_else(|| sessions.iter().find(|session| is_usable(session))).copied()

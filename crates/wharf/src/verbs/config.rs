@@ -35,7 +35,8 @@ enum ConfigAction {
         #[arg(long)]
         json: bool,
     },
-    /// Change one setting in the file, or several that need each other, if a host could start with the result.
+    /// Change one setting in the file, or several that need each other, if a host could start with
+    /// the result.
     Set {
         key: String,
         /// A list is words with commas between them, or as in TOML. `-` reads it from stdin.

@@ -26,8 +26,8 @@ const COMMAND_LINE_AGENT: &str = "agent";
 
 #[derive(Debug, Args)]
 pub(crate) struct ServeVerb {
-    /// Address to listen on; port 0 picks a free one [default: 127.0.0.1:7433, or a free port if another program has that].
-    /// An address that is given is used, or the host does not start.
+    /// Address to listen on; port 0 picks a free one [default: 127.0.0.1:7433, or a free port if
+    /// another program has that]. An address that is given is used, or the host does not start.
     #[arg(long, value_name = "ADDR")]
     listen: Option<String>,
     /// The host part of `--listen`, as amux has it.

@@ -1,5 +1,5 @@
-//! The address of a host: whose port it takes, what it says about it, and whether it could start with given settings (rules
-//! 11.5, 11.6).
+//! The address of a host: whose port it takes, what it says about it, and whether it could start
+//! with given settings (rules 11.5, 11.6).
 
 use std::fs;
 use std::net::TcpListener;
@@ -67,7 +67,8 @@ struct Told {
     err: String,
 }
 
-/// Takes the usual port, or leaves it to the program that has it already: to a host both are the same.
+/// Takes the usual port, or leaves it to the program that has it already: to a host both are the
+/// same.
 fn take_usual_port() -> Option<TcpListener> {
     TcpListener::bind("127.0.0.1:7433").ok()
 }

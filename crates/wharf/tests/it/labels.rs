@@ -1,4 +1,5 @@
-//! Labels that shall name one session: who has a label is decided in one step, on every surface (rule 14.10).
+//! Labels that shall name one session: who has a label is decided in one step, on every surface
+//! (rule 14.10).
 
 use anyhow::{Context, Result, ensure};
 use futures_util::future::join_all;

@@ -74,7 +74,8 @@ fn change_values(changes: &[SettingChange], file: &Path, base: &StartBase) -> an
     Ok(())
 }
 
-/// Refuses a change that keeps a host from starting. If the file kept it from that already, for the same reason, a note says so.
+/// Refuses a change that keeps a host from starting. If the file kept it from that already, for the
+/// same reason, a note says so.
 fn judge_change(before: Option<&FileMistake>, after: Option<&FileMistake>) -> Result<(), Failure> {
     let refused = |mistake: &FileMistake, advice: &str| Failure::new(Exit::Usage, format!("{mistake}{advice}"));
     match (before, after) {
