@@ -3,7 +3,7 @@
 //! and in `child` alone.
 
 use std::ffi::OsString;
-use std::fs::{self, DirBuilder, File};
+use std::fs::{DirBuilder, File};
 use std::io::{Read, Seek, SeekFrom};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::os::unix::process::CommandExt;
@@ -218,6 +218,7 @@ fn read_tail(path: &Path, since: Option<LogEnd>) -> std::io::Result<String> {
 #[cfg(test)]
 mod tests {
     use std::ffi::OsStr;
+    use std::fs;
 
     use super::*;
 
