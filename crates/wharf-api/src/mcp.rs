@@ -161,7 +161,7 @@ pub struct ForkInput {
     /// A label of the copy.
     #[serde(default)]
     pub label: Option<String>,
-    /// What happens if another session has the label; `share` if it is left out.
+    /// Says what happens if another session has the label; `share` if it is left out.
     #[serde(default)]
     pub on_label: Option<OnLabelChange>,
 }

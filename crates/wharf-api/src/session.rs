@@ -244,7 +244,7 @@ pub struct ForkArgs {
     pub title: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub label: Option<String>,
-    /// What happens if another session has the label; `share` if it is left out.
+    /// Says what happens if another session has the label; `share` if it is left out.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub on_label: Option<OnLabelChange>,
 }
@@ -317,7 +317,7 @@ pub struct SessionPatch {
     #[serde(deserialize_with = "present_or_null", skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>)]
     pub label: Option<Option<String>>,
-    /// What happens if another session has the label; `share` if it is left out.
+    /// Says what happens if another session has the label; `share` if it is left out.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub on_label: Option<OnLabelChange>,
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -27,7 +27,7 @@ pub struct SpawnArgs {
     /// For people and filters, up to 1024 bytes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub label: Option<String>,
-    /// What happens if another session has the label; `share` if it is left out.
+    /// Says what happens if another session has the label; `share` if it is left out.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub on_label: Option<OnLabel>,
     /// A mode of the adapter.
@@ -47,7 +47,7 @@ pub struct SpawnArgs {
     pub additional_directories: Option<Vec<String>>,
 }
 
-/// What happens if another session has the label already: one of the same workspace that the caller
+/// Says what happens if another session has the label already: one of the same workspace that the caller
 /// sees, that is not archived, and that has an agent or can come back.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema, JsonSchema)]
 #[serde(rename_all = "lowercase")]

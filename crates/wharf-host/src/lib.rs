@@ -62,8 +62,8 @@ pub use descriptor::{Descriptor, ForkedFrom, Resources, TurnWord};
 pub use file_search::{FoundFile, FoundFiles};
 pub use host::{
     CreateError, Created, DelegationError, DescribeError, ForkClient, ForkError, ForkRequest, ForkStart, Host,
-    LabelInUse, NewSessionRequest, OnLabel, OpenError, PrestartedAgent, RemovedWorkspace, Renewal, Sees, SpawnRequest,
-    Spawned, SpawnedAs, StartError, StorageFault, Upload, UploadError, write_private,
+    LabelInUse, LabelPolicy, NewSessionRequest, OpenError, PrestartedAgent, RemovedWorkspace, Renewal, Sees,
+    SpawnRequest, Spawned, SpawnedAs, StartError, StorageFault, Upload, UploadError, write_private,
 };
 pub use ids::{Now, is_session_id, new_client_id, new_prompt_id, new_session_id, random_text};
 pub use limits::{

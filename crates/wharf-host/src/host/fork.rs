@@ -8,7 +8,7 @@ use serde_json::json;
 use wharf_core::{ForkSource, Raw, Sender, Seq, SpawnKey};
 use wharf_json::{Json, ReadError, rpc};
 
-use super::labels::{LabelClaim, LabelWish, OnLabel, Sees};
+use super::labels::{LabelClaim, LabelPolicy, LabelWish, Sees};
 use super::spawn::{Spawned, SpawnedAs};
 use super::{CreateError, Created, ForkStart, Host, NewSessionRequest, PrestartedAgent, StartInputs};
 use crate::session::cursor::Entry;
@@ -43,7 +43,7 @@ pub struct ForkRequest {
     pub title: Option<String>,
     pub label: Option<String>,
     /// A copy never continues another session.
-    pub on_label: OnLabel,
+    pub on_label: LabelPolicy,
     pub sender: Sender,
     /// Which directories the caller may name: the source's must be among them.
     pub directory_scope: DirectoryScope,
@@ -239,7 +239,7 @@ impl ForkRequest {
         let key = self.key.as_deref()?;
         // Digests of older logs are of the label alone.
         let label = match self.on_label {
-            OnLabel::Share => json!(self.label),
+            LabelPolicy::Share => json!(self.label),
             other => json!([self.label, other.as_str()]),
         };
         let asked = json!(["fork", source.id().as_str(), self.title, label]);

@@ -10,9 +10,9 @@ use super::Host;
 use crate::descriptor::Descriptor;
 use crate::session::handle::{CallError, SessionHandle};
 
-/// What happens if another session of the workspace has the label already.
+/// Says what happens if another session of the workspace has the label already.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum OnLabel {
+pub enum LabelPolicy {
     /// Both have it.
     #[default]
     Share,
@@ -24,7 +24,7 @@ pub enum OnLabel {
     Continue,
 }
 
-impl OnLabel {
+impl LabelPolicy {
     /// Returns the word of the request.
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -60,7 +60,7 @@ pub type Sees<'a> = &'a (dyn Fn(&Descriptor) -> bool + Sync);
 #[derive(Clone, Copy, Debug)]
 pub(super) struct LabelWish<'a> {
     pub(super) label: Option<&'a str>,
-    pub(super) on_label: OnLabel,
+    pub(super) on_label: LabelPolicy,
     pub(super) workspace: &'a str,
     /// The session that is to have it, if there is one already.
     pub(super) session: Option<&'a SessionId>,
@@ -91,7 +91,7 @@ impl Host {
         &self,
         handle: &SessionHandle,
         description: Description,
-        on_label: OnLabel,
+        on_label: LabelPolicy,
         sees: Sees<'_>,
     ) -> Result<(), DescribeError> {
         let known = handle.descriptor();
@@ -120,7 +120,7 @@ impl Host {
         let granted = |one, losers| {
             LabelClaim::Granted(GrantedLabel { _one: one, label: wish.label.map(ToOwned::to_owned), losers })
         };
-        let Some(label) = wish.label.filter(|_| wish.on_label != OnLabel::Share) else {
+        let Some(label) = wish.label.filter(|_| wish.on_label != LabelPolicy::Share) else {
             return Ok(granted(None, Vec::new()));
         };
         let one = Some(self.inner.locks.labelling.lock().await);
@@ -128,12 +128,12 @@ impl Host {
         let Some(holder) = holders.first() else { return Ok(granted(one, Vec::new())) };
         let is_fit = wish.adapter.is_some_and(|adapter| adapter == holder.adapter_slug);
         match wish.on_label {
-            OnLabel::Take => {
+            LabelPolicy::Take => {
                 let losers = holders.iter().map(|holder| SessionId::new(holder.id.as_str())).collect();
                 Ok(granted(one, losers))
             }
-            OnLabel::Continue if is_fit => Ok(LabelClaim::Continued(SessionId::new(holder.id.as_str()))),
-            OnLabel::Share | OnLabel::Refuse | OnLabel::Continue => Err(LabelInUse {
+            LabelPolicy::Continue if is_fit => Ok(LabelClaim::Continued(SessionId::new(holder.id.as_str()))),
+            LabelPolicy::Share | LabelPolicy::Refuse | LabelPolicy::Continue => Err(LabelInUse {
                 label: label.to_owned(),
                 holder: holder.id.clone(),
                 adapter: holder.adapter_slug.clone(),

@@ -37,7 +37,7 @@ pub use create::{CreateError, Created, ForkStart, NewSessionRequest};
 pub use delegate::DelegationError;
 pub use forget::Renewal;
 pub use fork::{ForkClient, ForkError, ForkRequest};
-pub use labels::{DescribeError, LabelInUse, OnLabel, Sees};
+pub use labels::{DescribeError, LabelInUse, LabelPolicy, Sees};
 pub use prestarted_agent::PrestartedAgent;
 pub use spawn::{SpawnRequest, Spawned, SpawnedAs};
 pub(crate) use start_file::StartInputs;

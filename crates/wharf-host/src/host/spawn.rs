@@ -8,7 +8,7 @@ use wharf_core::{Raw, Sender, SessionId, SpawnKey};
 use wharf_json::rpc;
 
 use super::create::{Begun, not_created};
-use super::labels::{LabelClaim, LabelWish, OnLabel, Sees};
+use super::labels::{LabelClaim, LabelPolicy, LabelWish, Sees};
 use super::{CreateError, Host, Inner, NewSessionRequest};
 use crate::config::{FormAnswerersWord, with_tools};
 use crate::session::handle::{Abilities, SessionHandle};
@@ -22,7 +22,7 @@ pub struct SpawnRequest {
     /// Wins over `workspace`.
     pub cwd: Option<PathBuf>,
     pub label: Option<String>,
-    pub on_label: OnLabel,
+    pub on_label: LabelPolicy,
     /// A mode and options of the adapter's manifest.
     pub mode: Option<String>,
     pub options: BTreeMap<String, Value>,
@@ -57,7 +57,7 @@ pub enum SpawnedAs {
     New,
     /// The key was known: it is the session of an earlier request.
     Repeat,
-    /// It had the label already ([`OnLabel::Continue`]).
+    /// It had the label already ([`LabelPolicy::Continue`]).
     LabelHolder,
 }
 
@@ -228,7 +228,7 @@ impl SpawnRequest {
         let manner = json!([self.adapter, self.mode, self.options, variables, servers]);
         // Digests of older logs are of the label alone.
         let label = match self.on_label {
-            OnLabel::Share => json!(self.label),
+            LabelPolicy::Share => json!(self.label),
             other => json!([self.label, other.as_str()]),
         };
         let asked = json!([place, manner, label, self.key_covers]);

@@ -2,7 +2,7 @@
 
 use wharf_api::{OnLabelChange, SessionInfo, SessionPatch};
 use wharf_host::core::Description;
-use wharf_host::{DescribeError, OnLabel};
+use wharf_host::{DescribeError, LabelPolicy};
 
 use super::attention::{describe_session, note_act};
 use super::faults::{fault_from_failed_call, fault_from_label_in_use, invalid_params};
@@ -29,7 +29,7 @@ pub(crate) async fn change_session(
     check_label(label.as_ref().and_then(Option::as_deref))?;
     let handle = open_session(app, caller, id).await?;
     let before = handle.head();
-    let on_label = patch.on_label.map_or(OnLabel::Share, to_on_label);
+    let on_label = patch.on_label.map_or(LabelPolicy::Share, to_on_label);
     let description = Description {
         by: caller.sender(),
         title: title.map(|title| title.map(Into::into)),
@@ -47,11 +47,11 @@ pub(crate) async fn change_session(
 }
 
 /// Returns the host's word for what happens if another session has the label.
-pub(super) const fn to_on_label(on_label: OnLabelChange) -> OnLabel {
+pub(super) const fn to_on_label(on_label: OnLabelChange) -> LabelPolicy {
     match on_label {
-        OnLabelChange::Share => OnLabel::Share,
-        OnLabelChange::Refuse => OnLabel::Refuse,
-        OnLabelChange::Take => OnLabel::Take,
+        OnLabelChange::Share => LabelPolicy::Share,
+        OnLabelChange::Refuse => LabelPolicy::Refuse,
+        OnLabelChange::Take => LabelPolicy::Take,
     }
 }
 

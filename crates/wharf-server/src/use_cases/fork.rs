@@ -2,7 +2,7 @@
 
 use wharf_api::{ErrorCode, ForkArgs, SessionInfo};
 use wharf_host::core::SessionId;
-use wharf_host::{Created, ForkClient, ForkError, ForkRequest, OnLabel, SpawnedAs};
+use wharf_host::{Created, ForkClient, ForkError, ForkRequest, LabelPolicy, SpawnedAs};
 
 use super::attention::describe_session;
 use super::describe::{check_title, to_on_label};
@@ -39,7 +39,7 @@ pub(crate) async fn fork_session(
     let request = ForkRequest {
         title,
         label,
-        on_label: args.on_label.map_or(OnLabel::Share, to_on_label),
+        on_label: args.on_label.map_or(LabelPolicy::Share, to_on_label),
         sender: caller.sender(),
         directory_scope: caller.identity.directory_scope(),
         key: key.map(ToOwned::to_owned),
@@ -68,7 +68,7 @@ pub(crate) async fn fork_for_client(
     let request = ForkRequest {
         title: None,
         label: None,
-        on_label: OnLabel::Share,
+        on_label: LabelPolicy::Share,
         sender: caller.sender(),
         directory_scope: caller.identity.directory_scope(),
         key: None,

@@ -8,8 +8,8 @@ use bytes::Bytes;
 use wharf_api::{ErrorCode, SpawnArgs, SpawnedSession};
 use wharf_host::core::{EndReason, Overlap, Raw, SessionId};
 use wharf_host::{
-    CreateError, Created, MAX_LABEL_BYTES, NewSessionRequest, OnLabel, PrestartedAgent, SessionHandle, SpawnRequest,
-    Spawned, SpawnedAs,
+    CreateError, Created, LabelPolicy, MAX_LABEL_BYTES, NewSessionRequest, PrestartedAgent, SessionHandle,
+    SpawnRequest, Spawned, SpawnedAs,
 };
 
 use super::Caller;
@@ -58,7 +58,7 @@ pub(crate) async fn spawn_session(
         workspace: args.workspace_slug,
         cwd: args.cwd.map(PathBuf::from),
         label,
-        on_label: args.on_label.map_or(OnLabel::Share, to_host_word),
+        on_label: args.on_label.map_or(LabelPolicy::Share, to_host_word),
         mode: args.mode,
         options: args.options.unwrap_or_default(),
         env: caller.allowed_env(args.env.unwrap_or_default()),
@@ -83,12 +83,12 @@ pub(crate) async fn spawn_session(
 }
 
 /// Returns the host's word for what happens if another session has the label.
-const fn to_host_word(on_label: wharf_api::OnLabel) -> OnLabel {
+const fn to_host_word(on_label: wharf_api::OnLabel) -> LabelPolicy {
     match on_label {
-        wharf_api::OnLabel::Share => OnLabel::Share,
-        wharf_api::OnLabel::Refuse => OnLabel::Refuse,
-        wharf_api::OnLabel::Take => OnLabel::Take,
-        wharf_api::OnLabel::Continue => OnLabel::Continue,
+        wharf_api::OnLabel::Share => LabelPolicy::Share,
+        wharf_api::OnLabel::Refuse => LabelPolicy::Refuse,
+        wharf_api::OnLabel::Take => LabelPolicy::Take,
+        wharf_api::OnLabel::Continue => LabelPolicy::Continue,
     }
 }
 
