@@ -40,7 +40,7 @@ pub struct Descriptor {
     /// The agent is held because the log cannot be written (rule 10.5).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub paused: Option<PauseReason>,
-    /// The reason of the failure, for a person.
+    /// The reason of the failure, or why the agent of a running session cannot be reached, for a person.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
     /// The session whose agent started this one.

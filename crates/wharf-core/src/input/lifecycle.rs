@@ -21,10 +21,12 @@ pub enum LifecycleInput {
     Wake { cause: WakeCause },
     /// The first input after a restore by a new host, if the agent is gone.
     HostRestarted,
-    /// The first input after a restore by a new host that has taken over the running agent.
+    /// The first input after a restore by a new host that has taken over the agent.
     AgentAdopted {
         /// True if the log has lost events and the agent is known to be idle: turns that seem to run have ended.
         is_idle: bool,
+        /// The agent has ended without a host. What it wrote is still to come, and it takes no prompt any more.
+        has_ended: bool,
     },
 }
 

@@ -139,7 +139,7 @@ impl Session {
         match input {
             LifecycleInput::Kill { reason } => self.kill(reason, draft),
             LifecycleInput::HostRestarted => self.host_restarted(draft),
-            LifecycleInput::AgentAdopted { is_idle } => self.agent_adopted(is_idle, draft),
+            LifecycleInput::AgentAdopted { is_idle, has_ended } => self.agent_adopted(is_idle, has_ended, draft),
             LifecycleInput::Sleep { reason, why } => return self.sleep(reason, why, draft),
             LifecycleInput::Resume => return self.resume(draft),
             LifecycleInput::Wake { cause } => return self.wake_if_allowed(cause, draft),

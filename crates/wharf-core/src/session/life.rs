@@ -88,6 +88,7 @@ impl Session {
         if start != self.state.start || self.live.retry_at.is_some() {
             return;
         }
+        self.live.has_agent_ended = false;
         match self.state.status {
             Status::Starting => {
                 let forgets = self.state.agent_session.is_some() && self.state.how == Some(StartKind::New);
@@ -303,8 +304,9 @@ impl Session {
     }
 
     /// Goes on with the agent that the host before this one left running (rule 2.14). Everything durable is as it was; the
-    /// deadlines, which are not logged, begin anew. The time without a host does not count as the agent's silence.
-    pub(super) fn agent_adopted(&mut self, is_idle: bool, draft: &mut Draft) {
+    /// deadlines, which are not logged, begin anew. The time without a host does not count as the agent's silence. An agent that
+    /// has ended gets no further prompt.
+    pub(super) fn agent_adopted(&mut self, is_idle: bool, has_ended: bool, draft: &mut Draft) {
         if self.state.status != Status::Running {
             return;
         }
@@ -312,6 +314,7 @@ impl Session {
             self.fail_open_tools(draft);
             self.end_turns(&PromptEnd::HostRestarted, None, draft);
         }
+        self.live.has_agent_ended = has_ended;
         self.live.answered_at = Some(draft.now);
         if let Some(wait) = self.settings.ask_timeout {
             let deadline = draft.now.after(wait);

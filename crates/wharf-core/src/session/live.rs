@@ -24,6 +24,8 @@ pub(super) struct Live {
     pub(super) retry_at: Option<Millis>,
     /// Since when no client is attached and no work is left.
     pub(super) idle_since: Option<Millis>,
+    /// The agent of the running session has ended already, and its last output is still being taken in.
+    pub(super) has_agent_ended: bool,
     /// The event that ended the last turn of each client, the newest at the back.
     own_ends: VecDeque<(ClientIdentity, Seq)>,
 }

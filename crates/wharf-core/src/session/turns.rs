@@ -58,10 +58,16 @@ impl Session {
         std::iter::once(accepted).chain(started).map(Event::from).collect()
     }
 
+    /// Returns true if the agent runs and has not ended without a host.
+    fn takes_prompts(&self) -> bool {
+        self.state.status == Status::Running && !self.live.has_agent_ended
+    }
+
     /// Returns true if the turn of a new prompt begins with its acceptance.
     fn starts_at_once(&self, hands_over: bool) -> bool {
         let state = &self.state;
-        hands_over || (state.status == Status::Running && state.turns.is_empty() && state.queue.is_empty())
+        let is_free = state.turns.is_empty() && state.queue.is_empty();
+        hands_over || (self.takes_prompts() && is_free)
     }
 
     /// Returns the reply to a prompt that is not taken: a refusal, or the receipt of the prompt that it repeats.
@@ -98,7 +104,7 @@ impl Session {
     /// Returns true if the agent queues prompts by itself and no running turn is cancelled.
     pub(super) fn takes_prompt_while_busy(&self) -> bool {
         let state = &self.state;
-        state.traits.queues && state.status == Status::Running && !state.turns.iter().any(|turn| turn.cancel)
+        state.traits.queues && self.takes_prompts() && !state.turns.iter().any(|turn| turn.cancel)
     }
 
     fn why_not(&self, submission: &Submission, hands_over: bool) -> Option<Refusal> {
@@ -132,7 +138,7 @@ impl Session {
 
     /// Sends the next queued prompt to the agent if it is idle.
     pub(super) fn start_next_turn(&mut self, draft: &mut Draft) {
-        if self.state.status != Status::Running || !self.state.turns.is_empty() || self.state.paused.is_some() {
+        if !self.takes_prompts() || !self.state.turns.is_empty() || self.state.paused.is_some() {
             return;
         }
         if let Some(next) = self.state.queue.front() {

@@ -313,3 +313,24 @@ fn tool_calls_left_open_by_an_answer_are_unchanged() {
     stage.give(answered("p1"));
     assert_eq!(cut(&stage.kill(EndReason::User).events), Vec::<&str>::new());
 }
+
+#[test]
+fn agent_that_ended_without_a_host_gets_no_further_prompt_and_the_queue_stays() {
+    let mut stage = queued(OnRestart::Mark, RESUMES);
+    stage.adopt_ended_agent();
+    let step = stage.give(answered("p1"));
+    assert!(!step.effects.iter().any(|effect| matches!(effect, Effect::SendPrompt { .. })), "{step:?}");
+    assert_eq!((stage.turns().len(), stage.queue()), (0, vec!["p2", "p3", "p4", "p5"]));
+    stage.prompt("p6", "ann");
+    assert_eq!(stage.queue(), ["p2", "p3", "p4", "p5", "p6"]);
+    // The same with nothing in the queue.
+    let mut idle = Stage::running_with(with(OnRestart::Mark), RESUMES);
+    idle.adopt_ended_agent();
+    idle.prompt("p1", "ann");
+    assert_eq!((idle.turns().len(), idle.queue()), (0, vec!["p1"]));
+    idle.give(Input::Lifecycle(LifecycleInput::HostRestarted));
+    assert_eq!(idle.queue(), ["p1"]);
+    idle.give(Input::Lifecycle(LifecycleInput::Wake { cause: WakeCause::Queue }));
+    idle.give(started(2, RESUMES));
+    assert_eq!(idle.turns(), ["p1"]);
+}

@@ -84,7 +84,13 @@ impl Stage {
     /// Lets the host die, and another one take over the running agent.
     pub(crate) fn adopt_agent(&mut self) -> Step {
         self.session = self.restored();
-        self.give(Input::Lifecycle(LifecycleInput::AgentAdopted { is_idle: false }))
+        self.give(Input::Lifecycle(LifecycleInput::AgentAdopted { is_idle: false, has_ended: false }))
+    }
+
+    /// Lets the host die, and another one take in the output of the agent, which has ended meanwhile.
+    pub(crate) fn adopt_ended_agent(&mut self) -> Step {
+        self.session = self.restored();
+        self.give(Input::Lifecycle(LifecycleInput::AgentAdopted { is_idle: false, has_ended: true }))
     }
 
     pub(crate) fn restored(&self) -> Session {

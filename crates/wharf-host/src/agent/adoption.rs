@@ -5,7 +5,8 @@ use std::io::{self, Write};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
@@ -14,11 +15,14 @@ use wharf_core::{Seq, SessionId};
 
 use super::agent_log::{AgentLog, AgentLogWriter};
 use super::agent_output::AgentOutput;
-use super::agent_process::{AgentProcess, KeeperProcess, follow_keeper};
-use super::agent_token::AgentTokens;
-use super::keeper::protocol::{BUSY, HELLO, KEEPER, KeepOrder, LineReceiver, PROTOCOL_VERSION, STARTED};
+use super::agent_process::{AgentExit, AgentProcess, KeeperProcess, follow_keeper};
+use super::agent_token::{AgentTokens, TokenGuard};
+use super::keeper::protocol::{
+    BUSY, EXITED, HELLO, KEEPER, KeepOrder, LineReceiver, PROTOCOL_VERSION, SIGNALLED, STARTED,
+};
 use super::kept_files::{KeptFiles, file_position, file_size, read_range};
 use super::ledger::{InFlight, Ledger};
+use super::left_output::LeftOutput;
 use super::outbox::Outbox;
 use super::process_records::{KeeperLimits, KeptRecord, LeftTree, ProcessRecords};
 use super::process_table;
@@ -28,15 +32,18 @@ use crate::config::KeeperSettings;
 use crate::frame::FrameReader;
 use crate::ids::{Now, random_text};
 
-/// How long a keeper may take to answer one call. It has nothing else to do, but its memory may have to come back from the disk.
+/// How long a keeper may take to answer one call, and all keepers together while a host starts. A keeper has nothing else to do,
+/// but its memory may have to come back from the disk.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(3);
-/// How long a keeper that runs is asked again and again before its agent is given up.
-const ASK_TIMEOUT: Duration = Duration::from_secs(10);
+/// The least time for an answer, for a keeper that is asked after many silent ones.
+const MIN_ANSWER_TIMEOUT: Duration = Duration::from_millis(250);
+/// The pause before a keeper that did not answer in time is asked again.
+const NEXT_ASK_AFTER: Duration = Duration::from_secs(1);
 /// How often a keeper may close the connection. It does so if this host was too slow to say hello, and for a wrong secret.
 const MAX_REFUSALS: u32 = 3;
 const ASK_INTERVAL: Duration = Duration::from_millis(10);
-/// Keepers that are asked at once: one that does not answer must not hold up the others.
-const MAX_ASKED_AT_ONCE: usize = 16;
+/// Keepers that are asked at once: those that do not answer must not hold up the others.
+const MAX_ASKED_AT_ONCE: usize = 64;
 const SECRET_CHARS: usize = 32;
 /// A time that no agent lives to see, for `"never"`.
 const FOR_EVER: Duration = Duration::from_secs(100 * 365 * 24 * 60 * 60);
@@ -68,28 +75,140 @@ pub(crate) struct AdoptedAgent {
     pub(crate) turn_status: TurnStatus,
     /// When the agent's first turn began, as far as it is known.
     pub(crate) first_turn_at: Option<Instant>,
+    /// It has ended without a host: all that it will ever write is there.
+    pub(crate) has_ended: bool,
 }
 
 /// The parts of the host that an agent is taken over with.
 #[derive(Debug)]
 pub(crate) struct AdoptionContext<'a> {
     pub(crate) records: &'a ProcessRecords,
-    pub(crate) tokens: &'a std::sync::Arc<AgentTokens>,
-    pub(crate) log: std::sync::Arc<AgentLog>,
+    pub(crate) tokens: &'a Arc<AgentTokens>,
+    pub(crate) log: Arc<AgentLog>,
     pub(crate) frame_limit: usize,
 }
 
-/// Asks the keepers of these trees for their agents. Trees whose keepers do not answer as they should are ended.
-pub(crate) fn ask_keepers(trees: Vec<LeftTree>, records: &ProcessRecords) -> Vec<AnsweredKeeper> {
-    let left = std::sync::Mutex::new(trees.into_iter());
+/// An agent that an earlier host has left.
+#[derive(Debug)]
+pub(crate) enum LeftAgent {
+    Found(FoundAgent),
+    /// Its keeper runs and has not answered yet.
+    Silent(LeftTree),
+}
+
+impl LeftAgent {
+    pub(crate) fn tree(&self) -> &LeftTree {
+        match self {
+            Self::Found(agent) => agent.tree(),
+            Self::Silent(tree) => tree,
+        }
+    }
+}
+
+/// An agent that can be taken over.
+#[derive(Debug)]
+pub(crate) enum FoundAgent {
+    /// Its keeper has answered.
+    Kept(Box<AnsweredKeeper>),
+    /// It has ended, and its keeper has left its output on the disk.
+    Ended(Box<EndedAgent>),
+}
+
+impl FoundAgent {
+    pub(crate) fn tree(&self) -> &LeftTree {
+        match self {
+            Self::Kept(keeper) => &keeper.tree,
+            Self::Ended(ended) => &ended.tree,
+        }
+    }
+
+    /// Takes the agent over. `head` is the last event of its session's log; `token` is the agent's, if it counts already.
+    pub(crate) fn adopt(
+        self,
+        head: Seq,
+        context: &AdoptionContext<'_>,
+        token: Option<TokenGuard>,
+    ) -> io::Result<AdoptedAgent> {
+        match self {
+            Self::Kept(keeper) => keeper.adopt(head, context, token),
+            Self::Ended(ended) => ended.adopt(head, context),
+        }
+    }
+}
+
+/// The output that the keeper of an agent has left on the disk.
+#[derive(Debug)]
+pub(crate) struct EndedAgent {
+    tree: LeftTree,
+    path: PathBuf,
+    output: LeftOutput,
+}
+
+/// Finds the agents whose output is on the disk. Output that cannot be read is left alone.
+pub(crate) fn find_ended_agents(records: &ProcessRecords) -> Vec<EndedAgent> {
+    let mut found = Vec::new();
+    for (path, tree) in records.find_left_outputs() {
+        match LeftOutput::open(&path) {
+            Ok(output) => found.push(EndedAgent { tree, path, output }),
+            Err(error) => {
+                let session = &tree.kept.session;
+                tracing::error!(session, path = %path.display(), %error, "the output that a keeper has left cannot be read");
+            }
+        }
+    }
+    found
+}
+
+impl EndedAgent {
+    /// Removes the output: its session has what it needs of it.
+    pub(crate) fn remove(self) {
+        remove_left_output(&self.path);
+    }
+
+    fn adopt(self, head: Seq, context: &AdoptionContext<'_>) -> io::Result<AdoptedAgent> {
+        let Self { tree, path, output: LeftOutput { files, stderr, exit } } = self;
+        let (turn_status, first_turn_at) = (TurnStatus::default(), first_turn_of(&tree));
+        let resumed = resume_files(files, &stderr, head, context)?;
+        let exit = exit.unwrap_or_else(AgentExit::without_host);
+        let process = AgentProcess::of_ended_agent(exit, move || remove_left_output(&path));
+        Ok(resumed.into_adopted(process, turn_status, first_turn_at, true))
+    }
+}
+
+fn remove_left_output(path: &Path) {
+    if let Err(error) = fs::remove_dir_all(path) {
+        tracing::warn!(path = %path.display(), %error, "output of an agent that is in the log stays on the disk");
+    }
+}
+
+/// Why a keeper has not handed its agent over.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum AskError {
+    /// It runs, and may answer later.
+    #[error("{0}")]
+    Silent(&'static str),
+    #[error(transparent)]
+    Lost(#[from] io::Error),
+}
+
+/// Asks the keepers of these trees for their agents, for a short time. Trees whose keepers do not answer as they should are ended.
+pub(crate) fn ask_keepers(trees: Vec<LeftTree>, records: &ProcessRecords) -> Vec<LeftAgent> {
+    let threads = trees.len().min(MAX_ASKED_AT_ONCE);
+    let left = Mutex::new(trees.into_iter());
+    let give_up_at = Instant::now() + ANSWER_TIMEOUT;
     let ask = || {
-        let mut answered = Vec::new();
+        let mut found = Vec::new();
         loop {
-            let next = left.lock().unwrap_or_else(std::sync::PoisonError::into_inner).next();
-            let Some(tree) = next else { return answered };
-            match ask_keeper(&tree, records) {
-                Ok(keeper) => answered.push(keeper),
-                Err(error) => {
+            let next = left.lock().unwrap_or_else(PoisonError::into_inner).next();
+            let Some(tree) = next else { return found };
+            match ask_keeper(&tree, records, give_up_at) {
+                Ok(keeper) => found.push(LeftAgent::Found(FoundAgent::Kept(Box::new(keeper)))),
+                Err(AskError::Silent(why)) => {
+                    let keeper = tree.keeper_pid();
+                    tracing::warn!(keeper, session = tree.kept.session, "{why}; it is asked on");
+                    found.push(LeftAgent::Silent(tree));
+                }
+                Err(AskError::Lost(error)) => {
                     let keeper = tree.keeper_pid();
                     tracing::warn!(keeper, session = tree.kept.session, %error, "an agent cannot be taken over and is ended");
                     records.end_left_tree(&tree);
@@ -98,36 +217,60 @@ pub(crate) fn ask_keepers(trees: Vec<LeftTree>, records: &ProcessRecords) -> Vec
         }
     };
     std::thread::scope(|scope| {
-        let threads: Vec<_> = (0..MAX_ASKED_AT_ONCE).map(|_| scope.spawn(ask)).collect();
+        let threads: Vec<_> = (0..threads).map(|_| scope.spawn(ask)).collect();
         threads.into_iter().flat_map(|thread| thread.join().unwrap_or_default()).collect()
     })
 }
 
-fn ask_keeper(tree: &LeftTree, records: &ProcessRecords) -> io::Result<AnsweredKeeper> {
+/// Asks a keeper until it hands its agent over, or has left its output on the disk. Fails once it can do neither any more.
+pub(crate) async fn ask_until_answered(tree: LeftTree, records: ProcessRecords) -> io::Result<FoundAgent> {
+    loop {
+        tokio::time::sleep(NEXT_ASK_AFTER).await;
+        let (asked, its_records) = (tree.clone(), records.clone());
+        let asking = move || match ask_keeper(&asked, &its_records, Instant::now() + ANSWER_TIMEOUT) {
+            Ok(keeper) => Ok(FoundAgent::Kept(Box::new(keeper))),
+            Err(AskError::Lost(error)) => {
+                let ended = find_ended_agents(&its_records).into_iter().find(|ended| ended.tree.is_same(&asked));
+                ended.map(|ended| FoundAgent::Ended(Box::new(ended))).ok_or(AskError::Lost(error))
+            }
+            Err(silent) => Err(silent),
+        };
+        match tokio::task::spawn_blocking(asking).await.map_err(io::Error::other)? {
+            Ok(found) => return Ok(found),
+            Err(AskError::Silent(_)) => {}
+            Err(AskError::Lost(error)) => return Err(error),
+        }
+    }
+}
+
+fn ask_keeper(tree: &LeftTree, records: &ProcessRecords, give_up_at: Instant) -> Result<AnsweredKeeper, AskError> {
     // Versions before this one would be asked in their own words here; there is none yet.
     if tree.kept.protocol != PROTOCOL_VERSION {
         let message = format!("its keeper speaks version {} of the protocol", tree.kept.protocol);
-        return Err(io::Error::other(message));
+        return Err(io::Error::other(message).into());
     }
     let (socket_dir, pid) = (records.socket_dir(tree.kept.protocol), tree.keeper_pid());
-    let give_up_at = Instant::now() + ASK_TIMEOUT;
     let mut refusals = 0;
     loop {
         // A keeper that was stopped cannot answer, and nothing else would wake it.
         process_table::send_signal(pid, Signal::CONT);
+        let timeout = give_up_at.saturating_duration_since(Instant::now()).max(MIN_ANSWER_TIMEOUT);
         let control = at_long_path(&socket_dir, pid, connect_at_once);
-        let error = match control.and_then(|control| greet_keeper(tree, control)) {
+        let silence = match control.and_then(|control| greet_keeper(tree, control, timeout)) {
             Ok(Some(keeper)) => return Ok(keeper),
-            Ok(None) => io::Error::other("its keeper has another host"),
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => io::Error::other("its keeper does not answer"),
+            Ok(None) => "a keeper has another host",
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => "a keeper does not answer",
             Err(error) if is_refusal(&error) && refusals < MAX_REFUSALS => {
                 refusals += 1;
-                error
+                "a keeper closes its connection"
             }
-            Err(error) => return Err(error),
+            Err(error) => return Err(error.into()),
         };
-        if Instant::now() > give_up_at || !tree.keeper().is_alive() {
-            return Err(error);
+        if !tree.keeper().is_alive() {
+            return Err(io::Error::other("its keeper has ended").into());
+        }
+        if Instant::now() > give_up_at {
+            return Err(AskError::Silent(silence));
         }
         std::thread::sleep(ASK_INTERVAL);
     }
@@ -150,8 +293,8 @@ fn connect_at_once(path: &str) -> io::Result<UnixStream> {
 }
 
 /// Says hello. Returns `None` if the keeper still has its last host.
-fn greet_keeper(tree: &LeftTree, mut control: UnixStream) -> io::Result<Option<AnsweredKeeper>> {
-    control.set_read_timeout(Some(ANSWER_TIMEOUT))?;
+fn greet_keeper(tree: &LeftTree, mut control: UnixStream, timeout: Duration) -> io::Result<Option<AnsweredKeeper>> {
+    control.set_read_timeout(Some(timeout))?;
     control.write_all(format!("{HELLO} {PROTOCOL_VERSION} {}\n", tree.kept.secret).as_bytes())?;
     let mut receiver = LineReceiver::default();
     let next_line = |receiver: &mut LineReceiver| loop {
@@ -185,36 +328,105 @@ fn greet_keeper(tree: &LeftTree, mut control: UnixStream) -> io::Result<Option<A
 }
 
 impl AnsweredKeeper {
-    /// Takes the agent over. `head` is the last event of its session's log.
-    pub(crate) fn adopt(self, head: Seq, context: &AdoptionContext<'_>) -> io::Result<AdoptedAgent> {
+    fn adopt(self, head: Seq, context: &AdoptionContext<'_>, token: Option<TokenGuard>) -> io::Result<AdoptedAgent> {
         let Self { tree, control, files, stderr, agent, reports, .. } = self;
-        let (pid, session) = (tree.keeper_pid(), SessionId::new(tree.kept.session.as_str()));
-        let KeptFiles { stdin, input, stdout, output, stderr: stderr_pipe, ledger } = files;
-        let turn_status = TurnStatus::read(&ledger);
-        let (ledger, in_flight) = Ledger::recover(ledger, head, file_size(&input)?)?;
-        // A line that was cut off is none.
-        rustix::fs::ftruncate(&input, in_flight.input_end)?;
-        let moved = file_position(&output)?;
-        if in_flight.read_offset > moved {
-            return Err(io::Error::other("the log has more of the agent's output than the agent has written"));
-        }
-        let taken = file_position(&input)?;
-        let reader = AgentOutput::new(stdout, output, in_flight.read_offset, moved)?;
-        let reader = FrameReader::starting_at(reader, context.frame_limit, in_flight.read_offset);
-        let outbox = Outbox::new(stdin, input, ledger, (taken, in_flight.input_end))?;
-        let log = AgentLogWriter::new(std::sync::Arc::clone(&context.log));
-        let stderr = StderrTail::follow_after(stderr_pipe, Some(log), &stderr)?;
+        let pid = tree.keeper_pid();
+        let turn_status = TurnStatus::read(&files.ledger);
+        let resumed = resume_files(files, &stderr, head, context)?;
         let process = KeeperProcess::adopt(pid)?;
-        let since_first_turn = tree.time_since_first_turn(Now::millis());
-        let first_turn_at = since_first_turn.and_then(|since| Instant::now().checked_sub(since));
-        let token = tree.token().map(|digest| context.tokens.restore_token(digest, session, pid));
+        let first_turn_at = first_turn_of(&tree);
+        let token = token.or_else(|| restore_token(&tree, context.tokens));
         context.records.adopt(tree);
         control.set_nonblocking(true)?;
         let control = tokio::net::UnixStream::from_std(control)?;
+        let has_ended = tells_of_exit(&reports);
         let (process, _) = follow_keeper(pid, process, (control, reports), context.records.clone(), token);
-        let process = process.with_pid(agent);
-        Ok(AdoptedAgent { process, reader, outbox, stderr, in_flight, turn_status, first_turn_at })
+        Ok(resumed.into_adopted(process.with_pid(agent), turn_status, first_turn_at, has_ended))
     }
+}
+
+/// Returns true if a keeper has told, with its answer, that the agent has ended.
+fn tells_of_exit(reports: &[u8]) -> bool {
+    let mut lines = reports.split(|byte| *byte == b'\n');
+    lines.any(|line| line.starts_with(EXITED.as_bytes()) || line.starts_with(SIGNALLED.as_bytes()))
+}
+
+fn first_turn_of(tree: &LeftTree) -> Option<Instant> {
+    let since = tree.time_since_first_turn(Now::millis())?;
+    Instant::now().checked_sub(since)
+}
+
+/// The files of an agent, at the places where the log says that an earlier host has stopped.
+#[derive(Debug)]
+struct ResumedFiles {
+    reader: FrameReader<AgentOutput>,
+    outbox: Outbox,
+    stderr: StderrTail,
+    in_flight: InFlight,
+}
+
+fn resume_files(files: KeptFiles, stderr: &[u8], head: Seq, context: &AdoptionContext<'_>) -> io::Result<ResumedFiles> {
+    let KeptFiles { stdin, input, stdout, output, stderr: stderr_pipe, ledger } = files;
+    let (ledger, in_flight) = Ledger::recover(ledger, head, file_size(&input)?)?;
+    // A line that was cut off is none.
+    rustix::fs::ftruncate(&input, in_flight.input_end)?;
+    let moved = file_position(&output)?;
+    if in_flight.read_offset > moved {
+        return Err(io::Error::other("the log has more of the agent's output than the agent has written"));
+    }
+    let taken = file_position(&input)?;
+    let reader = AgentOutput::new(stdout, output, in_flight.read_offset, moved)?;
+    let reader = FrameReader::starting_at(reader, context.frame_limit, in_flight.read_offset);
+    let outbox = Outbox::new(stdin, input, ledger, (taken, in_flight.input_end))?;
+    let log = AgentLogWriter::new(Arc::clone(&context.log));
+    let stderr = StderrTail::follow_after(stderr_pipe, Some(log), stderr)?;
+    Ok(ResumedFiles { reader, outbox, stderr, in_flight })
+}
+
+impl ResumedFiles {
+    fn into_adopted(
+        self,
+        process: AgentProcess,
+        turn_status: TurnStatus,
+        first_turn_at: Option<Instant>,
+        has_ended: bool,
+    ) -> AdoptedAgent {
+        let Self { reader, outbox, stderr, in_flight } = self;
+        AdoptedAgent { process, reader, outbox, stderr, in_flight, turn_status, first_turn_at, has_ended }
+    }
+}
+
+/// A keeper that runs and has not answered yet. Its tree and its agent's token count all the same. Dropping this ends both; the
+/// processes stay.
+#[derive(Debug)]
+pub(crate) struct SilentKeeper {
+    pub(crate) tree: LeftTree,
+    pub(crate) token: Option<TokenGuard>,
+}
+
+impl SilentKeeper {
+    /// Makes the tree of the keeper one of this host.
+    pub(crate) fn new(tree: LeftTree, records: &ProcessRecords, tokens: &Arc<AgentTokens>) -> Self {
+        let token = restore_token(&tree, tokens);
+        records.adopt(tree.clone());
+        Self { tree, token }
+    }
+
+    pub(crate) fn keeper_pid(&self) -> u32 {
+        self.tree.keeper_pid()
+    }
+
+    /// Kills the tree, keeper included.
+    pub(crate) fn end_tree(self, records: &ProcessRecords) {
+        records.end_left_tree(&self.tree);
+        records.remove(self.tree.keeper_pid());
+    }
+}
+
+/// Makes the token of an agent count again, if it has one.
+fn restore_token(tree: &LeftTree, tokens: &Arc<AgentTokens>) -> Option<TokenGuard> {
+    let session = SessionId::new(tree.kept.session.as_str());
+    tree.token().map(|digest| tokens.restore_token(digest, session, tree.keeper_pid()))
 }
 
 /// Lets the agent of a session outlive this host.

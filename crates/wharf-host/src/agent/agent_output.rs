@@ -100,14 +100,9 @@ impl AsyncRead for AgentOutput {
 mod tests {
     use std::io::Write;
 
-    use super::super::kept_files::create_file;
+    use super::super::kept_files::{create_file, held_bytes};
     use super::*;
     use crate::frame::{FrameLine, FrameReader};
-
-    /// Returns the bytes of memory that a file takes.
-    fn held_bytes(file: &OwnedFd) -> u64 {
-        u64::try_from(rustix::fs::fstat(file).unwrap().st_blocks).unwrap() * 512
-    }
 
     #[tokio::test]
     async fn memory_of_a_line_over_the_limit_is_given_back() {

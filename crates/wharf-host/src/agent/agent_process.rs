@@ -27,9 +27,16 @@ use super::{keeper, process_table};
 pub(crate) struct AgentExit {
     pub(crate) code: Option<i32>,
     pub(crate) signal: Option<i32>,
+    /// The keeper has ended it because no host came.
+    pub(crate) lacked_host: bool,
 }
 
 impl AgentExit {
+    /// Returns the exit of an agent that its keeper has ended because no host came.
+    pub(crate) fn without_host() -> Self {
+        Self { lacked_host: true, ..Self::default() }
+    }
+
     pub(crate) fn describe_exit(&self) -> String {
         match (self.code, self.signal) {
             (Some(code), _) => format!("the agent exited with code {code}"),
@@ -74,6 +81,28 @@ impl AgentProcess {
 
     pub(super) fn with_pid(self, pid: u32) -> Self {
         Self { pid, ..self }
+    }
+
+    /// Returns an agent that has ended without a host and has no keeper any more. `release` removes what it has left, when its exit is
+    /// noted.
+    pub(super) fn of_ended_agent(exit: AgentExit, release: impl FnOnce() + Send + 'static) -> Self {
+        let (orders_to, mut orders) = mpsc::channel(MAX_WAITING_ORDERS);
+        let (_, exit) = watch::channel(Some(exit));
+        let watch = async move {
+            while let Some(order) = orders.recv().await {
+                if matches!(order, KeeperOrder::Leave) {
+                    return;
+                }
+            }
+            let _ = tokio::task::spawn_blocking(release).await;
+        };
+        tokio::spawn(watch.in_current_span());
+        Self { keeper: 0, pid: 0, orders: orders_to, exit }
+    }
+
+    /// Returns true for an agent that has ended without a host and has no keeper any more.
+    pub(crate) fn has_no_keeper(&self) -> bool {
+        self.keeper == 0
     }
 
     /// Asks for the end; returns at once. Asking again does nothing.

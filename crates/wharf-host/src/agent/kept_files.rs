@@ -92,6 +92,11 @@ pub(crate) fn file_size(file: impl AsFd) -> io::Result<u64> {
     Ok(rustix::fs::fstat(file)?.st_size.unsigned_abs())
 }
 
+/// Returns the bytes of memory that a file takes.
+pub(super) fn held_bytes(file: impl AsFd) -> u64 {
+    rustix::fs::fstat(file).map_or(0, |stat| stat.st_blocks.unsigned_abs() * 512)
+}
+
 /// Writes all bytes at this place of a file.
 pub(crate) fn write_at(file: impl AsFd, mut bytes: &[u8], mut at: u64) -> io::Result<()> {
     while !bytes.is_empty() {

@@ -15,6 +15,7 @@ use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
+use rustix::fs::SeekFrom;
 use wharf_core::Seq;
 
 use super::kept_files::{PAGE_BYTES, file_size, read_range, release_range, write_at};
@@ -22,6 +23,7 @@ use super::turn_status::TurnStatus;
 
 /// The first page holds the status for the keeper. The records begin behind it.
 const RECORDS_START: u64 = PAGE_BYTES;
+const PAGE_LENGTH: usize = 4096;
 /// The records that are written before the ledger is written anew, without those that are settled.
 const MAX_RECORD_BYTES: u64 = 512 << 10;
 /// A request of the agent that can be repeated is kept up to this size; a larger one is answered with an error.
@@ -125,10 +127,8 @@ impl Ledger {
     /// Reads the ledger of an agent that another host has left. `head` is the last event of the log, `input_size` the length
     /// of the input file.
     pub(crate) fn recover(file: OwnedFd, head: Seq, input_size: u64) -> io::Result<(LedgerHandle, InFlight)> {
-        let (size, status) = (file_size(&file)?, TurnStatus::read(&file));
-        let start =
-            rustix::fs::seek(&file, rustix::fs::SeekFrom::Data(RECORDS_START)).unwrap_or(size).max(RECORDS_START);
-        let bytes = read_range(&file, start, size)?;
+        let status = TurnStatus::read(&file);
+        let LedgerRecords { start, bytes, .. } = find_records(&file)?;
         let mut recovery = Recovery { head, input_size, ..Recovery::default() };
         let mut at = 0;
         while let Some((kind, body, length)) = next_record(&bytes[at..]) {
@@ -400,6 +400,28 @@ pub(crate) fn log_ledger_fault(noted: std::io::Result<()>) {
     if let Err(error) = noted {
         tracing::warn!(%error, "work with the agent cannot be noted for the next host");
     }
+}
+
+/// The records of a ledger, as far as they are needed.
+#[derive(Debug)]
+pub(super) struct LedgerRecords {
+    /// The end of the page with the status. In a new ledger the records begin there.
+    pub(super) first_page_end: u64,
+    start: u64,
+    pub(super) bytes: Vec<u8>,
+}
+
+/// Finds the records of a ledger behind the part whose memory was given back.
+pub(super) fn find_records(file: &OwnedFd) -> io::Result<LedgerRecords> {
+    let size = file_size(file)?;
+    let mut start = rustix::fs::seek(file, SeekFrom::Data(RECORDS_START)).unwrap_or(size).max(RECORDS_START);
+    let mut bytes = read_range(file, start, size)?;
+    // A file system may give back less than it was asked for, in its own larger blocks: then zeros are left.
+    let records = bytes.iter().position(|byte| *byte != 0).unwrap_or(bytes.len());
+    let zeros = records - records % PAGE_LENGTH;
+    bytes.drain(..zeros);
+    start += zeros as u64;
+    Ok(LedgerRecords { first_page_end: RECORDS_START, start, bytes })
 }
 
 /// Returns the kind, the body and the whole length of the first record. Returns `None` if it is not there as a whole.

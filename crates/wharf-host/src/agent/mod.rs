@@ -13,12 +13,14 @@ mod keeper_scope;
 pub(crate) mod kept_files;
 mod launch;
 pub(crate) mod ledger;
+mod left_output;
 mod open_files_limit;
 mod open_session;
 mod orphans;
 mod outbox;
 pub(crate) mod process_records;
 pub mod process_table;
+mod record_files;
 mod stderr;
 pub(crate) mod turn_status;
 

@@ -20,13 +20,14 @@ use wharf_core::Millis;
 use super::directory_identity::DirectoryIdentity;
 use super::keeper::protocol::PROTOCOL_VERSION;
 use super::process_table::{Process, ProcessTable, find_tagged, kill_until_gone};
+use super::record_files::{
+    RecordFile, UNFINISHED_EXTENSION, find_left_outputs, read_record, read_records, settle_unfinished_records,
+};
 use crate::config::KeeperSettings;
 
 /// How long a host may take to die after it has given its lease back.
 const DYING_HOST_TIMEOUT: Duration = Duration::from_secs(5);
 const DYING_HOST_INTERVAL: Duration = Duration::from_millis(5);
-/// The extension of a record that is being written.
-const UNFINISHED_EXTENSION: &str = "new";
 
 /// The record of one tree, as it is on disk.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -110,6 +111,11 @@ impl LeftTree {
     /// Returns the keeper's process.
     pub(crate) fn keeper(&self) -> Process {
         self.record.keeper
+    }
+
+    /// Returns true if both are of the same keeper.
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        self.record.keeper == other.record.keeper && self.record.system == other.record.system
     }
 
     /// Returns how long ago the agent's first turn began.
@@ -306,42 +312,49 @@ impl ProcessRecords {
     /// Returns the trees that an earlier host on this state directory has left to their keepers, and kills the others. The
     /// caller holds the directory's lease.
     pub(crate) fn take_left_trees(&self) -> Vec<LeftTree> {
-        self.settle_unfinished_records();
-        let entries = fs::read_dir(&self.shared.dir).into_iter().flatten().flatten();
-        let records = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_file())).filter_map(|entry| {
-            let record = fs::read(entry.path()).ok().and_then(|text| wharf_json::read_own::<TreeRecord>(&text).ok());
-            if record.as_ref().is_some_and(|record| self.has_living_host(record)) {
-                tracing::warn!(record = %entry.path().display(), "a host that has lost its lease still runs; its agents stay");
-                return None;
+        settle_unfinished_records(&self.shared.dir, keeper_of);
+        let (mut left, mut lost) = (Vec::new(), Vec::new());
+        let give_up_at = Instant::now() + DYING_HOST_TIMEOUT;
+        for RecordFile { path, record } in read_records(&self.shared.dir, keeper_of) {
+            if self.has_living_host(&record, give_up_at) {
+                tracing::warn!(record = %path.display(), "a host that has lost its lease still runs; its agents stay");
+                continue;
             }
-            let record = record.filter(|record| self.is_ours(record));
-            let is_kept = record.as_ref().is_some_and(|record| record.kept.is_some() && record.keeper.is_alive());
-            if !is_kept {
-                let _ = fs::remove_file(entry.path());
-                let _ = fs::remove_file(self.socket_dir(PROTOCOL_VERSION).join(entry.file_name()));
+            let is_ours = self.is_ours(&record);
+            match record.kept.clone().filter(|_| is_ours && record.keeper.is_alive()) {
+                Some(kept) => left.push(LeftTree { record, kept }),
+                None => {
+                    self.remove_files(record.keeper.pid);
+                    lost.extend(is_ours.then_some(record));
+                }
             }
-            record.map(|record| (is_kept, record))
-        });
-        let (left, lost): (Vec<_>, Vec<_>) = records.partition(|(is_kept, _)| *is_kept);
-        let strays = end_trees(&lost.into_iter().map(|(_, record)| record).collect::<Vec<_>>());
+        }
+        let strays = end_trees(&lost);
         if strays > 0 {
             tracing::info!(strays, "ended agent processes that an earlier host had left behind");
         }
-        let trees = left.into_iter().map(|(_, record)| record);
-        trees.filter_map(|record| Some(LeftTree { kept: record.kept.clone()?, record })).collect()
+        left
     }
 
-    /// Removes what a host that was killed while it wrote a record has left, unless the tree has no other record. Two records of
-    /// one keeper would be two agents to take over.
-    fn settle_unfinished_records(&self) {
-        let files = fs::read_dir(&self.shared.dir).into_iter().flatten().flatten().map(|entry| entry.path());
-        for half in files.filter(|path| path.extension().is_some_and(|extension| extension == UNFINISHED_EXTENSION)) {
-            let record = half.with_extension("");
-            let settled = if record.exists() { fs::remove_file(&half) } else { fs::rename(&half, &record) };
-            if let Err(error) = settled {
-                tracing::warn!(%error, file = %half.display(), "an unfinished record stays");
+    /// Returns the directories with output that keepers have left, each with the record of its tree. One that is not of this
+    /// state directory is left alone.
+    pub(crate) fn find_left_outputs(&self) -> Vec<(PathBuf, LeftTree)> {
+        let mut found = Vec::new();
+        for path in find_left_outputs(&self.shared.dir) {
+            // Another boot or another numbering of processes makes no difference: nothing of the tree runs any more.
+            match read_record::<TreeRecord>(&path.join("record")) {
+                Ok(record) if record.directory == self.shared.directory && record.kept.is_some() => {
+                    found.extend(record.kept.clone().map(|kept| (path, LeftTree { record, kept })));
+                }
+                Ok(_) => {
+                    tracing::warn!(path = %path.display(), "output of an agent of another state directory is left alone")
+                }
+                Err(error) => {
+                    tracing::warn!(path = %path.display(), %error, "output of an agent without its record is left alone");
+                }
             }
         }
+        found
     }
 
     /// Kills a tree that an earlier host has left and that cannot be taken over.
@@ -353,9 +366,8 @@ impl ProcessRecords {
 
     /// Returns true if the host of a record of this directory lives. One that is dying has given its lease back already, so it is
     /// waited for.
-    fn has_living_host(&self, record: &TreeRecord) -> bool {
+    fn has_living_host(&self, record: &TreeRecord, give_up_at: Instant) -> bool {
         let is_of_here = record.directory == self.shared.directory && record.system == self.shared.system;
-        let give_up_at = Instant::now() + DYING_HOST_TIMEOUT;
         while is_of_here && record.host.is_alive() {
             if Instant::now() > give_up_at {
                 return true;
@@ -418,10 +430,14 @@ fn report_unwritten(keeper: u32, written: io::Result<()>) {
 /// Reads the records of the kept agents whose keepers run, each with the keeper's pid. Changes nothing.
 pub(super) fn read_kept_records(dir: &Path) -> Vec<(u32, KeptRecord)> {
     let system = identify_system();
-    let files = fs::read_dir(dir).into_iter().flatten().flatten().filter_map(|entry| fs::read(entry.path()).ok());
-    let records = files.filter_map(|text| wharf_json::read_own::<TreeRecord>(&text).ok());
+    let records = read_records::<TreeRecord>(dir, keeper_of).into_iter().map(|file| file.record);
     let living = records.filter(|record| record.system == system && record.keeper.is_alive());
     living.filter_map(|record| Some((record.keeper.pid, record.kept?))).collect()
+}
+
+/// Returns the keeper's pid, which is the name of the record's file.
+fn keeper_of(record: &TreeRecord) -> u32 {
+    record.keeper.pid
 }
 
 /// Kills everything that is left of these trees. Returns how many processes there were at first.

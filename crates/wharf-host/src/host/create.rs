@@ -232,6 +232,7 @@ impl Host {
         let ((started_tx, started), (created_tx, created)) = (oneshot::channel(), oneshot::channel());
         let first = FirstStart {
             adopted: None,
+            silent_keeper: None,
             permit: Some(permit),
             spare: request.spare.map(|spare| spare.greeted),
             started_tx: Some(started_tx),

@@ -18,8 +18,11 @@ use super::initialize_cache::InitializeCache;
 use super::start_limits::StartLimits;
 use super::storage::{Storage, UnreadableLog};
 use super::{Host, Inner, StartPriority, StepLocks, modes};
-use crate::agent::adoption::{AdoptedAgent, AdoptionContext, AnsweredKeeper, ask_keepers};
+use crate::agent::adoption::{
+    AdoptedAgent, AdoptionContext, FoundAgent, LeftAgent, SilentKeeper, ask_keepers, find_ended_agents,
+};
 use crate::agent::agent_log::AgentLogs;
+use crate::agent::agent_token::TokenGuard;
 use crate::agent::directory_identity::DirectoryIdentity;
 use crate::agent::process_records::ProcessRecords;
 use crate::agent::process_table::is_below;
@@ -76,7 +79,10 @@ impl Host {
         if let Some(tree) = left.iter().find(|tree| is_below(std::process::id(), tree.keeper_pid())) {
             return Err(StartError::InsideAgent { session: tree.kept.session.clone() });
         }
-        let keepers = ask_keepers(left, &records);
+        let mut agents = ask_keepers(left, &records);
+        // After the keepers: one that ends meanwhile leaves its output first.
+        let ended = find_ended_agents(&records).into_iter().map(|agent| FoundAgent::Ended(Box::new(agent)));
+        agents.extend(ended.map(LeftAgent::Found));
         let engine = match engine {
             Some(engine) => engine,
             None => files(&root, config.limits.reserve.0 as u64)?,
@@ -105,7 +111,7 @@ impl Host {
             budget,
             locks: StepLocks::default(),
         });
-        let back = inner.reconcile(&*index, keepers)?;
+        let back = inner.reconcile(&*index, agents)?;
         inner
             .people
             .retain_sessions(|id| inner.registry.get(id).is_some() || inner.storage.unreadable().contains_key(id));
@@ -230,12 +236,12 @@ impl Inner {
     fn reconcile(
         self: &Arc<Self>,
         index: &dyn Index,
-        keepers: Vec<AnsweredKeeper>,
+        agents: Vec<LeftAgent>,
     ) -> Result<Vec<(StartPriority, SessionId)>, StartError> {
         let (mut back, mut fresh) = (Vec::new(), Vec::new());
-        let mut by_session: HashMap<_, Vec<AnsweredKeeper>> = HashMap::new();
-        for keeper in keepers {
-            by_session.entry(SessionId::new(keeper.tree.kept.session.as_str())).or_default().push(keeper);
+        let mut by_session: HashMap<_, Vec<LeftAgent>> = HashMap::new();
+        for agent in agents {
+            by_session.entry(SessionId::new(agent.tree().kept.session.as_str())).or_default().push(agent);
         }
         let mut rows: HashMap<_, IndexRow> =
             index.all().unwrap_or_default().into_iter().map(|row| (row.id.clone(), row)).collect();
@@ -252,12 +258,12 @@ impl Inner {
                     self.registry.put(id, KnownSession::Cold { log_id, descriptor, snapshot, bytes });
                 }
                 None => {
-                    let keepers = by_session.remove(&SessionId::new(stat.id.name())).unwrap_or_default();
-                    back.extend(self.recover(&stat, row.as_ref(), keepers, &mut fresh));
+                    let agents = by_session.remove(&SessionId::new(stat.id.name())).unwrap_or_default();
+                    back.extend(self.recover(&stat, row.as_ref(), agents, &mut fresh));
                 }
             }
         }
-        by_session.into_values().flatten().for_each(|keeper| self.end_left_agent(&keeper));
+        by_session.into_values().flatten().for_each(|agent| self.end_left_agent(agent));
         self.index.put_all(fresh);
         for gone in rows.into_keys() {
             self.index.remove(gone);
@@ -266,7 +272,7 @@ impl Inner {
     }
 
     /// Is this one to be started again by itself, and how much is that needed?
-    fn wants_back(&self, descriptor: &Descriptor) -> Option<StartPriority> {
+    pub(crate) fn wants_back(&self, descriptor: &Descriptor) -> Option<StartPriority> {
         let queued =
             (descriptor.queued > 0).then(|| StartPriority::Queued(descriptor.queued_since.unwrap_or_default()));
         let need = match self.config.resume_on_start {
@@ -284,21 +290,21 @@ impl Inner {
         self: &Arc<Self>,
         stat: &LogStat,
         row: Option<&IndexRow>,
-        keepers: Vec<AnsweredKeeper>,
+        mut agents: Vec<LeftAgent>,
         rows: &mut Vec<SessionRow>,
     ) -> Option<(StartPriority, SessionId)> {
         let snapshot = row.and_then(|row| row.snapshot);
         let known = row.and_then(|row| Descriptor::from_summary(&row.summary));
         match self.load_from_log(&stat.id, snapshot, known.as_ref()) {
             Ok((mut session, shared)) => {
-                if let Some(adopted) = self.adopt(keepers, &session, &shared) {
-                    let now = adopted.turn_status.session_time().unwrap_or_else(Now::millis);
+                if let Some(first) = self.find_agent(agents, &session, &shared) {
+                    let adopted = first.adopted.as_ref();
+                    let session_time = adopted.and_then(|adopted| adopted.turn_status.session_time());
+                    let now = session_time.unwrap_or_else(Now::millis);
                     // The keeper knows whether a turn runs, if the log does not tell it any more.
-                    let is_idle = shared.has_losses() && !adopted.turn_status.is_running;
-                    let step = session.handle(Input::Lifecycle(LifecycleInput::AgentAdopted { is_idle }), now);
-                    // Its agent runs already: without a permit it is over the limit, and new sessions are refused.
-                    let permit = self.start_limits.take_session();
-                    let first = FirstStart { permit, adopted: Some(Box::new(adopted)), ..FirstStart::default() };
+                    let is_idle = shared.has_losses() && adopted.is_some_and(|agent| !agent.turn_status.is_running);
+                    let has_ended = adopted.is_some_and(|agent| agent.has_ended);
+                    let step = session.handle(Input::Lifecycle(LifecycleInput::AgentAdopted { is_idle, has_ended }), now);
                     self.spawn_task(session, shared, step, first);
                     return None;
                 }
@@ -313,14 +319,16 @@ impl Inner {
                 need
             }
             Err(RestoreError::Empty) if self.was_never_begun(&stat.id) => {
-                keepers.iter().for_each(|keeper| self.end_left_agent(keeper));
+                agents.into_iter().for_each(|agent| self.end_left_agent(agent));
                 tracing::info!(log = %stat.id, "the host ended while this session was made; what there was of it is gone");
                 self.storage.delete_partial_session(&stat.id);
                 None
             }
             Err(error) => {
                 tracing::error!(log = %stat.id, %error, "this session cannot be read and is left alone");
-                keepers.iter().for_each(|keeper| self.end_left_agent(keeper));
+                // Output on the disk waits until somebody has repaired the log.
+                agents.retain(|agent| !matches!(agent, LeftAgent::Found(FoundAgent::Ended(_))));
+                agents.into_iter().for_each(|agent| self.end_left_agent(agent));
                 let unreadable = UnreadableLog { log_id: stat.id.clone(), why: error.to_string() };
                 self.storage.unreadable().insert(SessionId::new(stat.id.name()), unreadable);
                 None
@@ -331,40 +339,81 @@ impl Inner {
 
 impl Inner {
     /// Ends an agent of an earlier host that no session needs.
-    fn end_left_agent(&self, keeper: &AnsweredKeeper) {
-        let session = &keeper.tree.kept.session;
+    fn end_left_agent(&self, agent: LeftAgent) {
+        let session = agent.tree().kept.session.clone();
+        if let LeftAgent::Found(FoundAgent::Ended(ended)) = agent {
+            tracing::info!(
+                session,
+                "removed the output of an agent that has ended: its session is over or has another one"
+            );
+            return ended.remove();
+        }
         tracing::info!(
             session,
             "ended an agent that an earlier host had left behind: its session is over or has another one"
         );
-        self.agents.records().end_left_tree(&keeper.tree);
+        self.agents.records().end_left_tree(agent.tree());
     }
 
-    /// Takes the running agent of a session over. Returns `None` if that cannot be. All other agents are ended.
-    fn adopt(&self, keepers: Vec<AnsweredKeeper>, session: &Session, shared: &Shared) -> Option<AdoptedAgent> {
+    /// Finds the running agent of a session and takes it over, now or when its keeper answers. Returns `None` if there is none. All
+    /// other agents are ended.
+    fn find_agent(&self, agents: Vec<LeftAgent>, session: &Session, shared: &Shared) -> Option<FirstStart> {
         let state = session.state();
-        let is_wanted =
-            |keeper: &AnsweredKeeper| state.status == Status::Running && state.start.0 == keeper.tree.kept.start;
-        let (mut wanted, others): (Vec<_>, Vec<_>) = keepers.into_iter().partition(is_wanted);
-        others.iter().for_each(|keeper| self.end_left_agent(keeper));
-        let keeper = wanted.pop()?;
-        let tree = keeper.tree.clone();
+        let is_wanted = |agent: &LeftAgent| state.status == Status::Running && state.start.0 == agent.tree().kept.start;
+        let (mut wanted, others): (Vec<_>, Vec<_>) = agents.into_iter().partition(is_wanted);
+        others.into_iter().for_each(|agent| self.end_left_agent(agent));
+        let mut first = FirstStart::default();
+        match wanted.pop()? {
+            LeftAgent::Found(agent) => {
+                first.adopted = Some(Box::new(self.adopt_agent(agent, None, session.head(), shared)?));
+            }
+            LeftAgent::Silent(tree) => {
+                let records = self.agents.records();
+                first.silent_keeper = Some(SilentKeeper::new(tree, records, self.agents.tokens()));
+            }
+        }
+        // Its agent runs already: without a permit it is over the limit, and new sessions are refused.
+        first.permit = self.start_limits.take_session();
+        Some(first)
+    }
+
+    /// Takes an agent over. Ends it and returns `None` if that cannot be.
+    pub(crate) fn adopt_agent(
+        &self,
+        agent: FoundAgent,
+        token: Option<TokenGuard>,
+        head: Seq,
+        shared: &Shared,
+    ) -> Option<AdoptedAgent> {
+        let tree = agent.tree().clone();
         let context = AdoptionContext {
             records: self.agents.records(),
             tokens: self.agents.tokens(),
             log: self.agents.logs().get_or_create(&shared.id),
             frame_limit: self.config.limits.frame.0,
         };
-        let (absence, keeper_version) = (keeper.absence, keeper.version.clone());
-        match keeper.adopt(session.head(), &context) {
-            Ok(adopted) => {
+        let kept = match &agent {
+            FoundAgent::Kept(keeper) => Some((keeper.absence, keeper.version.clone())),
+            FoundAgent::Ended(_) => None,
+        };
+        match (agent.adopt(head, &context, token), kept) {
+            (Ok(adopted), Some((absence, keeper_version))) => {
                 self.metrics.note_takeover(absence);
                 tracing::info!(session = %shared.id, ?absence, keeper_version, "took over the agent of an earlier host");
                 Some(adopted)
             }
-            Err(error) => {
+            (Ok(adopted), None) => {
+                tracing::info!(session = %shared.id, "takes in the output of an agent that has ended without a host");
+                Some(adopted)
+            }
+            (Err(error), None) => {
+                tracing::error!(session = %shared.id, %error, "the output of an agent that has ended cannot be taken in");
+                None
+            }
+            (Err(error), Some(_)) => {
                 tracing::warn!(session = %shared.id, %error, "an agent cannot be taken over and is ended");
                 self.agents.records().end_left_tree(&tree);
+                self.agents.records().remove(tree.keeper_pid());
                 None
             }
         }

@@ -10,6 +10,7 @@ use super::agent_calls::AgentAnswer;
 use super::agent_connection::AgentDelete;
 use super::attached::AttachedClient;
 use super::handle::{AgentReport, Attendance, CallError, Forward, Taken};
+use crate::agent::adoption::FoundAgent;
 use crate::agent::initialize::StartFailure;
 use crate::agent::{AgentExit, AgentProcess, OpenedAgent};
 use crate::host::StartPriority;
@@ -106,6 +107,8 @@ pub(crate) enum Command {
         /// Lets the keeper go when it is dropped: after the exit is in the log.
         process: AgentProcess,
     },
+    /// The keeper of an earlier host's agent has answered, or will not any more.
+    KeeperAnswered(Box<std::io::Result<FoundAgent>>),
     /// Leaves the agent to its keeper and ends the task: the host goes.
     Leave {
         done: oneshot::Sender<()>,

@@ -7,7 +7,7 @@ use tokio::sync::mpsc;
 use super::command::{Command, ReplyTo, StartedTo};
 use super::shared::Shared;
 use crate::agent::InitializedAgent;
-use crate::agent::adoption::AdoptedAgent;
+use crate::agent::adoption::{AdoptedAgent, SilentKeeper};
 use crate::host::Inner;
 use crate::limits::CountPermit;
 
@@ -34,6 +34,8 @@ pub(crate) struct FirstStart {
     pub(crate) created_tx: Option<ReplyTo>,
     /// An agent that was taken over from an earlier host.
     pub(crate) adopted: Option<Box<AdoptedAgent>>,
+    /// The keeper of such an agent, if it has not answered yet.
+    pub(crate) silent_keeper: Option<SilentKeeper>,
     /// The session's creator waits for the first start: if it fails, it is not tried again.
     pub(crate) caller_waits: bool,
 }

@@ -1,7 +1,7 @@
 //! The state that a session's task, its handles and its readers share.
 
 use std::collections::BTreeSet;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, Weak};
 use std::time::Instant;
 
@@ -33,6 +33,8 @@ pub(crate) struct Shared {
     pub(crate) tools: Mutex<Option<FilesAndTerminals>>,
     /// The pid of the agent's keeper, 0 for none.
     keeper: AtomicU64,
+    /// The keeper of an earlier host's agent runs and does not answer.
+    is_keeper_silent: AtomicBool,
     last_output: AtomicU64,
     descriptor: RwLock<Arc<Descriptor>>,
     rest: Mutex<Rest>,
@@ -92,6 +94,7 @@ impl Shared {
             head: watch::Sender::new(head),
             tools: Mutex::default(),
             keeper: AtomicU64::new(0),
+            is_keeper_silent: AtomicBool::new(false),
             last_output: AtomicU64::new(0),
             descriptor: RwLock::new(Arc::new(descriptor)),
             rest: Mutex::default(),
@@ -112,6 +115,21 @@ impl Shared {
         (rest.first_turn_at, rest.is_first_turn_noted) = (None, false);
         drop(rest);
         self.set_resources(None);
+    }
+
+    /// Notes whether the session waits for the keeper of an earlier host's agent.
+    pub(crate) fn note_silent_keeper(&self, is_silent: bool) {
+        self.is_keeper_silent.store(is_silent, Ordering::Relaxed);
+    }
+
+    /// Returns what a person should know of the session while its keeper does not answer.
+    pub(crate) fn describe_silence(&self) -> Option<String> {
+        let keeper = self.keeper.load(Ordering::Relaxed);
+        self.is_keeper_silent.load(Ordering::Relaxed).then(|| {
+            format!(
+                "the keeper of the agent (pid {keeper}) does not answer since the host was restarted; it is asked again every second"
+            )
+        })
     }
 
     /// Restores when the first turn of an agent that was taken over began.

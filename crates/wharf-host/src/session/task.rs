@@ -19,7 +19,9 @@ use super::context::{FirstStart, TaskContext};
 use super::handle::{Abilities, AgentReport, Attendance, CallError};
 use super::journal::{Act, Due, Journal};
 use super::shared::Shared;
+use crate::agent::adoption::FoundAgent;
 use crate::agent::initialize::StartFailure;
+use crate::descriptor::Descriptor;
 use crate::host::{Inner, StartPriority};
 use crate::ids::Now;
 
@@ -69,11 +71,16 @@ impl SessionTask {
         };
         let span = task.context.shared.span.clone();
         let adopted = first.adopted.take();
+        let silent_keeper = first.silent_keeper.take();
         let work = async move {
             let session_time = adopted.as_ref().and_then(|adopted| adopted.turn_status.session_time());
             // An agent that was taken over gets what it is owed before what is decided now.
             if let Some(adopted) = adopted {
                 task.agent.adopt(*adopted, &mut task.journal);
+            }
+            if let Some(keeper) = silent_keeper {
+                task.agent.await_keeper(keeper);
+                task.journal.show();
             }
             task.journal.take(step, session_time.unwrap_or_else(Now::millis), first.created_tx);
             task.carry_out();
@@ -135,6 +142,7 @@ impl SessionTask {
                             self.leave(done).await;
                             return true;
                         }
+                        Some(Command::KeeperAnswered(answer)) => self.take_keeper(answer).await,
                         Some(Command::Delete { condition: DeleteCondition::Unused, done }) if self.is_in_use() => {
                             let _ = done.send(None);
                         }
@@ -286,12 +294,16 @@ impl SessionTask {
             Command::WaitUp { reply } => agent.wait_up(reply, journal),
             Command::AgentUp { start, outcome } => agent.take_start(start, *outcome, journal, clients),
             Command::AgentGone { start, exit, stderr, process } => {
-                let message = FailureText { reason: &exit.describe_exit(), stderr: &stderr }.to_string().into();
-                journal.input(Input::Agent(AgentInput::Exited { start, exit_code: exit.code, message }), None);
-                journal.act_later(Act::Release(process));
+                if exit.lacked_host && journal.state().start == start {
+                    self.end_without_agent();
+                } else {
+                    let message = FailureText { reason: &exit.describe_exit(), stderr: &stderr }.to_string().into();
+                    journal.input(Input::Agent(AgentInput::Exited { start, exit_code: exit.code, message }), None);
+                }
+                self.journal.act_later(Act::Release(process));
             }
             Command::DeleteOther { agent_session, done } => agent.delete_other(&agent_session, done),
-            Command::Delete { .. } | Command::ShutDown { .. } | Command::Leave { .. } => {}
+            Command::Delete { .. } | Command::ShutDown { .. } | Command::Leave { .. } | Command::KeeperAnswered(_) => {}
         }
     }
 
@@ -355,6 +367,31 @@ impl SessionTask {
         self.kill_and_sync(EndReason::HostShutdown).await;
         self.agent.end_for_shutdown().await;
         let _ = done.send(());
+    }
+
+    /// Goes on with the agent of an earlier host whose keeper has answered, or without it.
+    async fn take_keeper(&mut self, answer: Box<std::io::Result<FoundAgent>>) {
+        // The agent is sent what the log says that it has not got. Nothing of that may be done a second time.
+        self.carry_out();
+        self.finish_acts().await;
+        if self.journal.has_acts() || self.journal.is_stalled() {
+            return self.agent.put_off_keeper(answer);
+        }
+        if !self.agent.take_keeper(*answer, &mut self.journal) {
+            self.end_without_agent();
+        }
+        self.journal.show();
+    }
+
+    /// Ends the session of an agent that has not outlived an earlier host. Brings it back if it is to come back by itself.
+    fn end_without_agent(&mut self) {
+        self.journal.input(Input::Lifecycle(LifecycleInput::HostRestarted), None);
+        self.commit();
+        let descriptor = Descriptor::of_session(self.journal.session(), &self.context.shared.attention);
+        if let Some(need) = self.context.host.wants_back(&descriptor) {
+            let (reply, _) = oneshot::channel();
+            self.obey(Command::ComeBack { need, reply });
+        }
     }
 
     /// Leaves a kept agent to its keeper, for the next host: nothing of it is told in the log. Any other session ends.

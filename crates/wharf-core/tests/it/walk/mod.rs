@@ -237,7 +237,7 @@ impl Walk {
         self.readers.lose_host();
         self.host_since = self.session.head();
         if is_adopted {
-            self.give(Input::Lifecycle(LifecycleInput::AgentAdopted { is_idle: false }));
+            self.give(Input::Lifecycle(LifecycleInput::AgentAdopted { is_idle: false, has_ended: false }));
             let state = self.session.state();
             assert_eq!((&state.turns, &state.asks, state.status), (&before.turns, &before.asks, before.status));
             return;

@@ -4,9 +4,12 @@ use std::collections::VecDeque;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::Path;
+use std::process::ExitStatus;
 use std::time::{Duration, Instant};
 
-use super::super::kept_files::{KeptFiles, create_file, move_bytes, write_at};
+use super::super::kept_files::{KeptFiles, MIN_RELEASED_BYTES, create_file, held_bytes, move_bytes, write_at};
+use super::super::left_output::{AgentRemains, write_output};
 use super::super::turn_status::TurnStatus;
 use super::protocol::{KEEPER, KeepOrder, PROTOCOL_VERSION, send_with_files};
 
@@ -14,6 +17,13 @@ use super::protocol::{KEEPER, KeepOrder, PROTOCOL_VERSION, send_with_files};
 const MAX_STDERR_BYTES: usize = 64 << 10;
 /// The bytes of one move: as many as a pipe holds.
 const MOVE_BYTES: usize = 64 << 10;
+/// The most that a pipe can hold, unless the system's limit was raised.
+const MAX_PIPE_BYTES: usize = 1 << 20;
+
+/// How often a keeper tries to write the output of its agent to a disk that has no space.
+const SAVE_INTERVAL: Duration = Duration::from_secs(60);
+/// How long it tries.
+const MAX_SAVE_TIME: Duration = Duration::from_secs(24 * 3_600);
 
 /// How often a keeper without a host looks whether its socket is still there.
 const SOCKET_CHECK_INTERVAL: Duration = Duration::from_secs(600);
@@ -43,17 +53,21 @@ impl KeptAgent {
         }
     }
 
-    /// Takes a process that calls, with its pid.
-    pub(super) fn accept(&self) -> Option<(UnixStream, u32)> {
-        let (caller, _) = self.listener.accept().ok()?;
-        caller.set_nonblocking(false).ok()?;
-        let pid = rustix::net::sockopt::socket_peercred(&caller).ok()?.pid;
-        Some((caller, pid.as_raw_nonzero().get().unsigned_abs()))
-    }
-
     /// Returns false if the socket was removed, as with its state directory: no host will call any more.
     fn has_socket(&self) -> bool {
         !matches!(std::fs::symlink_metadata(&self.order.socket), Err(error) if error.kind() == io::ErrorKind::NotFound)
+    }
+
+    fn move_output(&self) -> io::Result<usize> {
+        move_bytes(&self.files.stdout, &self.files.output, MOVE_BYTES)
+    }
+
+    /// Writes the files of the agent to the disk, beside the record of its tree.
+    fn save_output(&self, remains: &AgentRemains<'_>) -> io::Result<()> {
+        // The socket is in a directory beside the records, and has the same name.
+        let (socket, keeper) = (Path::new(&self.order.socket), std::process::id());
+        let records = socket.ancestors().nth(2).ok_or(io::ErrorKind::NotFound)?;
+        write_output(&records.join(keeper.to_string()), &self.files, remains)
     }
 
     pub(super) fn remove_socket(&self) {
@@ -68,6 +82,9 @@ pub(super) struct Absence {
     limit: Instant,
     next_socket_check: Instant,
     is_over: bool,
+    /// When the output is written to the disk, once the agent has ended for want of a host.
+    next_save: Instant,
+    is_settled: bool,
     /// False once the agent has closed its stdout or stderr.
     reads_stdout: bool,
     pub(super) reads_stderr: bool,
@@ -86,20 +103,51 @@ impl Absence {
             limit: since + left,
             next_socket_check: since,
             is_over: false,
+            next_save: since,
+            is_settled: false,
             reads_stdout: true,
             reads_stderr: true,
-            spooled_bytes: 0,
+            // Output that an earlier absence has left takes its share.
+            spooled_bytes: held_bytes(&kept.files.output).saturating_sub(MIN_RELEASED_BYTES),
             stderr: VecDeque::new(),
         }
     }
 
-    /// Returns true once the limit is reached: nothing is kept for a host any more.
-    pub(super) const fn is_over(&self) -> bool {
-        self.is_over
+    /// Returns true once nothing is kept for a host any more.
+    pub(super) const fn is_settled(&self) -> bool {
+        self.is_settled
     }
 
+    /// Returns the next time at which a limit may be reached.
     pub(super) fn next_limit(&self) -> Option<Instant> {
         (!self.is_over).then_some(self.limit.min(self.next_socket_check))
+    }
+
+    /// Returns when the output of the agent, which has ended, is to be written to the disk.
+    pub(super) fn next_save(&self) -> Option<Instant> {
+        (self.is_over && !self.is_settled).then_some(self.next_save)
+    }
+
+    /// Writes the output of the agent, which has ended, to the disk for the next host. If there is no space it is tried again later; a
+    /// host that comes before takes the output from the keeper. `exit` is unset if the keeper has ended the agent.
+    pub(super) fn save(&mut self, kept: &KeptAgent, exit: Option<ExitStatus>, now: Instant) {
+        self.drain(kept);
+        let stderr: Vec<u8> = self.stderr.iter().copied().collect();
+        let saved = kept.save_output(&AgentRemains { stderr: &stderr, exit });
+        self.next_save = now + SAVE_INTERVAL;
+        // Without the record or its directory, no host will ask for it.
+        let is_in_vain = matches!(&saved, Err(error) if error.kind() == io::ErrorKind::NotFound);
+        self.is_settled = saved.is_ok() || is_in_vain || now >= self.limit + MAX_SAVE_TIME;
+    }
+
+    /// Takes the last of the output, which is no more than a pipe holds.
+    fn drain(&self, kept: &KeptAgent) {
+        let moves = if self.reads_stdout { MAX_PIPE_BYTES / MOVE_BYTES } else { 0 };
+        for _ in 0..moves {
+            if !matches!(kept.move_output(), Ok(1..)) {
+                return;
+            }
+        }
     }
 
     /// Returns true at the first call after the limit, or after a host has become impossible.
@@ -122,7 +170,7 @@ impl Absence {
     /// Keeps what the agent has written.
     pub(super) fn spool(&mut self, kept: &mut KeptAgent, stdout: bool, stderr: bool) {
         if stdout && self.has_room(kept) {
-            match move_bytes(&kept.files.stdout, &kept.files.output, MOVE_BYTES) {
+            match kept.move_output() {
                 Ok(0) => self.reads_stdout = false,
                 Ok(moved) => self.spooled_bytes += moved as u64,
                 Err(error) => self.reads_stdout &= error.kind() == io::ErrorKind::WouldBlock,
@@ -201,6 +249,6 @@ mod tests {
             "it is not looked at all the time"
         );
         assert!(absence.is_limit_reached(&kept, begin + SOCKET_CHECK_INTERVAL));
-        assert!(absence.is_over());
+        assert!(absence.next_save().is_some());
     }
 }

@@ -10,13 +10,14 @@
 //! the end, and "no child is left" means "the tree is gone".
 
 mod absence;
+mod callers;
 mod children;
 mod host_check;
 pub(crate) mod protocol;
 
 use std::ffi::OsString;
 use std::io::Write;
-use std::os::fd::{AsFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, ExitCode, ExitStatus};
@@ -27,6 +28,7 @@ use rustix::process::{Pid, Signal};
 
 use super::{open_files_limit, process_table};
 use absence::{Absence, KeptAgent};
+use callers::{CallerVerdict, Callers};
 use children::{ChildEvent, ChildEvents};
 use protocol::{DROP, END, EXITED, FAILED, FORGET, GONE, INTRUDER, KEEP, KeepOrder, LineReceiver, SIGNALLED, STARTED};
 
@@ -124,9 +126,12 @@ struct Keeper {
     kept: Option<KeptAgent>,
     /// Set while a kept agent has no host.
     absence: Option<Absence>,
+    callers: Callers,
     /// The processes that called in the absence of a host and were refused, for the next host.
     refused_callers: Vec<u32>,
     is_forgotten: bool,
+    /// The agent was ended because no host came in time.
+    has_ended_agent: bool,
 }
 
 impl Keeper {
@@ -143,8 +148,10 @@ impl Keeper {
             kill_interval: FIRST_KILL_INTERVAL,
             kept: None,
             absence: None,
+            callers: Callers::default(),
             refused_callers: Vec::new(),
             is_forgotten: false,
+            has_ended_agent: false,
         }
     }
 
@@ -160,9 +167,7 @@ impl Keeper {
             if let (Some(kept), Some(absence)) = (&mut self.kept, &mut self.absence) {
                 absence.spool(kept, ready.stdout, ready.stderr);
             }
-            if ready.listener {
-                self.take_caller();
-            }
+            self.take_callers(ready.listener);
             self.keep_time();
         }
         if let Some(kept) = &self.kept {
@@ -171,10 +176,10 @@ impl Keeper {
         self.exit.and_then(|status| status.code()).map_or(ExitCode::from(1), |code| ExitCode::from((code & 0xff) as u8))
     }
 
-    /// The exit of a kept agent is told to a host before the keeper goes, unless none has come in time.
+    /// The exit of a kept agent is told to a host before the keeper goes. If none has come in time, it is on the disk.
     fn is_done(&self) -> bool {
         let is_awaited = self.kept.is_some() && !self.is_forgotten;
-        self.tree == Tree::Gone && (!is_awaited || self.absence.as_ref().is_some_and(Absence::is_over))
+        self.tree == Tree::Gone && (!is_awaited || self.absence.as_ref().is_some_and(Absence::is_settled))
     }
 
     /// Sleeps until something is to be done.
@@ -191,13 +196,13 @@ impl Keeper {
             // Its other end is closed once no child is left.
             (self.tree != Tree::Gone).then(|| self.children.as_fd()),
             self.host.as_ref().map(AsFd::as_fd),
-            kept.map(|kept| kept.listener.as_fd()),
+            kept.filter(|_| self.callers.is_open()).map(|kept| kept.listener.as_fd()),
             kept.filter(spools).map(|kept| kept.files.stdout.as_fd()),
             kept.filter(|_| self.absence.as_ref().is_some_and(|absence| absence.reads_stderr))
                 .map(|kept| kept.files.stderr.as_fd()),
         ];
         let mut polled: Vec<PollFd<'_>> =
-            sources.iter().flatten().map(|fd| PollFd::from_borrowed_fd(*fd, PollFlags::IN)).collect();
+            sources.iter().flatten().copied().chain(self.callers.sockets()).map(poll_for_input).collect();
         if rustix::event::poll(&mut polled, timeout.as_ref()).is_err() {
             return Ready::default();
         }
@@ -214,7 +219,10 @@ impl Keeper {
 
     fn next_time(&self) -> Option<Instant> {
         let kill_at = if let Tree::Ending { kill_at } = self.tree { Some(kill_at) } else { None };
-        kill_at.into_iter().chain(self.absence.as_ref().and_then(Absence::next_limit)).min()
+        let absence = self.absence.as_ref();
+        let limit = absence.and_then(Absence::next_limit);
+        let save = absence.filter(|_| self.tree == Tree::Gone).and_then(Absence::next_save);
+        kill_at.into_iter().chain(limit).chain(save).chain(self.callers.next_time()).min()
     }
 
     /// Does what is due by now.
@@ -230,7 +238,14 @@ impl Keeper {
         if let (Some(kept), Some(absence)) = (&self.kept, &mut self.absence)
             && absence.is_limit_reached(kept, now)
         {
+            self.has_ended_agent |= self.exit.is_none();
             self.end_tree(END_GRACE);
+        }
+        if self.tree == Tree::Gone
+            && let (Some(kept), Some(absence)) = (&self.kept, &mut self.absence)
+            && absence.next_save().is_some_and(|at| at <= now)
+        {
+            absence.save(kept, self.exit.filter(|_| !self.has_ended_agent), now);
         }
     }
 
@@ -311,6 +326,7 @@ impl Keeper {
 
     /// The agent is not to outlive its host any more.
     fn drop_kept(&mut self) {
+        self.callers = Callers::default();
         if let Some(kept) = self.kept.take() {
             kept.remove_socket();
         }
@@ -324,18 +340,24 @@ impl Keeper {
         }
     }
 
-    /// Takes a process that calls: the next host, or an intruder.
-    fn take_caller(&mut self) {
+    /// Takes the processes that call: the next host, or intruders.
+    fn take_callers(&mut self, accepts: bool) {
         let Some(kept) = &self.kept else { return };
-        let Some((caller, pid)) = kept.accept() else { return };
-        match host_check::check_caller(&caller, pid, &kept.order.secret) {
-            Ok(()) if self.host.is_some() => {
-                let _ = (&caller).write_all(format!("{}\n", protocol::BUSY).as_bytes());
+        let now = Instant::now();
+        let mut verdicts = if accepts { self.callers.accept(&kept.listener, now) } else { Vec::new() };
+        verdicts.extend(self.callers.read(&kept.order.secret, now));
+        for verdict in verdicts {
+            match verdict {
+                CallerVerdict::Host(mut caller) if self.host.is_some() => {
+                    let _ = caller.write_all(format!("{}\n", protocol::BUSY).as_bytes());
+                }
+                CallerVerdict::Host(caller) => self.take_over(caller),
+                CallerVerdict::Refused(pid) if self.host.is_some() => self.tell(&format!("{INTRUDER} {pid}")),
+                CallerVerdict::Refused(pid) if self.refused_callers.len() < MAX_REFUSED_CALLERS => {
+                    self.refused_callers.push(pid);
+                }
+                CallerVerdict::Refused(_) => {}
             }
-            Ok(()) => self.take_over(caller),
-            Err(_) if self.host.is_some() => self.tell(&format!("{INTRUDER} {pid}")),
-            Err(_) if self.refused_callers.len() < MAX_REFUSED_CALLERS => self.refused_callers.push(pid),
-            Err(_) => {}
         }
     }
 
@@ -355,6 +377,10 @@ impl Keeper {
             self.tell(GONE);
         }
     }
+}
+
+fn poll_for_input(fd: BorrowedFd<'_>) -> PollFd<'_> {
+    PollFd::from_borrowed_fd(fd, PollFlags::IN)
 }
 
 /// The sources that have something.

@@ -33,8 +33,13 @@ impl AgentConnection {
 
     /// Leaves the agent to its keeper. Returns false if it is not kept: then it has to be ended.
     pub(in crate::session) fn leave(&mut self) -> bool {
+        if self.leave_awaited() {
+            return true;
+        }
         let records = self.context.host.agents.records();
-        match self.link.take_if(|link| records.is_kept(link.process().keeper_pid())) {
+        let is_left =
+            |link: &mut AgentLink| link.process().has_no_keeper() || records.is_kept(link.process().keeper_pid());
+        match self.link.take_if(is_left) {
             Some(link) => {
                 link.leave();
                 true

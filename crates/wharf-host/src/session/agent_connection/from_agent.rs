@@ -8,7 +8,7 @@ use wharf_json::rpc::code;
 
 use super::AgentConnection;
 use super::frame_parser::{AgentMessage, AgentRequest};
-use super::link::log_fault;
+use super::link::{AgentLink, log_fault};
 use super::writer::ForwardKind;
 use crate::agent_services;
 use crate::session::clients::Clients;
@@ -118,6 +118,9 @@ impl AgentConnection {
 
     /// Has a request of the agent served: by one client, or by Wharf itself.
     fn take_request(&mut self, request: AgentRequest, journal: &mut Journal, clients: &mut Clients) {
+        if self.link.as_ref().is_some_and(AgentLink::has_ended) {
+            return;
+        }
         if request.method == "terminal/release" {
             // Its output goes with it.
             self.record_terminals(terminal_of(&request.frame).as_deref(), journal);

@@ -92,6 +92,8 @@ pub(super) struct AgentLink {
     ledger: LedgerHandle,
     /// Lines that an earlier host has taken in before, by their end.
     known_lines: BTreeSet<u64>,
+    /// The agent ended while no host was there: it gets no answers any more.
+    has_ended: bool,
 }
 
 impl AgentLink {
@@ -100,25 +102,56 @@ impl AgentLink {
         let ledger = outbox.ledger().clone();
         let writer = AgentWriter::new(outbox, agent_session, next_id);
         let (span, known_lines) = (tracing::error_span!("agent", pid = process.pid()), BTreeSet::new());
-        let (turn_mark, faults) = (0, 0);
-        Self { start, process, reader, stderr, turn_mark, writer, traits, faults, span, files, ledger, known_lines }
+        Self {
+            start,
+            process,
+            reader,
+            stderr,
+            turn_mark: 0,
+            writer,
+            traits,
+            faults: 0,
+            span,
+            files,
+            ledger,
+            known_lines,
+            has_ended: false,
+        }
     }
 
     /// Goes on with an agent that was taken over.
     pub(super) fn resume(adopted: AdoptedAgent, state: &State) -> Self {
-        let AdoptedAgent { process, reader, outbox, stderr, in_flight, .. } = adopted;
+        let AdoptedAgent { process, reader, outbox, stderr, in_flight, has_ended, .. } = adopted;
         let ledger = outbox.ledger().clone();
         let session = state.agent_session.as_deref().unwrap_or_default().to_owned();
         let writer = AgentWriter::resume(outbox, session, &in_flight, state);
         let (span, known_lines) = (tracing::error_span!("agent", pid = process.pid()), in_flight.known_lines);
         let (start, traits) = (state.start, state.traits);
-        let (turn_mark, faults, files) = (0, 0, None);
-        Self { start, process, reader, stderr, turn_mark, writer, traits, faults, span, files, ledger, known_lines }
+        Self {
+            start,
+            process,
+            reader,
+            stderr,
+            turn_mark: 0,
+            writer,
+            traits,
+            faults: 0,
+            span,
+            files: None,
+            ledger,
+            known_lines,
+            has_ended,
+        }
     }
 
     /// Returns the files for the keeper, once.
     pub(super) fn take_files(&mut self) -> Option<KeptFiles> {
         self.files.take()
+    }
+
+    /// Returns true if the agent ended while no host was there.
+    pub(super) fn has_ended(&self) -> bool {
+        self.has_ended
     }
 
     pub(super) fn ledger(&self) -> &LedgerHandle {

@@ -8,6 +8,7 @@ mod adopt;
 mod frame_parser;
 mod from_agent;
 mod link;
+mod silent_keeper;
 mod to_agent;
 mod writer;
 
@@ -36,6 +37,7 @@ use frame_parser::AgentFrameParser;
 pub(super) use frame_parser::{AgentRequest, Whom};
 pub use link::AgentDelete;
 use link::AgentLink;
+use silent_keeper::AwaitedKeeper;
 use writer::Forwarded;
 
 #[derive(Debug)]
@@ -43,6 +45,8 @@ pub(super) struct AgentConnection {
     context: Arc<TaskContext>,
     startup: Startup,
     link: Option<AgentLink>,
+    /// The keeper of an earlier host's agent that has not answered yet.
+    awaited_keeper: Option<AwaitedKeeper>,
     parser: AgentFrameParser,
     /// Messages for the agent that wait for its start.
     pending: PendingForwards,
@@ -59,6 +63,7 @@ impl AgentConnection {
         Self {
             startup: Startup::new(first),
             link: None,
+            awaited_keeper: None,
             parser: AgentFrameParser::new(context.shared.id.as_str()),
             pending: PendingForwards::default(),
             services: AgentServices::new(Arc::clone(&context)),
@@ -77,7 +82,7 @@ impl AgentConnection {
 
     /// Returns true if there is no agent, no start under way and none on its way out.
     pub(super) fn is_absent(&self) -> bool {
-        self.link.is_none() && self.startup.is_quiet()
+        self.link.is_none() && self.awaited_keeper.is_none() && self.startup.is_quiet()
     }
 
     /// Notes how much the next start is needed.
@@ -170,7 +175,9 @@ impl AgentConnection {
     }
 
     fn link_up(&mut self, mut link: AgentLink, journal: &Journal) {
-        self.services.equip(&journal.state().origin, link.process().pid());
+        if !link.has_ended() {
+            self.services.equip(&journal.state().origin, link.process().pid());
+        }
         self.context.shared.set_keeper(link.process().keeper_pid());
         self.link = Some(link);
     }
@@ -178,6 +185,7 @@ impl AgentConnection {
     /// Ends the agent of a start, whether it is up or not.
     pub(super) fn stop(&mut self, start: StartNo, journal: &mut Journal, clients: &mut Clients) {
         self.startup.abort(start);
+        self.stop_awaited(start);
         if self.link.as_ref().is_some_and(|link| link.start() == start) {
             self.end(journal, clients);
         }
@@ -212,6 +220,7 @@ impl AgentConnection {
 
     /// Ends the agent, and waits until its tree is gone. Its clients are not told: the host stops.
     pub(super) async fn end_for_shutdown(&mut self) {
+        self.end_awaited_tree();
         if let Some(link) = self.link.take() {
             self.startup.set_ending(link.end().0);
         }
@@ -226,6 +235,7 @@ impl AgentConnection {
     /// Ends the agent, and waits until its tree is gone. Returns the fate of its copy of the session: deleted on the
     /// process that ran, else on another one.
     pub(super) async fn end_for_deletion(&mut self, journal: &mut Journal, clients: &mut Clients) -> AgentDelete {
+        self.end_awaited_tree();
         self.end(journal, clients);
         self.startup.wait_for_end().await;
         match self.deletion.take() {
@@ -236,6 +246,7 @@ impl AgentConnection {
 
     /// Ends an agent whose session is not decided on any more.
     pub(super) fn abandon(&mut self) {
+        self.end_awaited_tree();
         if let Some(link) = self.link.take() {
             link.end();
         }
@@ -273,9 +284,13 @@ impl AgentConnection {
     /// Ends things without a word in the log, which cannot be written: a kill and a cancel reach the agent all the same.
     /// Returns what was done.
     pub(super) fn obey_unwritten(&mut self, input: &Input) -> Option<&'static str> {
-        let link = self.link.as_mut()?;
         let is_forced = matches!(input, Input::Client(ClientInput::Interrupt { force: true, .. }));
-        if is_forced || matches!(input, Input::Lifecycle(LifecycleInput::Kill { .. })) {
+        let ends_agent = is_forced || matches!(input, Input::Lifecycle(LifecycleInput::Kill { .. }));
+        if ends_agent && self.end_awaited_tree() {
+            return Some("the agent was ended");
+        }
+        let link = self.link.as_mut()?;
+        if ends_agent {
             link.process().request_end();
             return Some("the agent was ended");
         }

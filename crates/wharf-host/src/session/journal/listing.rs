@@ -26,7 +26,9 @@ impl Listing {
 
     /// Shows the session as it is now.
     pub(super) fn show(&self, session: &Session) {
-        let descriptor = Arc::new(Descriptor::of_session(session, &self.context.shared.attention));
+        let mut descriptor = Descriptor::of_session(session, &self.context.shared.attention);
+        descriptor.message = descriptor.message.or_else(|| self.context.shared.describe_silence());
+        let descriptor = Arc::new(descriptor);
         self.context.shared.note_rest(session, Now::millis());
         self.context.shared.set_descriptor(Arc::clone(&descriptor));
         self.context.shared.note_presence();

@@ -1,0 +1,191 @@
+//! Finds the records of process trees in their directory. Anything else that lies there costs a line in the log and nothing more.
+
+use std::fs;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{Mode, OFlags};
+use serde::de::DeserializeOwned;
+
+/// No record is larger. It names each process of a tree in some thirty bytes.
+const MAX_RECORD_BYTES: u64 = 4 << 20;
+/// The odd files that are named in the log, at each start.
+const MAX_NAMED_FILES: usize = 8;
+/// The extension of a record that is being written.
+pub(super) const UNFINISHED_EXTENSION: &str = "new";
+/// The extension of a directory with the [output](super::left_output) that a keeper has left.
+pub(super) const LEFT_OUTPUT_EXTENSION: &str = "left";
+/// The same while the keeper writes it.
+pub(super) const UNFINISHED_OUTPUT_EXTENSION: &str = "leaving";
+
+/// A file whose name and content are those of a record.
+#[derive(Debug)]
+pub(super) struct RecordFile<R> {
+    pub(super) path: PathBuf,
+    pub(super) record: R,
+}
+
+/// Reads the records of a directory. `keeper_of` returns the keeper's pid, which is the name of a record's file.
+pub(super) fn read_records<R: DeserializeOwned>(dir: &Path, keeper_of: impl Fn(&R) -> u32) -> Vec<RecordFile<R>> {
+    let (mut found, mut odd) = (Vec::new(), Vec::new());
+    for path in list_files(dir) {
+        let Some(pid) = pid_of(&path) else {
+            odd.extend((!is_known(&path)).then(|| (path, "its name is not that of a record".to_owned())));
+            continue;
+        };
+        match read_record::<R>(&path) {
+            Ok(record) if keeper_of(&record) == pid => found.push(RecordFile { path, record }),
+            Ok(_) => odd.push((path, "it is the record of another keeper".to_owned())),
+            // It was removed meanwhile.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => odd.push((path, error.to_string())),
+        }
+    }
+    report_odd_files(&odd);
+    found
+}
+
+/// Finishes what a host has left that was killed while it wrote a record: a tree without another record keeps the new one. Two
+/// records of one keeper would be two agents to take over.
+pub(super) fn settle_unfinished_records<R: DeserializeOwned>(dir: &Path, keeper_of: impl Fn(&R) -> u32) {
+    for half in list_files(dir) {
+        let record = half.with_extension("");
+        if !has_extension(&half, UNFINISHED_EXTENSION) || pid_of(&record).is_none() {
+            continue;
+        }
+        let settled = match read_record::<R>(&half) {
+            Ok(found) if Some(keeper_of(&found)) == pid_of(&record) && !exists(&record) => fs::rename(&half, &record),
+            Ok(_) => fs::remove_file(&half),
+            // It was cut off, or it is no file of Wharf's.
+            Err(error) if error.kind() == io::ErrorKind::InvalidData => fs::remove_file(&half),
+            Err(error) => Err(error),
+        };
+        if let Err(error) = settled {
+            tracing::warn!(%error, file = %half.display(), "an unfinished record stays");
+        }
+    }
+}
+
+/// Reads one record, whatever has its name. Fails with `InvalidData` for a regular file that holds no record.
+pub(super) fn read_record<R: DeserializeOwned>(path: &Path) -> io::Result<R> {
+    // Opening a pipe would wait for its writer.
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let file = fs::File::from(rustix::fs::open(path, flags, Mode::empty())?);
+    let metadata = file.metadata()?;
+    if !metadata.is_file() {
+        return Err(io::Error::other("it is no regular file"));
+    }
+    if metadata.len() > MAX_RECORD_BYTES {
+        return Err(io::Error::other("it is too large for a record"));
+    }
+    let mut text = Vec::new();
+    file.take(MAX_RECORD_BYTES).read_to_end(&mut text)?;
+    wharf_json::read_own(&text).map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "it holds no record"))
+}
+
+/// Returns the pid that is the whole name of a file.
+fn pid_of(path: &Path) -> Option<u32> {
+    let name = path.file_name()?.to_str()?;
+    name.parse().ok().filter(|pid: &u32| pid.to_string() == name)
+}
+
+/// Returns true for the other files and directories that Wharf keeps beside the records.
+fn is_known(path: &Path) -> bool {
+    let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    let is_unfinished = has_extension(path, UNFINISHED_EXTENSION) && pid_of(&path.with_extension("")).is_some();
+    name.starts_with("keepers-") || is_unfinished || has_extension(path, LEFT_OUTPUT_EXTENSION)
+}
+
+fn has_extension(path: &Path, extension: &str) -> bool {
+    path.extension().is_some_and(|found| found == extension)
+}
+
+/// Returns the directories with output that keepers have left. Removes what keepers that are gone have begun to write.
+pub(super) fn find_left_outputs(dir: &Path) -> Vec<PathBuf> {
+    let is_dir = |path: &PathBuf| fs::symlink_metadata(path).is_ok_and(|metadata| metadata.is_dir());
+    let (mut whole, mut half) = (list_files(dir), Vec::new());
+    whole.retain(is_dir);
+    half.extend(whole.extract_if(.., |path| has_extension(path, UNFINISHED_OUTPUT_EXTENSION)));
+    for path in half {
+        tracing::warn!(path = %path.display(), "a keeper ended while it wrote the output of its agent, which is lost");
+        let _ = fs::remove_dir_all(path);
+    }
+    whole.retain(|path| has_extension(path, LEFT_OUTPUT_EXTENSION));
+    whole
+}
+
+fn list_files(dir: &Path) -> Vec<PathBuf> {
+    fs::read_dir(dir).into_iter().flatten().flatten().map(|entry| entry.path()).collect()
+}
+
+fn exists(path: &Path) -> bool {
+    fs::symlink_metadata(path).is_ok()
+}
+
+fn report_odd_files(odd: &[(PathBuf, String)]) {
+    for (path, why) in odd.iter().take(MAX_NAMED_FILES) {
+        tracing::warn!(file = %path.display(), why, "a file among the records of processes is left alone");
+    }
+    if odd.len() > MAX_NAMED_FILES {
+        let more = odd.len() - MAX_NAMED_FILES;
+        tracing::warn!(more, "more files among the records of processes are left alone");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn keeper_of(record: &Value) -> u32 {
+        record["keeper"].as_u64().and_then(|pid| u32::try_from(pid).ok()).unwrap_or_default()
+    }
+
+    fn names_of(dir: &Path) -> Vec<String> {
+        let mut names: Vec<String> = read_records(dir, keeper_of)
+            .into_iter()
+            .filter_map(|file| Some(file.path.file_name()?.to_str()?.to_owned()))
+            .collect();
+        names.sort();
+        names
+    }
+
+    #[test]
+    fn odd_files_among_the_records_are_left_alone() {
+        let temp = tempfile::tempdir().unwrap();
+        let at = |name: &str| temp.path().join(name);
+        let record = json!({ "keeper": 71 }).to_string();
+        fs::write(at("71"), &record).unwrap();
+        for copy in ["72", "071", "+71", "71.copy", "71~", "copy of 71"] {
+            fs::write(at(copy), &record).unwrap();
+        }
+        fs::hard_link(at("71"), at("73")).unwrap();
+        symlink(at("71"), at("74")).unwrap();
+        symlink("/nonexistent", at("75")).unwrap();
+        symlink(temp.path(), at("76")).unwrap();
+        fs::create_dir(at("77")).unwrap();
+        fs::create_dir(at("78.new")).unwrap();
+        rustix::fs::mkfifoat(rustix::fs::CWD, at("79"), Mode::RWXU).unwrap();
+        rustix::fs::mkfifoat(rustix::fs::CWD, at("80.new"), Mode::RWXU).unwrap();
+        fs::File::create(at("81")).unwrap().set_len(64 << 20).unwrap();
+        fs::write(at("82"), "x".repeat(1 << 20)).unwrap();
+        let before = list_files(temp.path()).len();
+        settle_unfinished_records(temp.path(), keeper_of);
+        assert_eq!(names_of(temp.path()), ["71"]);
+        assert_eq!(list_files(temp.path()).len(), before, "nothing was removed");
+    }
+
+    #[test]
+    fn unfinished_record_of_another_keeper_does_not_become_one() {
+        let temp = tempfile::tempdir().unwrap();
+        fs::write(temp.path().join("71.new"), json!({ "keeper": 72 }).to_string()).unwrap();
+        fs::write(temp.path().join("73.new"), "{\"keep").unwrap();
+        fs::write(temp.path().join("74.new"), json!({ "keeper": 74 }).to_string()).unwrap();
+        settle_unfinished_records(temp.path(), keeper_of);
+        assert_eq!(names_of(temp.path()), ["74"]);
+        assert_eq!(list_files(temp.path()).len(), 1);
+    }
+}

@@ -1,0 +1,101 @@
+//! The time until the keeper of an earlier host's agent answers. The session goes on without its agent meanwhile (rule 2.14).
+
+use std::io;
+use std::time::Duration;
+
+use tokio::task::JoinHandle;
+use tracing::Instrument;
+use wharf_core::{Input, LifecycleInput, StartNo};
+
+use super::AgentConnection;
+use crate::agent::adoption::{FoundAgent, SilentKeeper, ask_until_answered};
+use crate::session::command::Command;
+use crate::session::journal::Journal;
+
+/// The pause before an agent is taken over whose session could not do so at once.
+const NEXT_TRY_AFTER: Duration = Duration::from_secs(1);
+
+/// A keeper that is asked again and again.
+#[derive(Debug)]
+pub(super) struct AwaitedKeeper {
+    keeper: SilentKeeper,
+    asking: JoinHandle<()>,
+}
+
+impl AgentConnection {
+    /// Asks the keeper until it answers; the outcome comes back as a command.
+    pub(in crate::session) fn await_keeper(&mut self, keeper: SilentKeeper) {
+        let shared = &self.context.shared;
+        shared.set_keeper(keeper.keeper_pid());
+        shared.note_silent_keeper(true);
+        let (tree, records) = (keeper.tree.clone(), self.context.host.agents.records().clone());
+        let commands = self.context.commands.clone();
+        let asking = async move {
+            let answer = Box::new(ask_until_answered(tree, records).await);
+            let _ = commands.send(Command::KeeperAnswered(answer)).await;
+        };
+        let asking = tokio::spawn(asking.in_current_span());
+        self.awaited_keeper = Some(AwaitedKeeper { keeper, asking });
+    }
+
+    /// Brings the answer of a keeper again later.
+    pub(in crate::session) fn put_off_keeper(&self, answer: Box<io::Result<FoundAgent>>) {
+        let commands = self.context.commands.clone();
+        tokio::spawn(async move {
+            tokio::time::sleep(NEXT_TRY_AFTER).await;
+            let _ = commands.send(Command::KeeperAnswered(answer)).await;
+        });
+    }
+
+    /// Takes the agent of a keeper over that has answered. Returns false if the agent is lost.
+    pub(in crate::session) fn take_keeper(&mut self, answer: io::Result<FoundAgent>, journal: &mut Journal) -> bool {
+        // Without one the session was killed meanwhile, and the tree with it.
+        let Some(AwaitedKeeper { keeper, asking }) = self.awaited_keeper.take() else { return true };
+        let shared = &self.context.shared;
+        shared.note_silent_keeper(false);
+        let adopted = match answer {
+            Ok(answered) => self.context.host.adopt_agent(answered, keeper.token, journal.head(), shared),
+            Err(error) => {
+                tracing::warn!(keeper = keeper.keeper_pid(), %error, "an agent cannot be taken over and is ended");
+                self.awaited_keeper = Some(AwaitedKeeper { keeper, asking });
+                self.end_awaited_tree();
+                None
+            }
+        };
+        let Some(adopted) = adopted else {
+            self.context.shared.set_keeper(0);
+            return false;
+        };
+        let has_ended = adopted.has_ended;
+        self.adopt(adopted, journal);
+        journal.input(Input::Lifecycle(LifecycleInput::AgentAdopted { has_ended }), None);
+        true
+    }
+
+    /// Ends the agent of this start if its keeper has not answered yet.
+    pub(super) fn stop_awaited(&mut self, start: StartNo) {
+        if self.awaited_keeper.as_ref().is_some_and(|awaited| awaited.keeper.tree.kept.start == start.0) {
+            self.end_awaited_tree();
+        }
+    }
+
+    /// Ends the tree of a keeper that has not answered yet. Returns false if there is none.
+    pub(super) fn end_awaited_tree(&mut self) -> bool {
+        let Some(AwaitedKeeper { keeper, asking }) = self.awaited_keeper.take() else { return false };
+        asking.abort();
+        self.context.shared.set_keeper(0);
+        self.context.shared.note_silent_keeper(false);
+        let records = self.context.host.agents.records().clone();
+        let ending = async move {
+            let _ = tokio::task::spawn_blocking(move || keeper.end_tree(&records)).await;
+        };
+        self.startup.set_ending(tokio::spawn(ending.in_current_span()));
+        true
+    }
+
+    /// Leaves the agent of a keeper that has not answered yet to the next host. Returns false if there is none.
+    pub(super) fn leave_awaited(&mut self) -> bool {
+        let awaited = self.awaited_keeper.take();
+        awaited.inspect(|awaited| awaited.asking.abort()).is_some()
+    }
+}

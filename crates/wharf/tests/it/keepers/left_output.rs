@@ -1,0 +1,184 @@
+//! Output of an agent whose time without a host ran out: its keeper leaves it on the disk, and the next host takes it in.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use serde_json::{Value, json};
+use wharf_testkit::host::HostOptions;
+use wharf_testkit::http::RestClient;
+use wharf_testkit::random::TestRandom;
+use wharf_testkit::small_disk::{DiskFiller, SmallDisk};
+use wharf_testkit::{WAIT_LIMIT, polling, processes};
+
+use super::{KeepingHost, pause_for_yields, pick_yields};
+use crate::rest::{send_prompt, wait_until_idle};
+use crate::{TREE_ENDS_WITHIN, add_section, join_session, log, open_session, parse_pids, scripted_host};
+
+/// So many that a host is killed while it takes them in.
+const MANY_UPDATES: u64 = 20_000;
+
+/// Returns options for a host whose agents live for some seconds without it.
+fn impatient_host(flags: &[&str]) -> Result<HostOptions> {
+    Ok(add_section(scripted_host(flags)?, "[keeper]\nabsence = \"5s\"\nidle_absence = \"5s\""))
+}
+
+/// Returns the directories with output that keepers have left.
+fn left_outputs(host: &KeepingHost) -> Vec<PathBuf> {
+    let entries = fs::read_dir(host.state_dir().join("run")).into_iter().flatten().flatten();
+    entries.map(|entry| entry.path()).filter(|path| path.extension().is_some_and(|found| found == "left")).collect()
+}
+
+/// A turn that streams while no host is there.
+struct StreamingTurn {
+    session: String,
+    agent: Vec<u32>,
+    /// There when the agent has written all of it.
+    done: PathBuf,
+    folder: tempfile::TempDir,
+}
+
+impl StreamingTurn {
+    /// Starts the turn, which goes on after [`Self::go_on`] with this script.
+    async fn start(host: &KeepingHost, updates: u64, end: &str) -> Result<Self> {
+        let folder = tempfile::tempdir()?;
+        let (go, done) = (folder.path().join("go"), folder.path().join("done"));
+        let (client, session) = open_session(host).await?;
+        let agent = parse_pids(&crate::prompt_for_text(&client, &session, "pid").await?);
+        let save = format!("save {} now", done.display());
+        let script = format!("echo begun; await {}; stream {updates} 100; {save}; {end}", go.display());
+        let _running = client.start_prompt(&session, &script).await;
+        client.expect_text("begun").await;
+        Ok(Self { session, agent, done, folder })
+    }
+
+    fn go_on(&self) -> Result<()> {
+        Ok(fs::write(self.folder.path().join("go"), "")?)
+    }
+
+    /// Checks that the log has each update once and in order: all of them if the agent came that far in its time.
+    fn check_updates(&self, host: &KeepingHost, updates: u64) -> Result<()> {
+        let logged = log::list_events(host, &self.session, "agent_updated")?;
+        let indices: Vec<u64> = logged.iter().filter_map(|event| chunk_index(&event["frame"])).collect();
+        ensure!(indices.iter().copied().eq(0..indices.len() as u64), "output is lost or doubled");
+        if self.done.exists() {
+            assert_eq!(indices.len() as u64, updates, "the end of the output is lost");
+        }
+        ensure!(!indices.is_empty(), "nothing was written in time");
+        Ok(())
+    }
+}
+
+/// Returns the number of an update of `stream`, which is longer than what the agent says besides.
+fn chunk_index(frame: &Value) -> Option<u64> {
+    let text = frame["params"]["update"]["content"]["text"].as_str().filter(|text| text.len() > 60)?;
+    text.split(' ').next()?.parse().ok()
+}
+
+fn assert_private(path: &Path, mode: u32) -> Result<()> {
+    assert_eq!(fs::metadata(path)?.permissions().mode() & 0o777, mode, "{}", path.display());
+    Ok(())
+}
+
+#[tokio::test]
+async fn output_of_an_agent_that_no_host_came_for_is_in_the_log_before_the_end_of_its_turn() -> Result<()> {
+    const UPDATES: u64 = 2_000;
+    let mut host = KeepingHost::start(impatient_host(&["--resume"])?)?;
+    let turn = StreamingTurn::start(&host, UPDATES, "hang").await?;
+    let tree = host.kept_processes();
+    host.kill()?;
+    turn.go_on()?;
+    assert_eq!(processes::wait_gone(&tree, WAIT_LIMIT), Ok(()), "the keeper's time is over");
+    let left = left_outputs(&host);
+    let [left] = left.as_slice() else { anyhow::bail!("{left:?}") };
+    assert_private(left, 0o700)?;
+    for file in fs::read_dir(left)? {
+        assert_private(&file?.path(), 0o600)?;
+    }
+    host.restart()?;
+    let ended = log::expect_event(&host, &turn.session, "ended", |_| true).await?;
+    assert_eq!(ended["ending"]["reason"], "host_restarted", "{ended}");
+    turn.check_updates(&host, UPDATES)?;
+    let ends = log::list_events(&host, &turn.session, "prompt_ended")?;
+    assert_eq!(ends.last().context("no end")?["end"]["how"], "host_restarted");
+    let is_clean = || Ok(left_outputs(&host).is_empty().then_some(()));
+    polling::poll_until(WAIT_LIMIT, is_clean).await?.context("the output stays on the disk")?;
+    let client = join_session(&host, &turn.session).await?;
+    client.send_prompt(&turn.session, "echo back").await?;
+    host.stop_all().await
+}
+
+#[tokio::test]
+async fn turn_that_ended_without_a_host_has_its_own_end_and_waiting_prompts_run() -> Result<()> {
+    let mut host = KeepingHost::start(impatient_host(&["--resume"])?)?;
+    let turn = StreamingTurn::start(&host, 100, "echo whole").await?;
+    send_prompt(&RestClient::new(&host), &turn.session, "echo waited").await?;
+    let tree = host.kept_processes();
+    host.kill()?;
+    turn.go_on()?;
+    assert_eq!(processes::wait_gone(&tree, WAIT_LIMIT), Ok(()), "the keeper's time is over");
+    host.restart()?;
+    wait_until_idle(&RestClient::new(&host), &turn.session).await?;
+    turn.check_updates(&host, 100)?;
+    let ends = log::list_events(&host, &turn.session, "prompt_ended")?;
+    let ends: Vec<&Value> = ends.iter().map(|event| &event["end"]["stop_reason"]).collect();
+    assert_eq!(ends, [&json!("end_turn"); 3], "`pid`, the turn without a host, the waiting prompt");
+    let client = join_session(&host, &turn.session).await?;
+    let said = client.chunk_texts();
+    assert_eq!(said.iter().filter(|text| *text == "waited").count(), 1, "{said:?}");
+    host.stop_all().await
+}
+
+#[tokio::test]
+async fn kills_of_the_hosts_that_take_in_left_output_lose_and_double_nothing() -> Result<()> {
+    let mut dice = TestRandom::from_environment()?;
+    let options = impatient_host(&["--resume"])?.with_setting("resume_on_start", "none");
+    let mut host = KeepingHost::start(options)?;
+    let turn = StreamingTurn::start(&host, MANY_UPDATES, "hang").await?;
+    let tree = host.kept_processes();
+    host.kill()?;
+    turn.go_on()?;
+    assert_eq!(processes::wait_gone(&tree, WAIT_LIMIT), Ok(()), "the keeper's time is over");
+    let mut kills = 0;
+    loop {
+        host.restart()?;
+        pause_for_yields(pick_yields(&mut dice)).await;
+        if !log::list_events(&host, &turn.session, "ended")?.is_empty() {
+            break;
+        }
+        kills += 1;
+        // Each host takes in some of it, so that one of them comes to the end.
+        ensure!(kills < 500, "no host comes to the end of the output");
+    }
+    println!("{kills} hosts were killed");
+    host.restart()?;
+    turn.check_updates(&host, MANY_UPDATES)?;
+    assert_eq!(log::list_events(&host, &turn.session, "ended")?.len(), 1);
+    host.stop_all().await
+}
+
+#[tokio::test]
+async fn keeper_that_has_no_space_for_the_output_keeps_it_until_a_host_comes() -> Result<()> {
+    const UPDATES: u64 = 2_000;
+    if !SmallDisk::is_possible() {
+        return Ok(());
+    }
+    let options = add_section(impatient_host(&["--resume"])?, "[limits]\nreserve = \"1MiB\"").with_disk("10m");
+    let mut host = KeepingHost::start(options)?;
+    let turn = StreamingTurn::start(&host, UPDATES, "hang").await?;
+    let keeper = host.only_keeper()?;
+    host.kill()?;
+    let filler = DiskFiller::fill_disk(&host.state_dir())?;
+    turn.go_on()?;
+    assert_eq!(processes::wait_gone(&turn.agent, TREE_ENDS_WITHIN), Ok(()), "the keeper's time is over");
+    let is_alive = processes::wait_gone(&[keeper], Duration::from_secs(2)).is_err();
+    ensure!(is_alive, "the keeper is gone, and the output with it");
+    ensure!(left_outputs(&host).is_empty(), "half of the output");
+    drop(filler);
+    host.restart()?;
+    log::expect_event(&host, &turn.session, "ended", |_| true).await?;
+    turn.check_updates(&host, UPDATES)?;
+    host.stop_all().await
+}
