@@ -75,13 +75,19 @@ impl HostOptions {
         self
     }
 
+    /// Has the agents end with the host, as `keeper.enabled = false` does. The reason says why the test needs that.
+    #[must_use]
+    pub fn without_keepers(self, _reason: &str) -> Self {
+        self.with_variable("WHARF_KEEPER_ENABLED", "false")
+    }
+
     /// Starts the host and waits until it accepts connections.
     pub fn start_host(self) -> Result<TestHost> {
         TestHost::start(self)
     }
 }
 
-/// A running host. Dropping it kills the host and deletes the directory.
+/// A running host. Dropping it kills the host and its agents, kept ones included, and deletes the directory.
 #[derive(Debug)]
 pub struct TestHost {
     options: HostOptions,
@@ -219,6 +225,10 @@ impl TestHost {
 impl Drop for TestHost {
     fn drop(&mut self) {
         let _ = self.kill();
+        let left = processes::kill_marked(self.directory.path(), WAIT_LIMIT);
+        if let Err(left) = &left {
+            let _ = writeln!(std::io::stderr(), "processes of the host that cannot be ended: {left:?}");
+        }
         if thread::panicking() {
             let _ = writeln!(std::io::stderr(), "{}", self.stderr_tail());
         }
@@ -259,6 +269,8 @@ fn launch_host(options: &HostOptions, directory: &Path, start: u32) -> Result<Ru
         Err(error) => {
             let _ = child.kill();
             let _ = child.wait();
+            // It may have taken agents over.
+            let _ = processes::kill_marked(directory, WAIT_LIMIT);
             let stderr = fs::read_to_string(log_path(directory, "stderr", start)).unwrap_or_default();
             Err(error.context(describe_stderr(&stderr)))
         }
@@ -272,8 +284,7 @@ fn isolate_environment(command: &mut Command, directory: &Path) {
         command.env_remove(name);
     }
     command.env("WHARF_DEMO_STATE", directory.join("demo"));
-    // A test that kills its host means the agents too, unless it says otherwise.
-    command.env("WHARF_KEEPER_ENABLED", "false");
+    processes::mark_command(command, directory);
 }
 
 /// Copies stdout to a file; the first line is sent on the channel too.

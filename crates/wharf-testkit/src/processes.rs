@@ -2,7 +2,10 @@
 //! reports it for any process, child or not.
 
 use std::fs;
-use std::process::{Child, ExitStatus};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::process::{Child, Command, ExitStatus};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -11,6 +14,55 @@ use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open, test_ki
 
 /// The kernel's unit for times in `/proc/PID/stat`; it is 100 per second on every Linux that Rust supports.
 const CLOCK_TICK: Duration = Duration::from_millis(10);
+
+/// The variable by which the processes of a test host are found: its keepers and agents inherit it.
+pub const MARK_VARIABLE: &str = "TEST_HOST_DIRECTORY";
+/// The pause between two rounds of kills. A process that forks while it is being killed is found in the next round.
+const KILL_INTERVAL: Duration = Duration::from_millis(5);
+
+/// Marks all processes that this command will start, so that [`kill_marked`] finds them.
+pub fn mark_command(command: &mut Command, mark: &Path) {
+    command.env(MARK_VARIABLE, mark);
+}
+
+/// Kills the processes that carry this mark, and those below them, whatever their environment. Returns the ones that are left at
+/// the limit.
+pub fn kill_marked(mark: &Path, limit: Duration) -> Result<(), Vec<u32>> {
+    let give_up_at = Instant::now() + limit;
+    loop {
+        let (keepers, others): (Vec<u32>, Vec<u32>) = list_marked(mark).into_iter().partition(|pid| is_keeper(*pid));
+        // A keeper is the parent of all that it keeps: without it, a process that has emptied its environment is lost.
+        let next = if others.is_empty() { keepers } else { others };
+        if next.is_empty() {
+            return Ok(());
+        }
+        if Instant::now() > give_up_at {
+            return Err(next);
+        }
+        for pid in next {
+            send_sigkill(pid);
+        }
+        thread::sleep(KILL_INTERVAL);
+    }
+}
+
+/// Returns the living processes that carry this mark, and those below them.
+fn list_marked(mark: &Path) -> Vec<u32> {
+    let entry = [MARK_VARIABLE.as_bytes(), b"=", mark.as_os_str().as_bytes()].concat();
+    let carries = |pid: &u32| {
+        let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+        environment.split(|byte| *byte == 0).any(|found| found == entry)
+    };
+    let roots = list_pids().into_iter().filter(carries).collect();
+    let mut found = with_descendants(roots);
+    found.retain(|pid| is_alive(*pid));
+    found
+}
+
+fn is_keeper(pid: u32) -> bool {
+    let arguments = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    arguments.split(|byte| *byte == 0).nth(1) == Some(b"__keeper")
+}
 
 /// Returns true if the process runs. A zombie does not.
 pub fn is_alive(pid: u32) -> bool {
@@ -92,18 +144,28 @@ pub fn cpu_time(pid: u32) -> Option<Duration> {
 
 /// Returns all processes below this one (Linux).
 pub fn list_descendants(pid: u32) -> Vec<u32> {
-    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
-    let pids: Vec<u32> = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect();
-    let parents: Vec<(u32, u32)> =
-        pids.into_iter().filter_map(|child| Some((child, read_stat(child)?.get(1)?.parse().ok()?))).collect();
-    let mut found = vec![pid];
-    let mut next = 0;
-    while let Some(parent) = found.get(next).copied() {
-        found.extend(parents.iter().filter(|(_, of)| *of == parent).map(|(child, _)| *child));
-        next += 1;
-    }
+    let mut found = with_descendants(vec![pid]);
     found.remove(0);
     found
+}
+
+/// Returns these processes, each once, and behind them all that descend from them.
+fn with_descendants(mut found: Vec<u32>) -> Vec<u32> {
+    let parents: Vec<(u32, u32)> =
+        list_pids().into_iter().filter_map(|child| Some((child, read_stat(child)?.get(1)?.parse().ok()?))).collect();
+    let mut next = 0;
+    while let Some(parent) = found.get(next).copied() {
+        let children = parents.iter().filter(|(_, of)| *of == parent).map(|(child, _)| *child);
+        let children: Vec<u32> = children.filter(|child| !found.contains(child)).collect();
+        found.extend(children);
+        next += 1;
+    }
+    found
+}
+
+fn list_pids() -> Vec<u32> {
+    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
 }
 
 /// Returns the fields of `/proc/PID/stat` after the name: state, parent, and so on.

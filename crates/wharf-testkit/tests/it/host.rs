@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use tempfile::TempDir;
-use wharf_testkit::host::HostOptions;
+use wharf_testkit::host::{HostOptions, TestHost};
 use wharf_testkit::processes;
 
 /// Prints the line of a listening host, with its own arguments as the socket; exits on SIGTERM.
@@ -55,5 +55,43 @@ fn a_host_that_does_not_start_is_reported_with_its_stderr() -> Result<()> {
     let options = HostOptions { binary: Some(stand_in(folder.path(), script)?), ..HostOptions::default() };
     let error = format!("{:?}", options.start_host().err().context("it started")?);
     assert!(error.contains("no such flag") && error.contains("did not say that it listens"), "{error}");
+    Ok(())
+}
+
+/// Leaves a process of its own group behind when it is killed, with a child that has emptied its environment. The pids of both
+/// are in the file `left`.
+const LEAVING_STAND_IN: &str = r#"#!/bin/sh
+while [ "$1" != --state-dir ]; do shift; done
+mkdir -p "$2"; echo secret > "$2/token"; mkfifo "$2/ready"
+setsid sh -c 'env -i tail -f /dev/null & echo $$ $! > "$1/left"; : > "$1/ready"; wait' sh "$2" &
+: < "$2/ready"
+echo "{\"event\":\"listening\",\"url\":\"http://127.0.0.1:1\",\"socket\":\"$2/socket\",\"tokenFile\":\"$2/token\"}"
+exec tail -f /dev/null
+"#;
+
+fn left_processes(host: &TestHost) -> Result<Vec<u32>> {
+    let pids = fs::read_to_string(host.state_dir().join("left"))?;
+    Ok(pids.split_whitespace().map(str::parse).collect::<Result<_, _>>()?)
+}
+
+#[test]
+fn processes_that_outlive_the_host_end_with_the_test_passed_or_failed() -> Result<()> {
+    let folder = TempDir::new()?;
+    let options = HostOptions { binary: Some(stand_in(folder.path(), LEAVING_STAND_IN)?), ..HostOptions::default() };
+    let mut host = options.clone().start_host()?;
+    let left = left_processes(&host)?;
+    host.kill()?;
+    assert!(left.len() == 2 && left.iter().all(|pid| processes::is_alive(*pid)), "{left:?}");
+    drop(host);
+    assert!(!left.iter().any(|pid| processes::is_alive(*pid)), "{left:?}");
+
+    let host = options.start_host()?;
+    let left = left_processes(&host)?;
+    let failed = std::panic::catch_unwind(std::panic::AssertUnwindSafe(move || {
+        let _host = host;
+        panic!("the test fails");
+    }));
+    assert!(failed.is_err());
+    assert!(!left.iter().any(|pid| processes::is_alive(*pid)), "{left:?}");
     Ok(())
 }

@@ -84,7 +84,7 @@ async fn a_request_without_a_session_goes_to_the_agent_that_the_connection_has()
 #[test]
 fn a_bridge_that_returns_to_a_restarted_host_starts_only_the_agent_of_its_session() -> Result<()> {
     let recording = Recording::new()?;
-    let mut host = recording.host_options(&["--resume"])?.start_host()?;
+    let mut host = recording.host_options(&["--resume"])?.without_keepers(crate::AGENT_COMES_BACK).start_host()?;
     let mut editor = start_editor(&host, &[])?;
     let session = editor.open_session()?;
     let before = count_starts(&recording)?;
@@ -101,7 +101,7 @@ fn a_bridge_that_returns_to_a_restarted_host_starts_only_the_agent_of_its_sessio
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn acp_command_starts_the_agent_of_a_cold_session_once() -> Result<()> {
     let recording = Recording::new()?;
-    let mut host = recording.host_options(&["--resume"])?.start_host()?;
+    let mut host = recording.host_options(&["--resume"])?.without_keepers(crate::AGENT_COMES_BACK).start_host()?;
     let session = create_labelled_session(&host).await?;
     host.kill()?;
     host.restart()?;

@@ -44,7 +44,7 @@ fn stop_with_cold_sessions(options: HostOptions, count: usize) -> Result<(TestHo
 
 /// The same with this prompt, or with none.
 fn cold_with(options: HostOptions, count: usize, waiting: Option<&str>) -> Result<(TestHost, Vec<String>)> {
-    let mut host = options.start_host()?;
+    let mut host = options.without_keepers(crate::AGENT_COMES_BACK).start_host()?;
     ensure!(host.terminate()?.success(), "the host did not stop in order");
     let directory = host.directory().to_owned();
     let cold = ColdSessions { count, agent: "scripted", cwd: &directory, events: 0, waiting };

@@ -164,7 +164,7 @@ async fn turn_that_a_person_cancels_tells_nothing() -> Result<()> {
 
 #[tokio::test]
 async fn marks_and_facts_are_the_same_after_kill_9_and_without_the_index() -> Result<()> {
-    let mut host = scripted_host(&["--resume"])?.start_host()?;
+    let mut host = scripted_host(&["--resume"])?.without_keepers(crate::TURN_IS_CUT).start_host()?;
     let owner = RestClient::new(&host);
     let (seen, unseen, asking) =
         (spawn_session(&owner, &host).await?, spawn_session(&owner, &host).await?, spawn_session(&owner, &host).await?);

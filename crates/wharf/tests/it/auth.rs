@@ -41,7 +41,7 @@ async fn auth_required_error_of_the_agent_reaches_the_client_unchanged() -> Resu
 #[tokio::test]
 async fn login_covers_later_sessions_of_its_connection_only() -> Result<()> {
     let recording = Recording::new()?;
-    let mut host = recording.host_options(&["--auth"])?.start_host()?;
+    let mut host = recording.host_options(&["--auth"])?.without_keepers(crate::AGENT_COMES_BACK).start_host()?;
     let first = connect_client(&host).await?;
     log_in(&first).await?;
     let mut sessions = Vec::new();

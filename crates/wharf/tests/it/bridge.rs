@@ -130,12 +130,12 @@ fn start_bridge_with_own_host(folder: &Path) -> Result<AgentPipe> {
         ("WHARF_LISTEN", Path::new("127.0.0.1:0")),
         ("HOME", folder),
         ("WHARF_DEMO_STATE", &demo),
-        ("WHARF_KEEPER_ENABLED", Path::new("false")),
+        (processes::MARK_VARIABLE, folder),
     ];
     AgentPipe::start(&wharf_binary(), &arguments, &environment)
 }
 
-/// Stops the host of that directory when the test ends, passed or failed.
+/// Stops the host of that directory, with its agents, when the test ends, passed or failed.
 struct StopHostOnDrop<'a>(&'a Path);
 
 impl StopHostOnDrop<'_> {
@@ -150,6 +150,7 @@ impl Drop for StopHostOnDrop<'_> {
             processes::send_sigterm(pid);
             let _ = processes::wait_gone(&[pid], WAIT_LIMIT);
         }
+        let _ = processes::kill_marked(self.0, WAIT_LIMIT);
     }
 }
 
@@ -198,7 +199,7 @@ fn a_host_that_cannot_start_is_explained_by_its_log() -> Result<()> {
 
 #[test]
 fn a_permission_of_an_agent_that_went_with_the_host_is_withdrawn() -> Result<()> {
-    let mut host = scripted_host(&["--resume"])?.start_host()?;
+    let mut host = scripted_host(&["--resume"])?.without_keepers(crate::TURN_IS_CUT).start_host()?;
     let mut editor = start_editor(&host, &[])?;
     let session = editor.open_session()?;
     let cut = editor.start_prompt(&session, "ask")?;
@@ -227,7 +228,7 @@ const STREAM_UPDATES: u64 = 8_000;
 #[test]
 fn ten_kills_of_the_host_leave_no_gap_and_no_duplicate() -> Result<()> {
     let mut dice = TestRandom::from_environment()?;
-    let mut host = scripted_host(&["--resume"])?.start_host()?;
+    let mut host = scripted_host(&["--resume"])?.without_keepers(crate::TURN_IS_CUT).start_host()?;
     let mut editor = start_editor(&host, &[])?;
     let session = editor.open_session()?;
     let mut prompts = Vec::new();

@@ -19,8 +19,7 @@ use crate::scripted_host;
 pub(crate) fn command_for_state(state: &Path, arguments: &[&str]) -> Command {
     let mut command = wharf_command(arguments);
     command.env("WHARF_STATE_DIR", state).env("WHARF_LISTEN", "127.0.0.1:0").env("HOME", state);
-    // A host that the test does not stop in order leaves no agent.
-    command.env("WHARF_KEEPER_ENABLED", "false");
+    processes::mark_command(&mut command, state);
     command
 }
 
@@ -29,12 +28,13 @@ fn host_status(state: &Path) -> Result<Value> {
     Ok(serde_json::from_slice(&output.stdout)?)
 }
 
-/// Stops the host of a state directory when the test ends, passed or failed.
+/// Stops the host of a state directory, with its agents, when the test ends, passed or failed.
 pub(crate) struct StopHostOnDrop<'a>(pub(crate) &'a Path);
 
 impl Drop for StopHostOnDrop<'_> {
     fn drop(&mut self) {
         let _ = command_for_state(self.0, &["stop", "--force"]).output();
+        let _ = processes::kill_marked(self.0, WAIT_LIMIT);
     }
 }
 

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::process::{Command, Output};
 
 use anyhow::Result;
+use wharf_testkit::{WAIT_LIMIT, processes};
 
 use crate::program::wharf_command;
 
@@ -18,6 +19,7 @@ struct FakeSystem {
 impl Drop for FakeSystem {
     fn drop(&mut self) {
         let _ = self.command(&["stop", "--force", "--no-start"]).output();
+        let _ = processes::kill_marked(self.folder.path(), WAIT_LIMIT);
     }
 }
 
@@ -69,6 +71,7 @@ impl FakeSystem {
             .env("HOME", self.folder.path())
             .env("PATH", path)
             .env("WHARF_STATE_DIR", self.folder.path().join("st ate"));
+        processes::mark_command(&mut command, self.folder.path());
         command
     }
 
@@ -194,7 +197,7 @@ fn machine_without_systemd_is_told_what_to_run() -> Result<()> {
 #[test]
 fn service_takes_over_the_agents_of_a_host_that_it_replaces() -> Result<()> {
     let system = FakeSystem::with_running_service("")?;
-    let keeping = |arguments: &[&str]| system.command(arguments).env("WHARF_KEEPER_ENABLED", "true").output();
+    let keeping = |arguments: &[&str]| system.command(arguments).output();
     let ran = keeping(&["run", "demo", "--keep", "echo hello"])?;
     assert!(ran.status.success(), "{}", said(&ran));
     let refused = keeping(&["service", "install"])?;

@@ -19,12 +19,6 @@ use crate::{TREE_ENDS_WITHIN, log, parse_pids, scripted_host};
 
 const SIZE: (u16, u16) = (24, 100);
 
-/// Returns options for a host whose agents outlive it. A test that fails leaves them for a minute at most.
-fn keeping_host() -> Result<HostOptions> {
-    let options = scripted_host(&[])?.with_variable("WHARF_KEEPER_ENABLED", "true");
-    Ok(options.with_variable("WHARF_KEEPER_ABSENCE", "60s").with_variable("WHARF_KEEPER_IDLE_ABSENCE", "60s"))
-}
-
 /// Starts a session whose turn does not end by itself. Returns its id and the agent's pid.
 async fn start_endless_turn(host: &TestHost) -> Result<(String, u32)> {
     let (http, id) = (RestClient::new(host), start_kept_session(host, &[])?);
@@ -54,7 +48,7 @@ async fn stop_after_interrupt(host: &TestHost, id: &str, agent: u32) -> Result<(
 
 #[tokio::test]
 async fn stop_without_a_terminal_cuts_turns_only_by_force() -> Result<()> {
-    let mut host = scripted_host(&[])?.start_host()?;
+    let mut host = scripted_host(&[])?.without_keepers(crate::TURN_IS_CUT).start_host()?;
     start_endless_turn(&host).await?;
     start_endless_turn(&host).await?;
     let refused = run_failing_wharf(&host, &["stop"], 5)?;
@@ -100,7 +94,8 @@ async fn stop_on_a_terminal_asks_before_it_cuts_turns() -> Result<()> {
 
 #[tokio::test]
 async fn agents_that_are_kept_go_on_until_the_next_host() -> Result<()> {
-    let mut host = keeping_host()?.start_host()?;
+    let options = scripted_host(&[])?.with_variable("WHARF_KEEPER_ABSENCE", "60s");
+    let mut host = options.with_variable("WHARF_KEEPER_IDLE_ABSENCE", "60s").start_host()?;
     let (id, agent) = start_endless_turn(&host).await?;
     let notes = read_notes(&host, &["stop", "--keep-agents"])?;
     assert!(notes.contains("1 agent goes on without a host"), "{notes}");
@@ -131,7 +126,7 @@ async fn agents_that_are_kept_go_on_until_the_next_host() -> Result<()> {
 
 #[tokio::test]
 async fn stop_without_a_host_ends_the_agents_that_one_has_left() -> Result<()> {
-    let mut host = keeping_host()?.start_host()?;
+    let mut host = scripted_host(&[])?.start_host()?;
     let (id, agent) = start_endless_turn(&host).await?;
     assert!(host.terminate()?.success());
     let refused = command_for_state(&host.state_dir(), &["stop"]).output()?;
@@ -150,7 +145,7 @@ async fn stop_without_a_host_ends_the_agents_that_one_has_left() -> Result<()> {
 
 #[tokio::test]
 async fn sigterm_leaves_kept_agents_and_sigint_ends_them() -> Result<()> {
-    let mut host = keeping_host()?.start_host()?;
+    let mut host = scripted_host(&[])?.start_host()?;
     let (_, agent) = start_endless_turn(&host).await?;
     assert!(host.terminate()?.success());
     assert!(processes::is_alive(agent));
@@ -171,7 +166,7 @@ fn write_systemd_run(folder: &Path, line: &str) -> Result<()> {
 
 fn scoped_host(folder: &Path) -> Result<HostOptions> {
     let path = format!("{}:/usr/bin:/bin", folder.display());
-    Ok(keeping_host()?.with_variable("WHARF_KEEPER_SCOPE", "user").with_variable("PATH", &path))
+    Ok(scripted_host(&[])?.with_variable("WHARF_KEEPER_SCOPE", "user").with_variable("PATH", &path))
 }
 
 /// `systemd-run --scope` becomes the command by `exec`, and so does the stand-in.
@@ -194,10 +189,7 @@ async fn keeper_in_a_scope_is_the_hosts_child_and_its_agent_is_taken_over() -> R
 async fn keeper_starts_without_a_scope_if_systemd_run_fails_or_is_missing() -> Result<()> {
     let folder = tempfile::tempdir()?;
     write_systemd_run(folder.path(), "echo Failed to connect to bus >&2; exit 1")?;
-    let missing = scripted_host(&[])?
-        .with_variable("WHARF_KEEPER_ENABLED", "true")
-        .with_variable("WHARF_KEEPER_SCOPE", "user")
-        .with_variable("PATH", "/nonexistent");
+    let missing = scripted_host(&[])?.with_variable("WHARF_KEEPER_SCOPE", "user").with_variable("PATH", "/nonexistent");
     for (options, reason) in [(scoped_host(folder.path())?, "ended before"), (missing, "not on the PATH")] {
         let host = options.start_host()?;
         let id = start_kept_session(&host, &[])?;

@@ -88,7 +88,7 @@ async fn check_return(host: &TestHost, way: WakeRequest, session: &str, before: 
 #[tokio::test]
 async fn every_request_brings_a_session_back_after_kill_9() -> Result<()> {
     for (flags, how) in [(&[][..], "load"), (&["--resume"], "resume")] {
-        let mut host = scripted_host(flags)?.start_host()?;
+        let mut host = scripted_host(flags)?.without_keepers(crate::AGENT_COMES_BACK).start_host()?;
         let mut sessions = Vec::new();
         for way in WAKE_REQUESTS {
             let (client, session) = open_session(&host).await?;
@@ -162,7 +162,7 @@ async fn replay_of_the_agent_is_dropped_before_and_after_its_answer() -> Result<
             // A pause of the agent is not the end of its replay.
             options = add_section(options, "replay_quiet = \"3s\"");
         }
-        let mut host = options.start_host()?;
+        let mut host = options.without_keepers(crate::AGENT_COMES_BACK).start_host()?;
         let (first, session) = open_session(&host).await?;
         first.send_prompt(&session, "echo before").await?;
         host.restart()?;
@@ -200,7 +200,7 @@ async fn a_replay_of_many_megabytes_is_no_fault() -> Result<()> {
 #[tokio::test]
 async fn mode_and_options_in_force_are_set_again_before_the_first_prompt() -> Result<()> {
     let recording = Recording::new()?;
-    let mut host = recording.host_options(&[])?.start_host()?;
+    let mut host = recording.host_options(&[])?.without_keepers(crate::AGENT_COMES_BACK).start_host()?;
     let (first, session) = open_session(&host).await?;
     first.call_method("session/set_mode", json!({ "sessionId": session, "modeId": "auto" })).await?;
     let option = json!({ "sessionId": session, "configId": "model", "value": "large" });
@@ -240,7 +240,8 @@ async fn a_session_does_not_come_back_with_more_rights_than_it_had() -> Result<(
     ];
     for (flag, prompt, word) in cases {
         let recording = Recording::new()?;
-        let mut host = recording.host_options(&["--error-on", flag])?.start_host()?;
+        let mut host =
+            recording.host_options(&["--error-on", flag])?.without_keepers(crate::AGENT_COMES_BACK).start_host()?;
         let (first, session) = open_session(&host).await?;
         first.send_prompt(&session, prompt).await?;
         host.restart()?;
@@ -266,7 +267,7 @@ async fn a_session_does_not_come_back_with_more_rights_than_it_had() -> Result<(
 #[tokio::test]
 async fn start_parameters_are_kept_privately_and_used_on_return() -> Result<()> {
     let recording = Recording::new()?;
-    let mut host = recording.host_options(&[])?.start_host()?;
+    let mut host = recording.host_options(&[])?.without_keepers(crate::AGENT_COMES_BACK).start_host()?;
     let (cwd, other) = (cwd(&host)?, host.directory().join("other"));
     std::fs::create_dir(&other)?;
     let server = |name: &str| json!([{ "name": name, "command": "/bin/true", "args": [], "env": [{ "name": "KEY", "value": format!("secret-of-{name}") }] }]);
@@ -323,7 +324,7 @@ async fn create_session_with_queue(host: &TestHost) -> Result<String> {
 
 #[tokio::test]
 async fn queued_prompts_run_after_kill_9_and_a_restart() -> Result<()> {
-    let mut host = scripted_host(&[])?.start_host()?;
+    let mut host = scripted_host(&[])?.without_keepers(crate::AGENT_COMES_BACK).start_host()?;
     let session = create_session_with_queue(&host).await?;
     host.restart()?;
     // This happens without any client.
@@ -338,7 +339,7 @@ async fn queued_prompts_run_after_kill_9_and_a_restart() -> Result<()> {
 
 #[tokio::test]
 async fn queued_prompts_run_after_an_orderly_restart_too() -> Result<()> {
-    let mut host = scripted_host(&[])?.start_host()?;
+    let mut host = scripted_host(&[])?.without_keepers(crate::AGENT_COMES_BACK).start_host()?;
     let session = create_session_with_queue(&host).await?;
     assert!(host.terminate()?.success());
     host.restart()?;
@@ -352,7 +353,10 @@ async fn queued_prompts_run_after_an_orderly_restart_too() -> Result<()> {
 
 #[tokio::test]
 async fn queued_prompts_wait_for_a_client_with_resume_on_start_none() -> Result<()> {
-    let mut host = scripted_host(&[])?.with_setting("resume_on_start", "none").start_host()?;
+    let mut host = scripted_host(&[])?
+        .with_setting("resume_on_start", "none")
+        .without_keepers(crate::AGENT_COMES_BACK)
+        .start_host()?;
     let session = create_session_with_queue(&host).await?;
     host.restart()?;
     let later = connect_client(&host).await?;
@@ -373,7 +377,8 @@ async fn queued_prompts_wait_for_a_client_with_resume_on_start_none() -> Result<
 #[tokio::test]
 async fn every_session_comes_back_with_resume_on_start_all() -> Result<()> {
     let options = add_scripted_agent(scripted_host(&[])?, "mortal", &["--no-load"])?;
-    let mut host = options.with_setting("resume_on_start", "all").start_host()?;
+    let mut host =
+        options.with_setting("resume_on_start", "all").without_keepers(crate::AGENT_COMES_BACK).start_host()?;
     let (_first, session) = open_session(&host).await?;
     let mortal = crate::connect_client_of(&host, "mortal").await?.new_session(&cwd(&host)?).await?;
     host.restart()?;
@@ -389,7 +394,8 @@ async fn every_session_comes_back_with_resume_on_start_all() -> Result<()> {
 
 #[tokio::test]
 async fn interrupted_turn_runs_again_with_on_restart_requeue() -> Result<()> {
-    let mut host = scripted_host(&[])?.with_setting("on_restart", "requeue").start_host()?;
+    let mut host =
+        scripted_host(&[])?.with_setting("on_restart", "requeue").without_keepers(crate::TURN_IS_CUT).start_host()?;
     let (first, session) = open_session(&host).await?;
     let _running = first.start_prompt(&session, "echo begun; ask; echo done").await;
     first.expect_request("session/request_permission").await;
@@ -410,7 +416,7 @@ async fn interrupted_turn_runs_again_with_on_restart_requeue() -> Result<()> {
 
 #[tokio::test]
 async fn an_agent_that_forgot_the_session_is_a_clear_error() -> Result<()> {
-    let mut host = scripted_host(&["--forget"])?.start_host()?;
+    let mut host = scripted_host(&["--forget"])?.without_keepers(crate::AGENT_COMES_BACK).start_host()?;
     let (first, session) = open_session(&host).await?;
     first.send_prompt(&session, "echo before").await?;
     host.restart()?;
@@ -432,7 +438,7 @@ async fn an_agent_that_forgot_the_session_is_a_clear_error() -> Result<()> {
 
 #[tokio::test]
 async fn agent_that_can_neither_load_nor_resume_is_a_clear_error() -> Result<()> {
-    let mut host = scripted_host(&["--no-load"])?.start_host()?;
+    let mut host = scripted_host(&["--no-load"])?.without_keepers(crate::AGENT_COMES_BACK).start_host()?;
     let (first, session) = open_session(&host).await?;
     first.send_prompt(&session, "echo before").await?;
     host.restart()?;
@@ -453,7 +459,7 @@ async fn agent_that_can_neither_load_nor_resume_is_a_clear_error() -> Result<()>
 
 #[tokio::test]
 async fn observers_read_a_cold_session_and_start_nothing() -> Result<()> {
-    let mut host = scripted_host(&[])?.start_host()?;
+    let mut host = scripted_host(&[])?.without_keepers(crate::AGENT_COMES_BACK).start_host()?;
     let (first, session) = open_session(&host).await?;
     first.send_prompt(&session, "echo before").await?;
     host.restart()?;
@@ -478,7 +484,7 @@ async fn observers_read_a_cold_session_and_start_nothing() -> Result<()> {
 #[tokio::test]
 async fn start_parameters_are_sent_again_byte_for_byte() -> Result<()> {
     let recording = Recording::new()?;
-    let mut host = recording.host_options(&[])?.start_host()?;
+    let mut host = recording.host_options(&[])?.without_keepers(crate::AGENT_COMES_BACK).start_host()?;
     let (first, directory) = (connect_client(&host).await?, cwd(&host)?);
     let odd = r#""z" : 1.50e1,"a":{"y":-0.0,"x":"\u0041"},"mcpServers":[ {"name":"one","command":"/bin/true","args":[],"env":[]} ]"#;
     first
@@ -513,7 +519,8 @@ async fn start_parameters_are_sent_again_byte_for_byte() -> Result<()> {
 
 #[tokio::test]
 async fn clients_that_wake_a_session_at_the_same_time_share_one_agent() -> Result<()> {
-    let mut host = scripted_host(&["--delay", "session/load=200"])?.start_host()?;
+    let mut host =
+        scripted_host(&["--delay", "session/load=200"])?.without_keepers(crate::AGENT_COMES_BACK).start_host()?;
     let (first, session) = open_session(&host).await?;
     first.send_prompt(&session, "echo before").await?;
     host.restart()?;

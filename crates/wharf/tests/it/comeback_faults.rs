@@ -143,7 +143,7 @@ async fn check_failure(
 
 #[tokio::test]
 async fn session_can_come_back_after_its_agent_failed_in_any_phase() -> Result<()> {
-    let mut host = fault_options(false)?.start_host()?;
+    let mut host = fault_options(false)?.without_keepers(crate::AGENT_COMES_BACK).start_host()?;
     let mut sessions = Vec::new();
     for fault in RETURN_FAULTS {
         sessions.push(create_session_with_settings(&host, fault.name).await.with_context(|| fault.name.to_owned())?);
@@ -200,7 +200,7 @@ async fn session_can_come_back_after_its_agent_failed_in_any_phase() -> Result<(
 
 #[tokio::test]
 async fn prompts_that_waited_for_a_host_get_their_end_when_the_agent_cannot_come_back() -> Result<()> {
-    let mut host = without_retries(scripted_host(&[])?).start_host()?;
+    let mut host = without_retries(scripted_host(&[])?).without_keepers(crate::AGENT_COMES_BACK).start_host()?;
     let (client, session) = crate::open_session(&host).await?;
     client.send_prompt(&session, "echo before").await?;
     let _running = client.start_prompt(&session, "hang").await;

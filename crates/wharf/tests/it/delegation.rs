@@ -392,7 +392,9 @@ async fn children_end_with_their_killed_parent_unless_configured_otherwise() -> 
 
 #[tokio::test]
 async fn ancestry_of_sessions_survives_a_restart() -> Result<()> {
-    let mut host = configure_delegation("max_children = 1\nmax_depth = 2")?.start_host()?;
+    let mut host = configure_delegation("max_children = 1\nmax_depth = 2")?
+        .without_keepers(crate::AGENT_COMES_BACK)
+        .start_host()?;
     let parent = ParentSession::new(&host).await?;
     let child = parent.start_child().await?;
     host.kill()?;

@@ -70,7 +70,7 @@ async fn deleting_a_session_ends_and_deletes_it_although_the_keeper_is_disabled(
 
 #[tokio::test]
 async fn stopping_the_host_ends_all_trees_in_time_although_keepers_are_disabled() -> Result<()> {
-    let mut host = scripted_host(&[])?.start_host()?;
+    let mut host = scripted_host(&[])?.without_keepers(crate::PROCESSES_END).start_host()?;
     let trees =
         [StuckTree::start_tree(&host, LIMIT_KEEPER_FILES).await?, StuckTree::start_tree(&host, STOP_KEEPER).await?];
     let (_other, _session) = open_session(&host).await?;

@@ -123,7 +123,7 @@ async fn deprecated_true_and_false_still_work_with_a_warning() -> Result<()> {
 #[tokio::test]
 async fn returning_agent_is_offered_the_capabilities_of_the_client_that_woke_it() -> Result<()> {
     let recording = Recording::new()?;
-    let mut host = recording.host_options(&["--resume"])?.start_host()?;
+    let mut host = recording.host_options(&["--resume"])?.without_keepers(crate::AGENT_COMES_BACK).start_host()?;
     let mut creator = editor_capabilities();
     creator["novel"] = true.into();
     let editor = connect_client_with(&host, creator, json!({})).await?;

@@ -203,7 +203,8 @@ async fn host_that_dies_before_the_agent_has_answered_leaves_a_dead_fork_and_a_w
 #[tokio::test]
 async fn fork_comes_back_after_a_crash_with_its_own_session() -> Result<()> {
     let recording = Recording::new()?;
-    let mut host = recording.host_options(&["--fork", "--resume"])?.start_host()?;
+    let mut host =
+        recording.host_options(&["--fork", "--resume"])?.without_keepers(crate::AGENT_COMES_BACK).start_host()?;
     let http = RestClient::new(&host);
     let source = spawn_session(&http, &host).await?;
     send_prompt(&http, &source, "echo one").await?;

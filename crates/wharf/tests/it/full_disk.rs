@@ -112,7 +112,7 @@ async fn host_starts_on_a_full_disk_and_can_kill_and_delete_sessions() -> Result
     if !SmallDisk::is_possible() {
         return Ok(());
     }
-    let mut host = start_on_small_disk(&[])?.start_host()?;
+    let mut host = start_on_small_disk(&[])?.without_keepers(crate::TURN_IS_CUT).start_host()?;
     let (first, session) = open_session(&host).await?;
     first.send_prompt(&session, "echo before").await?;
     let running = first.start_prompt(&session, "hang").await;

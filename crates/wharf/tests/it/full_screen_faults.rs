@@ -15,7 +15,7 @@ const SIZE: (u16, u16) = (24, 80);
 
 #[test]
 fn composer_keeps_its_text_over_the_death_of_the_host_in_mid_turn() -> Result<()> {
-    let mut host = scripted_host(&[])?.start_host()?;
+    let mut host = scripted_host(&[])?.without_keepers(crate::TURN_IS_CUT).start_host()?;
     let session = start_kept_session(&host, &[])?;
     let mut client = ScreenTerminal::run_wharf(&host, SIZE, &["attach", &session])?;
     client.wait_for_text("idle")?;

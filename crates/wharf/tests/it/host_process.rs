@@ -192,7 +192,7 @@ async fn closing_the_terminal_does_not_end_the_host() -> Result<()> {
         agent.display()
     );
     let mut command = terminal_command(&line);
-    command.env("WHARF_LOG", "trace").env("HOME", folder.path()).env("WHARF_KEEPER_ENABLED", "false");
+    command.env("WHARF_LOG", "trace").env("HOME", folder.path());
     let mut terminal = ChildGuard(command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn()?);
     let mut lines = BufReader::new(terminal.0.stdout.take().context("no stdout")?).lines().map_while(Result::ok);
     let pid: u32 = lines.next().context("no line")?.trim().parse()?;

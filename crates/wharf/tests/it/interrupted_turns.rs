@@ -31,7 +31,7 @@ async fn interrupted_tool_call_is_failed_after_a_death_of_the_agent() -> Result<
 
 #[tokio::test]
 async fn interrupted_tool_call_is_failed_after_a_kill_of_the_host() -> Result<()> {
-    let mut host = scripted_host(&[])?.start_host()?;
+    let mut host = scripted_host(&[])?.without_keepers(crate::TURN_IS_CUT).start_host()?;
     let (client, session) = open_session(&host).await?;
     let _running = client.start_prompt(&session, "tool-open t1; hang").await;
     client.expect_update("the tool call", |update| update["toolCallId"] == "t1").await;

@@ -247,7 +247,7 @@ async fn cancel_can_name_a_prompt_and_an_interrupt_always_means_the_running_turn
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn cancel_through_the_bridge_means_its_own_prompts_after_the_host_was_killed() -> Result<()> {
-    let mut host = scripted_host(&["--resume"])?.start_host()?;
+    let mut host = scripted_host(&["--resume"])?.without_keepers(crate::TURN_IS_CUT).start_host()?;
     let mut editor = start_editor(&host, &[])?;
     let session = editor.open_session()?;
     editor.start_prompt(&session, "echo one; hang")?;

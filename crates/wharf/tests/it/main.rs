@@ -175,6 +175,13 @@ fn stop_in_time(host: &mut TestHost) -> Result<()> {
 /// The longest time that the end of a process tree may take: five seconds of grace, and room for a busy machine.
 const TREE_ENDS_WITHIN: Duration = Duration::from_secs(15);
 
+/// Why a test is run without keepers: the agent has to end with the host, since the test is about the return of its session.
+const AGENT_COMES_BACK: &str = "the session has to come back with another agent";
+/// Why a test is run without keepers: a turn that outlives the host would never end, or would end otherwise.
+const TURN_IS_CUT: &str = "the end of the host has to cut the turn";
+/// Why a test is run without keepers: it is about the end of all processes with the host.
+const PROCESSES_END: &str = "all processes have to end with the host";
+
 /// Returns the binary under test: this build's, or the one that `WHARF_TEST_BINARY` names, to see which tests fail on
 /// an older one.
 fn wharf_binary() -> PathBuf {

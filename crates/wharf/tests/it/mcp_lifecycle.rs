@@ -88,7 +88,7 @@ fn start_call(pipe: &mut AgentPipe, tool: &str, arguments: &Value) -> Result<u64
 
 #[tokio::test]
 async fn wharf_mcp_survives_a_kill_of_the_host() -> Result<()> {
-    let mut host = scripted_host(&["--resume"])?.start_host()?;
+    let mut host = scripted_host(&["--resume"])?.without_keepers(crate::TURN_IS_CUT).start_host()?;
     let mut pipe = start_mcp(&host)?;
     let id = start_call(&mut pipe, "start_agent_session", &json!({ "adapter": "scripted", "cwd": cwd(&host)? }))?;
     let started = pipe.wait_response(id)?;

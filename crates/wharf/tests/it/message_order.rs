@@ -11,7 +11,10 @@ use crate::{connect_client, cwd, expect_error, open_session, stop_reason};
 
 /// Creates a session and restarts its host, so that no agent runs.
 async fn restart_with_cold_session(recording: &Recording, flags: &[&str]) -> Result<(TestHost, String)> {
-    let mut host = recording.host_options(&[&["--resume"], flags].concat())?.start_host()?;
+    let mut host = recording
+        .host_options(&[&["--resume"], flags].concat())?
+        .without_keepers(crate::AGENT_COMES_BACK)
+        .start_host()?;
     let (first, session) = open_session(&host).await?;
     first.send_prompt(&session, "echo before").await?;
     host.kill()?;

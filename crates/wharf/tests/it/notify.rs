@@ -12,7 +12,7 @@ use tokio::net::TcpListener;
 use tokio::sync::mpsc;
 use tokio_rustls::TlsAcceptor;
 use wharf_testkit::WAIT_LIMIT;
-use wharf_testkit::host::TestHost;
+use wharf_testkit::host::{HostOptions, TestHost};
 use wharf_testkit::http::RestClient;
 use wharf_testkit::polling::poll_until;
 
@@ -109,7 +109,11 @@ async fn serve_hook(stream: impl AsyncRead + AsyncWrite + Unpin, answer: &str) -
 }
 
 fn notify_host(more: &str) -> Result<TestHost> {
-    add_section(scripted_host(&["--resume"])?, &format!("[notify]\nmin_turn = \"0ms\"\n{more}")).start_host()
+    notify_options(more)?.start_host()
+}
+
+fn notify_options(more: &str) -> Result<HostOptions> {
+    Ok(add_section(scripted_host(&["--resume"])?, &format!("[notify]\nmin_turn = \"0ms\"\n{more}")))
 }
 
 #[tokio::test]
@@ -229,7 +233,8 @@ async fn reason_that_has_gone_and_muted_sessions_are_not_told() -> Result<()> {
 #[tokio::test]
 async fn restarted_host_repeats_nothing() -> Result<()> {
     let mut hooks = HookServer::start(&[]).await?;
-    let mut host = notify_host(&format!("webhook = \"{}\"", hooks.url()))?;
+    let options = notify_options(&format!("webhook = \"{}\"", hooks.url()))?;
+    let mut host = options.without_keepers(crate::TURN_IS_CUT).start_host()?;
     let rest = RestClient::new(&host);
     let (done, asks) = (spawn_session(&rest, &host).await?, spawn_session(&rest, &host).await?);
     send_prompt(&rest, &done, "echo done").await?;

@@ -141,7 +141,9 @@ async fn capabilities_of_an_agent_are_read_beside_odd_members() -> Result<()> {
 async fn a_mode_reported_in_an_odd_update_is_restored_on_return() -> Result<()> {
     let folder = tempfile::tempdir()?;
     let record = folder.path().join("record");
-    let mut host = scripted_host(&["--record", record.to_str().context("not UTF-8")?])?.start_host()?;
+    let mut host = scripted_host(&["--record", record.to_str().context("not UTF-8")?])?
+        .without_keepers(crate::AGENT_COMES_BACK)
+        .start_host()?;
     let (client, session) = open_session(&host).await?;
     let update = r#"rawupdate {"sessionUpdate":"current_mode_update","currentModeId":"auto","x":1e400,"y":"\ud83d"}"#;
     client.send_prompt(&session, update).await?;
@@ -159,7 +161,9 @@ async fn a_mode_reported_in_an_odd_update_is_restored_on_return() -> Result<()> 
 async fn options_reported_in_an_odd_update_are_restored_on_return() -> Result<()> {
     let folder = tempfile::tempdir()?;
     let record = folder.path().join("record");
-    let mut host = scripted_host(&["--record", record.to_str().context("not UTF-8")?])?.start_host()?;
+    let mut host = scripted_host(&["--record", record.to_str().context("not UTF-8")?])?
+        .without_keepers(crate::AGENT_COMES_BACK)
+        .start_host()?;
     let (client, session) = open_session(&host).await?;
     let update = r#"rawupdate {"sessionUpdate":"config_option_update","configOptions":[{"id":"model","name":"M","type":"select","currentValue":"large","options":[],"x":1e400}]}"#;
     client.send_prompt(&session, update).await?;
@@ -176,7 +180,9 @@ async fn a_session_started_with_odd_parameters_comes_back_with_the_same() -> Res
     for odd in odd_values() {
         let folder = tempfile::tempdir()?;
         let record = folder.path().join("record");
-        let mut host = scripted_host(&["--record", record.to_str().context("not UTF-8")?])?.start_host()?;
+        let mut host = scripted_host(&["--record", record.to_str().context("not UTF-8")?])?
+            .without_keepers(crate::AGENT_COMES_BACK)
+            .start_host()?;
         let started = connect_client(&host).await?;
         let params = format!(
             r#"{{"cwd":{},"mcpServers":[],"x":{odd},"n":1.50,"_meta":{{"y":{odd},"\ud83d":{odd}}}}}"#,

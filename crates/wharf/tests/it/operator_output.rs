@@ -105,7 +105,7 @@ async fn operator_output_holds_no_session_content() -> Result<()> {
 #[tokio::test]
 async fn every_line_of_the_hosts_output_is_json_if_wanted() -> Result<()> {
     let options = scripted_host(&[])?.with_setting("log_format", "json").with_setting("log_level", "debug");
-    let mut host = options.start_host()?;
+    let mut host = options.without_keepers(crate::PROCESSES_END).start_host()?;
     let http = RestClient::new(&host);
     let id = rest::spawn_session(&http, &host).await?;
     rest::send_prompt(&http, &id, "echo hi").await?;
@@ -136,7 +136,7 @@ fn span_of<'a>(line: &'a Value, name: &str) -> Option<&'a Value> {
 #[tokio::test]
 async fn log_lines_carry_the_spans_of_session_agent_and_client() -> Result<()> {
     let options = scripted_host(&[])?.with_setting("log_format", "json").with_setting("log_level", "debug");
-    let mut host = options.start_host()?;
+    let mut host = options.without_keepers(crate::PROCESSES_END).start_host()?;
     let acp = connect_client_with(&host, json!({}), json!({})).await?;
     let session = acp.new_session(&cwd(&host)?).await?;
     acp.send_prompt(&session, "echo hi").await?;

@@ -54,7 +54,8 @@ fn assert_gone(pids: &[u32]) {
 
 #[tokio::test]
 async fn kill_9_of_the_host_leaves_nothing_running() -> Result<()> {
-    let mut host = scripted_host(&["--ignore-eof", "--ignore-term"])?.start_host()?;
+    let mut host =
+        scripted_host(&["--ignore-eof", "--ignore-term"])?.without_keepers(crate::PROCESSES_END).start_host()?;
     let tree = AgentTree::start_tree(&host).await?;
     let keeper = tree.keeper_pid(&host)?;
     host.kill()?;
@@ -83,7 +84,8 @@ async fn kill_9_of_the_host_during_a_start_leaves_nothing_running() -> Result<()
 
 #[tokio::test]
 async fn terminated_host_ends_process_trees_that_ignore_sigterm_in_time() -> Result<()> {
-    let mut host = scripted_host(&["--ignore-eof", "--ignore-term"])?.start_host()?;
+    let mut host =
+        scripted_host(&["--ignore-eof", "--ignore-term"])?.without_keepers(crate::PROCESSES_END).start_host()?;
     let trees = [AgentTree::start_tree(&host).await?, AgentTree::start_tree(&host).await?];
     let below = processes::list_descendants(host.pid());
     stop_in_time(&mut host)?;

@@ -329,7 +329,7 @@ async fn a_prompt_that_is_submitted_again_while_it_waits_keeps_its_place() -> Re
 
 #[tokio::test]
 async fn a_prompt_that_is_submitted_again_after_its_end_gets_the_same_answer_across_restarts() -> Result<()> {
-    let mut host = scripted_host(&[])?.start_host()?;
+    let mut host = scripted_host(&[])?.without_keepers(crate::TURN_IS_CUT).start_host()?;
     let (first, session) = open_session(&host).await?;
     let answer = submit_with_key(&first, &session, "good", "echo once; stop refusal").await.wait_answer().await?;
     let error = expect_error(submit_with_key(&first, &session, "bad", "error -32077").await.wait_answer().await)?;
@@ -367,7 +367,7 @@ async fn a_prompt_that_is_submitted_again_after_its_end_gets_the_same_answer_acr
 
 #[tokio::test]
 async fn prompt_queued_through_a_restart_answers_its_resubmission() -> Result<()> {
-    let mut host = scripted_host(&[])?.start_host()?;
+    let mut host = scripted_host(&[])?.without_keepers(crate::TURN_IS_CUT).start_host()?;
     let (first, session, _running) = create_busy_session(&host).await?;
     let _waiting = submit_with_key(&first, &session, "k1", "ask; echo once").await;
     log::expect_event(&host, &session, "prompt_accepted", |event| event["key"] == "k1").await?;

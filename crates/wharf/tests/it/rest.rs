@@ -262,7 +262,7 @@ async fn a_session_that_cannot_come_back_says_so() -> Result<()> {
 
 #[tokio::test]
 async fn a_prompt_wakes_a_session_that_ended_by_itself() -> Result<()> {
-    let mut host = scripted_host(&["--resume"])?.start_host()?;
+    let mut host = scripted_host(&["--resume"])?.without_keepers(crate::AGENT_COMES_BACK).start_host()?;
     let id = {
         let http = RestClient::new(&host);
         let id = spawn_session(&http, &host).await?;

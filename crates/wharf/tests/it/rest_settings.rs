@@ -69,7 +69,7 @@ async fn mode_and_model_are_set_as_options_when_the_agent_has_no_other_spelling(
 
 #[tokio::test]
 async fn change_survives_a_restart_of_the_host_and_wakes_a_sleeping_session() -> Result<()> {
-    let mut host = scripted_host(&[])?.start_host()?;
+    let mut host = scripted_host(&[])?.without_keepers(crate::AGENT_COMES_BACK).start_host()?;
     let http = RestClient::new(&host);
     let id = spawn_session(&http, &host).await?;
     patch(&http, &settings_path(&id), &json!({ "mode": "auto" })).await?.expect(200)?;

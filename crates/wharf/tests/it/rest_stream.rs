@@ -199,7 +199,7 @@ async fn every_last_event_id_resumes_without_gap_or_duplicate() -> Result<()> {
 
 #[tokio::test]
 async fn a_reader_that_comes_back_during_a_turn_goes_on_after_a_restart_too() -> Result<()> {
-    let mut host = scripted_host(&["--resume"])?.start_host()?;
+    let mut host = scripted_host(&["--resume"])?.without_keepers(crate::TURN_IS_CUT).start_host()?;
     let http = RestClient::new(&host);
     let id = spawn_session(&http, &host).await?;
     let path = format!("/sessions/{id}/stream");

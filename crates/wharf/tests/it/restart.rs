@@ -23,12 +23,22 @@ fn kill_point(dice: &mut TestRandom) -> u64 {
 
 #[tokio::test]
 async fn updates_seen_before_kill_9_are_replayed() -> Result<()> {
-    kill_during_bursts(scripted_host(&["--no-load"])?.start_host()?, KILL_ROUNDS, false).await
+    kill_during_bursts(
+        scripted_host(&["--no-load"])?.without_keepers(crate::AGENT_COMES_BACK).start_host()?,
+        KILL_ROUNDS,
+        false,
+    )
+    .await
 }
 
 #[tokio::test]
 async fn updates_seen_before_kill_9_are_replayed_and_the_agent_is_back() -> Result<()> {
-    kill_during_bursts(scripted_host(&[])?.start_host()?, KILL_ROUNDS_WITH_AGENT, true).await
+    kill_during_bursts(
+        scripted_host(&[])?.without_keepers(crate::AGENT_COMES_BACK).start_host()?,
+        KILL_ROUNDS_WITH_AGENT,
+        true,
+    )
+    .await
 }
 
 async fn kill_during_bursts(mut host: TestHost, rounds: u32, comes_back: bool) -> Result<()> {
@@ -114,7 +124,7 @@ fn check_log(host: &TestHost, session: &str, updates: usize) -> Result<()> {
 
 #[tokio::test]
 async fn queued_prompts_and_asks_end_when_the_agent_cannot_come_back() -> Result<()> {
-    let mut host = scripted_host(&["--no-load"])?.start_host()?;
+    let mut host = scripted_host(&["--no-load"])?.without_keepers(crate::TURN_IS_CUT).start_host()?;
     let (client, session) = crate::open_session(&host).await?;
     let _asking = client.start_prompt(&session, "ask").await;
     client.expect_request("session/request_permission").await;

@@ -239,7 +239,7 @@ async fn session_comes_back_confined_to_the_same_directory() -> Result<()> {
     let mut options = yard.options(&[])?;
     // Retries are off, so that the test need not wait for them.
     options.config.get_or_insert_default().insert_str(0, "start_retries = []\n");
-    let mut host = options.start_host()?;
+    let mut host = options.without_keepers(crate::AGENT_COMES_BACK).start_host()?;
     let (first, session) = yard.open(&host).await?;
     assert_eq!(prompt_for_text(&first, &session, "echo before").await?, "before");
     host.restart()?;

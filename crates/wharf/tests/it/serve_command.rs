@@ -143,7 +143,7 @@ fn wrong_flags_and_settings_are_named() -> Result<()> {
 
 #[tokio::test]
 async fn sigterm_ends_the_host_well_with_a_turn_running() -> Result<()> {
-    let mut host = scripted_host(&[])?.start_host()?;
+    let mut host = scripted_host(&[])?.without_keepers(crate::TURN_IS_CUT).start_host()?;
     let (client, session) = open_session(&host).await?;
     let running = client.start_prompt(&session, "echo on it; hang").await;
     client.expect_text("on it").await;
@@ -175,7 +175,8 @@ fn ctrl_c_ends_the_host_well_too() -> Result<()> {
 
 #[tokio::test]
 async fn a_second_sigterm_ends_the_host_at_once_and_its_agents_soon() -> Result<()> {
-    let mut host = scripted_host(&["--ignore-term", "--ignore-eof"])?.start_host()?;
+    let mut host =
+        scripted_host(&["--ignore-term", "--ignore-eof"])?.without_keepers(crate::PROCESSES_END).start_host()?;
     let (client, session) = open_session(&host).await?;
     let mut tree = parse_pids(&prompt_for_text(&client, &session, "spawn").await?);
     tree.extend(processes::list_descendants(host.pid()));

@@ -146,7 +146,7 @@ async fn load_replay_is_sent_at_once_and_later_updates_wait_for_ready() -> Resul
 async fn agent_that_asks_for_it_is_sent_session_ready() -> Result<()> {
     for flags in [&["--ready"][..], &["--ready", "--resume"]] {
         let recording = Recording::new()?;
-        let mut host = recording.host_options(flags)?.start_host()?;
+        let mut host = recording.host_options(flags)?.without_keepers(crate::AGENT_COMES_BACK).start_host()?;
         let (first, session) = open_session(&host).await?;
         // The agent refuses prompts before `session/ready` and holds its own updates back until then.
         assert_eq!(stop_reason(first.send_prompt(&session, "echo one").await)?, "end_turn");

@@ -23,7 +23,8 @@ impl PersistentAgent {
 
     fn start_host(&self, flags: &[&str]) -> Result<TestHost> {
         let folder = self.folder.path().to_str().context("the path is not UTF-8")?;
-        self.recording.host_options(&[&["--settings", folder], flags].concat())?.start_host()
+        let options = self.recording.host_options(&[&["--settings", folder], flags].concat())?;
+        options.without_keepers(crate::AGENT_COMES_BACK).start_host()
     }
 
     /// Changes the settings that the agent has stored, as its own configuration or another program could.
@@ -267,7 +268,7 @@ async fn options_are_compared_again_after_each_that_is_set() -> Result<()> {
 async fn mode_beside_odd_json_is_restored_and_reported() -> Result<()> {
     let odd = [r#""_meta":{"x":1e400},"#, r#""_meta":{"x":"\ud83d"},"#];
     for odd in odd {
-        let mut host = crate::scripted_host(&[])?.start_host()?;
+        let mut host = crate::scripted_host(&[])?.without_keepers(crate::AGENT_COMES_BACK).start_host()?;
         let (first, session) = open_session(&host).await?;
         let update = format!(r#"rawupdate {{{odd}"sessionUpdate":"current_mode_update","currentModeId":"auto"}}"#);
         first.send_prompt(&session, &update).await?;

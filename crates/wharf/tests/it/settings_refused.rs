@@ -12,7 +12,9 @@ use crate::{connect_client, cwd, expect_error, open_session, prompt_for_text, sc
 /// Creates a session whose agent does not report its mode on return and refuses to set it.
 async fn create_stuck_session(folder: &TempDir) -> Result<(TestHost, String)> {
     let folder = folder.path().to_str().context("the path is not UTF-8")?;
-    let mut host = scripted_host(&["--settings", folder, "--refuse-same", "--silent-load"])?.start_host()?;
+    let mut host = scripted_host(&["--settings", folder, "--refuse-same", "--silent-load"])?
+        .without_keepers(crate::AGENT_COMES_BACK)
+        .start_host()?;
     let (client, session) = open_session(&host).await?;
     client.call_method("session/set_mode", json!({ "sessionId": session, "modeId": "auto" })).await?;
     client.send_prompt(&session, "echo before").await?;

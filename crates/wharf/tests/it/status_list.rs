@@ -31,7 +31,9 @@ async fn new_session(client: &TestClient, cwd: &Path) -> Result<String> {
 
 #[tokio::test]
 async fn status_of_a_running_session_is_live_and_of_an_ended_one_not_found() -> Result<()> {
-    let mut host = add_scripted_agent(scripted_host(&[])?, "mortal", &["--no-load"])?.start_host()?;
+    let mut host = add_scripted_agent(scripted_host(&[])?, "mortal", &["--no-load"])?
+        .without_keepers(crate::AGENT_COMES_BACK)
+        .start_host()?;
     let (first, session) = open_session(&host).await?;
     let mortal = connect_client_of(&host, "mortal").await?.new_session(&cwd(&host)?).await?;
     let second = connect_client(&host).await?;
@@ -100,7 +102,7 @@ async fn the_status_is_answered_while_the_session_streams_at_full_rate() -> Resu
 
 #[tokio::test]
 async fn status_request_does_not_wake_a_cold_session() -> Result<()> {
-    let mut host = scripted_host(&[])?.start_host()?;
+    let mut host = scripted_host(&[])?.without_keepers(crate::AGENT_COMES_BACK).start_host()?;
     let (_first, session) = open_session(&host).await?;
     host.restart()?;
     log::expect_event(&host, &session, "ended", |_| true).await?;

@@ -37,7 +37,7 @@ async fn two_hundred_kills_lose_and_duplicate_no_records() -> Result<()> {
     let mut dice = TestRandom::from_environment()?;
     let recording = Recording::new()?;
     let options = add_section(recording.host_options(&["--resume"])?, "replay_quiet = \"10ms\"");
-    let mut host = options.start_host()?;
+    let mut host = options.without_keepers(crate::AGENT_COMES_BACK).start_host()?;
     let http = RestClient::new(&host);
     let (shared, own) = (spawn_session(&http, &host).await?, spawn_session(&http, &host).await?);
     let mut people = KillClients {

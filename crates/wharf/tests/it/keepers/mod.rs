@@ -2,7 +2,9 @@
 //! process is left behind.
 
 mod adopted_identity;
+mod callers;
 mod carried_over;
+mod left_output;
 mod long_turn;
 mod long_turn_clients;
 mod without_host;
@@ -18,13 +20,13 @@ use wharf_testkit::{polling, processes};
 
 use crate::TREE_ENDS_WITHIN;
 
-/// A host whose agents outlive it. When this is dropped, the host and all kept agents are ended, also after a failure.
+/// A host whose agents outlive it, with a look at its keepers.
 #[derive(Debug)]
 pub(crate) struct KeepingHost(TestHost);
 
 impl KeepingHost {
     pub(crate) fn start(options: HostOptions) -> Result<Self> {
-        Ok(Self(options.with_variable("WHARF_KEEPER_ENABLED", "true").start_host()?))
+        Ok(Self(options.start_host()?))
     }
 
     /// Returns the pids of the keepers on record.
@@ -93,17 +95,6 @@ impl Deref for KeepingHost {
 impl DerefMut for KeepingHost {
     fn deref_mut(&mut self) -> &mut TestHost {
         &mut self.0
-    }
-}
-
-impl Drop for KeepingHost {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let left = self.kept_processes();
-        for pid in &left {
-            processes::send_sigkill(*pid);
-        }
-        let _ = processes::wait_gone(&left, TREE_ENDS_WITHIN);
     }
 }
 
