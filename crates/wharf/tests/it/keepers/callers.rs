@@ -6,7 +6,7 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
-use serde_json::Value;
+use serde_json::{Value, json};
 use wharf_testkit::http::RestClient;
 use wharf_testkit::{WAIT_LIMIT, processes};
 
@@ -83,7 +83,8 @@ async fn keeper_that_answers_late_is_taken_over_and_what_was_asked_meanwhile_is_
     let http = RestClient::new(&host);
     wait_for_session(&http, &session, "its silence", is_silent).await?;
     send_prompt(&http, &session, "echo meanwhile").await?;
-    send_prompt(&http, &session, "pid").await?;
+    let queued = json!({ "prompt": "pid", "queue": true });
+    http.post(&format!("/sessions/{session}/prompt"), &queued).await?.expect(200)?;
     log::expect_event(&host, &session, "turn_started", |event| event["content"] != Value::Null).await?;
     socket.take_away()?;
     wait_for_session(&http, &session, "its agent", |session| session["turn"] == "idle" && session["queued"] == 0)

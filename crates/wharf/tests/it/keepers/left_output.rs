@@ -14,7 +14,7 @@ use wharf_testkit::small_disk::{DiskFiller, SmallDisk};
 use wharf_testkit::{WAIT_LIMIT, polling, processes};
 
 use super::{KeepingHost, pause_for_yields, pick_yields};
-use crate::rest::{send_prompt, wait_until_idle};
+use crate::rest::wait_until_idle;
 use crate::{TREE_ENDS_WITHIN, add_section, join_session, log, open_session, parse_pids, scripted_host};
 
 /// So many that a host is killed while it takes them in.
@@ -114,7 +114,9 @@ async fn output_of_an_agent_that_no_host_came_for_is_in_the_log_before_the_end_o
 async fn turn_that_ended_without_a_host_has_its_own_end_and_waiting_prompts_run() -> Result<()> {
     let mut host = KeepingHost::start(impatient_host(&["--resume"])?)?;
     let turn = StreamingTurn::start(&host, 100, "echo whole").await?;
-    send_prompt(&RestClient::new(&host), &turn.session, "echo waited").await?;
+    let queued = json!({ "prompt": "echo waited", "queue": true });
+    let path = format!("/sessions/{}/prompt", turn.session);
+    RestClient::new(&host).post(&path, &queued).await?.expect(200)?;
     let tree = host.kept_processes();
     host.kill()?;
     turn.go_on()?;
