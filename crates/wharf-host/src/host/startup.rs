@@ -304,7 +304,8 @@ impl Inner {
                     // The keeper knows whether a turn runs, if the log does not tell it any more.
                     let is_idle = shared.has_losses() && adopted.is_some_and(|agent| !agent.turn_status.is_running);
                     let has_ended = adopted.is_some_and(|agent| agent.has_ended);
-                    let step = session.handle(Input::Lifecycle(LifecycleInput::AgentAdopted { is_idle, has_ended }), now);
+                    let step =
+                        session.handle(Input::Lifecycle(LifecycleInput::AgentAdopted { is_idle, has_ended }), now);
                     self.spawn_task(session, shared, step, first);
                     return None;
                 }

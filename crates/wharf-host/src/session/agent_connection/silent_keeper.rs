@@ -67,8 +67,10 @@ impl AgentConnection {
             return false;
         };
         let has_ended = adopted.has_ended;
+        // The keeper knows whether a turn runs, if the log does not tell it any more.
+        let is_idle = shared.has_losses() && !adopted.turn_status.is_running;
         self.adopt(adopted, journal);
-        journal.input(Input::Lifecycle(LifecycleInput::AgentAdopted { has_ended }), None);
+        journal.input(Input::Lifecycle(LifecycleInput::AgentAdopted { is_idle, has_ended }), None);
         true
     }
 
