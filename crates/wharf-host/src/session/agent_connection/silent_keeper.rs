@@ -68,7 +68,7 @@ impl AgentConnection {
         };
         let has_ended = adopted.has_ended;
         // The keeper knows whether a turn runs, if the log does not tell it any more.
-        let is_idle = shared.has_losses() && !adopted.turn_status.is_running;
+        let is_idle = self.context.shared.has_losses() && !adopted.turn_status.is_running;
         self.adopt(adopted, journal);
         journal.input(Input::Lifecycle(LifecycleInput::AgentAdopted { is_idle, has_ended }), None);
         true
