@@ -141,6 +141,6 @@ mod tests {
     #[test]
     fn a_program_gets_one_tab_between_values_and_none_inside() {
         assert_eq!(join_with_tabs(["a", "", "b\tc\nd"]), "a\t\tb c d");
-        assert_eq!(join_with_tabs(["\x1b]0;mine\x07a\u{202e}b", "\x1b[2J\u{9b}1mc\0"]), "ab\t1mc");
+        assert_eq!(join_with_tabs(["\x1b]0;mine\x07a\u{202e}b", "\x1b[2J\u{9b}1mc\0"]), "a[U+202E]b\t1mc");
     }
 }
