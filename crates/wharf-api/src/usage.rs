@@ -12,12 +12,29 @@ pub struct TokenUsage {
     pub cached: Option<u64>,
     pub total: Option<u64>,
     pub cost: Option<UsageCost>,
+    /// More tokens were used: the agent reports the last call of the model only.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub at_least: bool,
+    /// The log does not say what the agent's numbers mean; the adapter's name decided.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub guessed: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema, schemars::JsonSchema)]
 pub struct UsageCost {
     pub amount: f64,
     pub currency: String,
+}
+
+impl UsageCost {
+    /// Sums of decimal fractions have rounding errors beyond this part of a unit.
+    const STEPS: f64 = 1e9;
+
+    /// Returns a cost whose amount is the decimal that was meant: `0.012`, not
+    /// `0.011999999999999999`.
+    pub fn new(amount: f64, currency: String) -> Self {
+        Self { amount: (amount * Self::STEPS).round() / Self::STEPS, currency }
+    }
 }
 
 /// How full the model's context is.
@@ -55,6 +72,7 @@ pub struct UsageOfSession {
 
 /// Sums of what agents reported. A number that no agent reported is null, never 0.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema, schemars::JsonSchema)]
+#[serde(rename_all = "camelCase")]
 pub struct UsageTotal {
     pub sessions: usize,
     /// The sessions among them whose agent reported usage.
@@ -65,4 +83,10 @@ pub struct UsageTotal {
     pub total: Option<u64>,
     /// One sum per currency.
     pub costs: Vec<UsageCost>,
+    /// More tokens were used: an agent reports only a part of its turns.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub at_least: bool,
+    /// The meaning of some numbers is not known.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub guessed: bool,
 }

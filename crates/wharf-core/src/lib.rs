@@ -23,8 +23,8 @@ pub use effect::{AskReply, Effect, Joined, PromptReceipt, Refusal, Reply, Step};
 pub use event::{
     AcceptedContent, AgentEvent, AgentSetting, AgentTraits, Ask, AskEvent, AskKind, AskOutcome, EndReason, Ending,
     Event, Fault, ForkSource, LostEvents, Origin, PauseReason, PromptEnd, PromptEvent, PromptStep, SessionEvent,
-    SettingSpelling, SettingsLoss, SpawnKey, StartKind, Status, StorageEvent, ToolCall, ToolCallState, TurnLimit,
-    UpdateKind,
+    SettingSpelling, SettingsLoss, SpawnKey, StartKind, Status, StorageEvent, TokenSource, TokenSpan, ToolCall,
+    ToolCallState, TurnLimit, UpdateKind, UsageMeaning,
 };
 pub use failure_text::FailureText;
 pub use id::{AskId, ClientId, Epoch, EventId, Millis, NotAnEventId, PromptId, Seq, SessionId, StartNo, parse_digits};
@@ -36,6 +36,6 @@ pub use input::{
 pub use raw::Raw;
 pub use session::{
     AskFact, AttentionFacts, LastOutcome, Latest, OutcomeCause, OutcomeKind, Paused, QueuedPrompt, Raised, RaisedWhy,
-    ReportedTokens, Session, SessionTokens, State, Turn, TurnCancel, TurnState, Work, WorkKind,
+    ReportedTokens, Session, SessionTokens, State, TokenSeries, Turn, TurnCancel, TurnState, Work, WorkKind,
 };
 pub use settings::{FormAnswerers, NewSession, OnRestart, Settings};

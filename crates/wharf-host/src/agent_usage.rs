@@ -17,6 +17,12 @@ pub struct AgentUsage {
     pub tokens: ReportedTokens,
     /// The newest of these turns.
     pub last_turn: ReportedTokens,
+    /// The agent reports only a part of what its turns use.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub at_least: bool,
+    /// The log does not say what the agent's numbers mean.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub guessed: bool,
     /// The cost of the session so far, as the agent reported it last.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cost: Option<ReportedCost>,
@@ -40,8 +46,10 @@ pub struct ReportedContext {
 impl AgentUsage {
     pub(crate) fn of_state(state: &State) -> Option<Self> {
         let cost = reported(state).and_then(read_cost);
-        let wharf_core::SessionTokens { turns, tokens, last_turn } = state.usage;
-        (turns > 0 || cost.is_some()).then_some(Self { turns, tokens, last_turn, cost })
+        let wharf_core::SessionTokens { turns, tokens, last_turn, at_least, guessed, .. } = state.usage;
+        // Without numbers there is nothing to guess.
+        let guessed = guessed && turns > 0;
+        (turns > 0 || cost.is_some()).then_some(Self { turns, tokens, last_turn, at_least, guessed, cost })
     }
 }
 

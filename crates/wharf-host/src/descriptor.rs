@@ -77,6 +77,9 @@ pub struct Descriptor {
     /// It was never prompted; for the host alone.
     #[serde(skip)]
     pub(crate) unused: bool,
+    /// The sums of tokens were made by the present rule; for the host alone.
+    #[serde(skip)]
+    pub(crate) has_current_sums: bool,
     /// Since when the first of the prompts has waited; for the host alone.
     #[serde(skip)]
     pub(crate) queued_since: Option<Millis>,
@@ -192,6 +195,7 @@ impl Descriptor {
             lineage: state.origin.lineage.clone(),
             is_scope_lost: state.origin.is_scope_lost,
             unused: state.is_unused(),
+            has_current_sums: !state.usage.is_outdated(),
             queued_since: state.queue.iter().map(|queued| queued.accepted_at).min(),
         }
     }
@@ -240,11 +244,19 @@ impl Descriptor {
             unused: bool,
             #[serde(skip_serializing_if = "std::ops::Not::not")]
             is_scope_lost: bool,
+            has_current_sums: bool,
         }
-        let Self { queued_since, unused, is_scope_lost, .. } = *self;
-        let spawned = self.spawned.as_ref();
-        let lineage = &self.lineage;
-        serde_json::to_vec(&Summary { descriptor: self, spawned, lineage, queued_since, unused, is_scope_lost }).ok()
+        let Self { queued_since, unused, is_scope_lost, has_current_sums, .. } = *self;
+        let summary = Summary {
+            descriptor: self,
+            spawned: self.spawned.as_ref(),
+            lineage: &self.lineage,
+            queued_since,
+            unused,
+            is_scope_lost,
+            has_current_sums,
+        };
+        serde_json::to_vec(&summary).ok()
     }
 
     pub(crate) fn from_summary(summary: &[u8]) -> Option<Self> {
@@ -258,10 +270,13 @@ impl Descriptor {
             unused: bool,
             #[serde(default)]
             is_scope_lost: bool,
+            #[serde(default)]
+            has_current_sums: bool,
         }
         let descriptor: Self = wharf_json::read_own(summary).ok()?;
-        let Besides { spawned, lineage, queued_since, unused, is_scope_lost } = wharf_json::read_own(summary).ok()?;
-        Some(Self { spawned, lineage, queued_since, unused, is_scope_lost, ..descriptor })
+        let Besides { spawned, lineage, queued_since, unused, is_scope_lost, has_current_sums } =
+            wharf_json::read_own(summary).ok()?;
+        Some(Self { spawned, lineage, queued_since, unused, is_scope_lost, has_current_sums, ..descriptor })
     }
 
     /// Marks a session that the host could not load, with the reason.

@@ -18,7 +18,7 @@ use crate::row_size::fit_row;
 use crate::text_rules::{Secrets, TextRules};
 use crate::tool_streams::OpenToolTexts;
 use crate::turns::OpenTurn;
-use crate::usage::ReportedUsage;
+use crate::usage::{ReportedUsage, TokenCounter};
 use crate::{
     RowKey, RowNumber, RowStore, asks, format_timestamp, messages, notices, plans, prompts, tools, turn_end, turns,
     usage,
@@ -49,6 +49,8 @@ pub struct Fold {
     pub(crate) unexplained_ends: Vec<RowNumber>,
     pub(crate) settings: SettingValues,
     pub(crate) usage: ReportedUsage,
+    /// The tokens that the agent reports.
+    pub(crate) tokens: TokenCounter,
     /// The texts of tool calls that come piece by piece.
     pub(crate) tool_texts: OpenToolTexts,
     /// The background work that the agent reported last.
@@ -140,6 +142,7 @@ fn apply_session(step: &mut FoldStep<'_, impl RowStore>, event: &SessionEvent) {
     match event {
         SessionEvent::Created(origin) => {
             step.fold.texts.cwd = origin.cwd.to_string();
+            step.fold.tokens.adapter = origin.adapter.to_string();
             if let Some(source) = &origin.forked_from {
                 step.fold.agent.is_fork = true;
                 notices::forked(step, source);
@@ -156,9 +159,10 @@ fn apply_session(step: &mut FoldStep<'_, impl RowStore>, event: &SessionEvent) {
 
 fn apply_agent(step: &mut FoldStep<'_, impl RowStore>, event: &AgentEvent) {
     match event {
-        AgentEvent::Starting { .. } => {}
+        AgentEvent::Starting { how, .. } => step.fold.tokens.how = Some(*how),
         AgentEvent::Started { start, traits, .. } => {
             turns::note_agent_start(step);
+            step.fold.tokens.begin_process(traits.usage);
             step.fold.agent.start = start.0;
             step.fold.agent.can_return = traits.way_back().is_some();
             notices::agent_started(step);
@@ -167,6 +171,9 @@ fn apply_agent(step: &mut FoldStep<'_, impl RowStore>, event: &AgentEvent) {
             notices::start_failed(step, message.as_deref(), *retry_in);
         }
         AgentEvent::Updated { update, frame, tool, .. } => {
+            if *update == UpdateKind::AgentMessageChunk {
+                step.fold.tokens.add_chunk(frame);
+            }
             let applied = open_update(frame).and_then(|opened| apply_update(step, *update, opened, tool.as_ref()));
             if let Err(error) = applied {
                 notices::unreadable(step, &error);

@@ -8,7 +8,6 @@ use crate::fold::FoldStep;
 use crate::limits::{MAX_MESSAGE_BYTES, MAX_UNEXPLAINED_ENDS};
 use crate::text_rules::{TextRules, clean_word};
 use crate::turns::OpenTurn;
-use crate::usage::read_turn_usage;
 use crate::{RowNumber, RowStore, tools};
 
 /// The facts of an end that do not come from the turn itself.
@@ -137,7 +136,7 @@ pub(crate) fn create_end_row(
         reason: facts.reason,
         outcome: facts.outcome,
         duration_ms,
-        usage: read_turn_usage(facts.answer, &turn.cost),
+        usage: step.fold.tokens.end_turn(facts.answer, &turn.cost),
         context: step.fold.usage.context.clone(),
         tools: turn.tools,
         files: turn.files.to_counts(),

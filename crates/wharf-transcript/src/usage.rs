@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 use wharf_api::{ContextUse, TokenUsage, UsageCost};
+use wharf_core::{Raw, StartKind, TokenSeries, UsageMeaning};
 use wharf_json::{Json, ReadError};
 
 use crate::RowStore;
@@ -36,8 +37,7 @@ impl TurnCost {
 
     fn known(&self) -> Option<UsageCost> {
         let gained = self.gained.as_ref().filter(|_| !self.is_unknown)?;
-        // Sums of decimal fractions have rounding errors, which would be shown.
-        Some(UsageCost { amount: (gained.amount * 1e9).round() / 1e9, currency: gained.currency.clone() })
+        Some(UsageCost::new(gained.amount, gained.currency.clone()))
     }
 }
 
@@ -64,36 +64,50 @@ fn read_cost(object: Json<'_>) -> Result<Option<UsageCost>, ReadError> {
     let Some(cost) = object.member("cost")?.filter(|cost| cost.is_object()) else { return Ok(None) };
     let amount = cost.member("amount")?.and_then(Json::float);
     let currency = cost.member("currency")?.and_then(Json::text).map(|currency| clean_word(&currency));
-    Ok(amount.zip(currency).map(|(amount, currency)| UsageCost { amount, currency }))
+    Ok(amount.zip(currency).map(|(amount, currency)| UsageCost::new(amount, currency)))
 }
 
-/// Reads the usage of a turn from the agent's answer, with the cost that the session gained in it.
-pub(crate) fn read_turn_usage(answer: Option<Json<'_>>, cost: &TurnCost) -> Option<TokenUsage> {
-    let mut usage = answer.and_then(|answer| read_tokens(answer).ok().flatten());
-    if let Some(cost) = cost.known() {
-        usage.get_or_insert_default().cost = Some(cost);
+/// Counts the tokens of turns (rule 15.1).
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct TokenCounter {
+    pub(crate) adapter: String,
+    /// How the agent was started last.
+    pub(crate) how: Option<StartKind>,
+    /// True if the log does not say what the numbers mean.
+    guessed: bool,
+    series: TokenSeries,
+}
+
+impl TokenCounter {
+    pub(crate) fn begin_process(&mut self, meaning: Option<UsageMeaning>) {
+        self.guessed = meaning.is_none();
+        self.series.begin_process(&self.adapter, meaning, self.how.unwrap_or(StartKind::New));
     }
-    usage
-}
 
-/// Reads `usage`, or the spelling that some agents use in `_meta`.
-fn read_tokens(answer: Json<'_>) -> Result<Option<TokenUsage>, ReadError> {
-    let found = answer.seek(&["usage"])?.filter(|usage| usage.is_object());
-    let (usage, names) = match found {
-        Some(usage) => (usage, ["inputTokens", "outputTokens", "cachedReadTokens", "totalTokens"]),
-        None => match answer.seek(&["_meta", "quota", "token_count"])?.filter(|usage| usage.is_object()) {
-            Some(usage) => (usage, ["input_tokens", "output_tokens", "cached_tokens", "total_tokens"]),
-            None => return Ok(None),
-        },
-    };
-    let [input, output, cached, total] = names;
-    Ok(Some(TokenUsage {
-        input: read_count(usage, input)?,
-        output: read_count(usage, output)?,
-        cached: read_count(usage, cached)?,
-        total: read_count(usage, total)?,
-        cost: None,
-    }))
+    pub(crate) fn add_chunk(&mut self, frame: &Raw) {
+        if self.series.reads_chunks() {
+            self.series.add_chunk(frame);
+        }
+    }
+
+    /// Returns the usage of a turn by the result of its answer, with the cost that the session gained
+    /// in it.
+    pub(crate) fn end_turn(&mut self, result: Option<Json<'_>>, cost: &TurnCost) -> Option<TokenUsage> {
+        let tokens = self.series.take_turn(result);
+        let mut usage = tokens.map(|tokens| TokenUsage {
+            input: tokens.input,
+            output: tokens.output,
+            cached: tokens.cached_read,
+            total: tokens.total,
+            cost: None,
+            at_least: self.series.is_at_least(),
+            guessed: self.guessed,
+        });
+        if let Some(cost) = cost.known() {
+            usage.get_or_insert_default().cost = Some(cost);
+        }
+        usage
+    }
 }
 
 /// Returns the cost between two reports of the session's cost so far. It is unknown if the currency changed, or if the agent began

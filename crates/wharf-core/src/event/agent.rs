@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::codec::present;
-use crate::{Millis, Raw, StartNo};
+use crate::{Millis, Raw, StartNo, UsageMeaning};
 
 /// A fact about the agent.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -86,6 +86,9 @@ pub struct AgentTraits {
     /// True if the agent can copy a session, with its conversation so far, into a new one.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub fork: bool,
+    /// What the agent's token counts mean. `None` in logs of old versions, which did not note it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub usage: Option<UsageMeaning>,
     /// The kinds of content that a prompt may have. `None` in logs of old versions, which did not note them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub accepts: Option<AcceptedContent>,

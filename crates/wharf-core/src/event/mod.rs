@@ -6,6 +6,7 @@ mod lost;
 mod prompt;
 mod session;
 mod storage;
+mod usage_meaning;
 
 use std::sync::Arc;
 
@@ -18,6 +19,7 @@ pub use lost::{LostEvents, SettingsLoss};
 pub use prompt::{PromptEnd, PromptEvent, PromptStep, TurnLimit};
 pub use session::{EndReason, Ending, ForkSource, Origin, SessionEvent, SpawnKey, Status};
 pub use storage::{PauseReason, StorageEvent};
+pub use usage_meaning::{TokenSource, TokenSpan, UsageMeaning};
 
 use crate::{PromptId, Raw, Sender};
 

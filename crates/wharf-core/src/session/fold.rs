@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use super::keys::Keys;
-use super::reported_usage::{ReportedTokens, SessionTokens};
+use super::reported_usage::SessionTokens;
 use super::state::{Latest, Paused, QueuedPrompt, State, Turn};
 use crate::codec::{SNAPSHOT_VERSION, Saved, SavedRef};
 use crate::{
@@ -62,7 +62,7 @@ impl State {
             asks: BTreeMap::new(),
             asked_at: BTreeMap::new(),
             outcome: None,
-            usage: SessionTokens::default(),
+            usage: SessionTokens::new(),
             user_title: None,
             archived: false,
             latest: Latest::default(),
@@ -132,6 +132,9 @@ impl State {
                 if let Some(tool) = tool {
                     self.apply_tool(tool);
                 }
+                if *update == UpdateKind::AgentMessageChunk && self.usage.reads_chunks() {
+                    self.usage.add_chunk(frame);
+                }
                 if update.is_state() {
                     self.latest.apply(*update, seq, frame, title.as_ref());
                 }
@@ -156,6 +159,7 @@ impl State {
                 self.start = *start;
                 self.agent_session = Some(agent_session.clone());
                 self.traits = *traits;
+                self.usage.begin_process(&self.origin.adapter, traits.usage, self.how.unwrap_or(StartKind::New));
                 (self.answer, self.answer_at) = (Some(answer.clone()), seq);
                 self.failed_starts = 0;
                 self.note_started_outcome();
@@ -255,9 +259,7 @@ impl State {
         }
         if let PromptEnd::Answered { frame, .. } = end {
             (self.answered, self.deaths) = (true, 0);
-            if let Some(usage) = ReportedTokens::from_answer(frame) {
-                self.usage.add(usage);
-            }
+            self.usage.end_turn(frame);
         }
         self.keys.end(prompt, end);
         let turn = self.untrack(prompt);

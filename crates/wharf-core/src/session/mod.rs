@@ -24,7 +24,7 @@ mod turns;
 pub use attention::{AskFact, AttentionFacts, LastOutcome, Raised, RaisedWhy, Work, WorkKind};
 use live::Live;
 pub use outcome::{OutcomeCause, OutcomeKind, TurnCancel};
-pub use reported_usage::{ReportedTokens, SessionTokens};
+pub use reported_usage::{ReportedTokens, SessionTokens, TokenSeries};
 pub use state::{Latest, Paused, QueuedPrompt, State, Turn, TurnState};
 
 use crate::{
@@ -131,12 +131,18 @@ impl Session {
             if let Event::Storage(StorageEvent::Snapshot(saved)) = &event
                 && let Some(saved) = State::from_saved(saved, seq)
             {
-                state = saved;
+                let usage = if saved.usage.is_outdated() { state.usage } else { saved.usage };
+                state = State { usage, ..saved };
             } else {
                 state.apply(seq, at, &event);
             }
         }
         Self { settings, state, live: Live::default() }
+    }
+
+    /// Takes sums that were made by an older rule for the best ones, since the log begins with them.
+    pub fn keep_outdated_sums(&mut self) {
+        self.state.usage.mark_as_current();
     }
 
     /// Decides the result of an input. The step's events are already applied to the state.

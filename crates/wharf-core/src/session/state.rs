@@ -62,7 +62,7 @@ pub struct State {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub outcome: Option<LastOutcome>,
     /// The usage that the agent's answers reported.
-    #[serde(default, skip_serializing_if = "SessionTokens::is_empty")]
+    #[serde(default)]
     pub usage: SessionTokens,
     /// The title that a client gave; it beats the agent's.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -473,7 +473,10 @@ fn the_log_of_version_1_loads() {
     let snapshot =
         entries.iter().position(|entry| matches!(entry.2, Event::Storage(StorageEvent::Snapshot(_)))).unwrap();
     let whole = Session::restore(Settings::default(), entries.clone()).unwrap();
-    let from_snapshot = Session::restore(Settings::default(), entries[snapshot..].to_vec()).unwrap();
+    let mut from_snapshot = Session::restore(Settings::default(), entries[snapshot..].to_vec()).unwrap();
+    // Its sums of tokens were made by an older rule.
+    assert!(from_snapshot.state().usage.is_outdated() && !whole.state().usage.is_outdated());
+    from_snapshot.keep_outdated_sums();
     assert_eq!(whole.state(), from_snapshot.state());
 
     let state = whole.state();

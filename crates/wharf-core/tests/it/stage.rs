@@ -23,6 +23,7 @@ pub(crate) const RESUMES: AgentTraits = AgentTraits {
     ready: false,
     fork: false,
     accepts: None,
+    usage: None,
 };
 pub(crate) const QUEUES: AgentTraits = AgentTraits {
     load: false,
@@ -33,6 +34,7 @@ pub(crate) const QUEUES: AgentTraits = AgentTraits {
     ready: false,
     fork: false,
     accepts: None,
+    usage: None,
 };
 
 impl Stage {

@@ -11,12 +11,13 @@ use super::install::InstallMethod;
 use super::node::{FieldError, Node, read_optional};
 use super::patch::{ManifestMode, ManifestOption};
 use super::sandbox;
+use super::usage_report::UsageReport;
 use super::version::VersionCheck;
 use crate::config::SandboxSettings;
 
 /// A larger file is not a manifest.
 pub(super) const MAX_MANIFEST_BYTES: u64 = 256 << 10;
-/// Everything that AIP-45 knows at the top, and `env`, which is ours.
+/// Everything that AIP-45 knows at the top, and `env` and `usage`, which are ours.
 const KNOWN_FIELDS: &[&str] = &[
     "name",
     "id",
@@ -45,6 +46,7 @@ const KNOWN_FIELDS: &[&str] = &[
     "tags",
     "metadata",
     "env",
+    "usage",
 ];
 const CAPABILITY_NAMES: &[&str] =
     &["streaming", "tool_calls", "sub_agents", "file_io", "multimodal", "resumable", "bidirectional"];
@@ -76,6 +78,8 @@ pub(crate) struct Manifest {
     pub(super) capabilities: BTreeMap<String, bool>,
     pub(super) modes: Vec<ManifestMode>,
     pub(super) options: Vec<ManifestOption>,
+    /// What its token counts mean, if it says so.
+    pub(super) usage: Option<UsageReport>,
     /// Whether it was made from an ACP registry.
     pub(super) imported: bool,
     pub(super) sandbox: SandboxSettings,
@@ -133,6 +137,7 @@ impl Manifest {
                 all.read_list()?.iter().map(ManifestOption::from_node).collect()
             })?
             .unwrap_or_default(),
+            usage: read_optional(root, "usage", UsageReport::from_node)?,
             imported: root.value()["metadata"]["wharf"]["imported"] == true,
             sandbox,
             warnings: find_unknown_fields(root)?.into_iter().chain(not_applied).collect(),

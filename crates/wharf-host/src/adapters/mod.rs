@@ -17,6 +17,7 @@ mod range;
 mod sandbox;
 #[cfg(test)]
 mod tests;
+mod usage_report;
 mod version;
 
 use std::collections::BTreeMap;
@@ -38,6 +39,7 @@ pub(crate) use version::VersionCheck;
 use crate::config::{AgentCommand, Config, QueueBy, SandboxSettings, find_nearest};
 use folder::FoundManifest;
 use manifest::Manifest;
+pub(crate) use usage_report::UsageReport;
 
 /// Longer than any agent that was seen took between its answer and its replay.
 const DEFAULT_REPLAY_QUIET: std::time::Duration = std::time::Duration::from_millis(250);
@@ -59,6 +61,7 @@ pub struct Launchable {
     /// How long its sessions may have nothing to do before they are put to sleep; `None`: for ever.
     pub idle_limit: Option<Millis>,
     pub install: Option<String>,
+    pub usage: UsageReport,
     pub sandbox: SandboxSettings,
 }
 
@@ -66,6 +69,13 @@ pub struct Launchable {
 #[derive(Clone, Copy, Debug)]
 pub struct Adapters<'a> {
     config: &'a Config,
+}
+
+/// Returns the usage report of a command by the manifest that comes with Wharf under its name.
+fn find_usage_report(adapter: &str) -> UsageReport {
+    let manifest = built_in::all_manifests().iter().find(|manifest| manifest.id == adapter);
+    let stated = manifest.and_then(|manifest| manifest.usage.clone());
+    stated.unwrap_or_else(|| UsageReport::guess(adapter))
 }
 
 /// Where an adapter was found.
@@ -189,6 +199,7 @@ impl Adapters<'_> {
             let why = "there is no option of that name; known: none".to_owned();
             return Err(AdapterError::Option { adapter, option: option.clone(), why });
         }
+        let usage = find_usage_report(&adapter);
         Ok(Launchable {
             adapter,
             command: agent.command,
@@ -199,6 +210,7 @@ impl Adapters<'_> {
             comes_back: None,
             idle_limit: None,
             install: None,
+            usage,
             sandbox,
         })
     }
@@ -224,6 +236,7 @@ impl Adapters<'_> {
             comes_back: manifest.comes_back(),
             idle_limit: manifest.idle_limit,
             install: manifest.install_hint(),
+            usage: manifest.usage.clone().unwrap_or_else(|| UsageReport::guess(&manifest.id)),
             sandbox: self.sandbox_settings(&manifest.id, Some(&manifest.sandbox)),
         })
     }

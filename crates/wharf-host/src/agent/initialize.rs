@@ -48,6 +48,12 @@ impl InitializeResponse {
         let frame = rpc::response(rpc::PLACEHOLDER_ID, result);
         Self { frame: Raw::new_checked_before(frame), traits: AgentTraits::default() }
     }
+
+    /// Returns the version that the agent tells of itself.
+    pub(crate) fn agent_version(&self) -> Option<String> {
+        let version = Json::parse(self.frame.bytes()).ok()?.at(&["result", "agentInfo", "version"]).ok()??;
+        version.text().map(Into::into)
+    }
 }
 
 /// An agent that has answered `initialize` and has no session yet.
@@ -451,6 +457,8 @@ fn read_traits(answer: &[u8]) -> Result<AgentTraits, ReadError> {
             audio: is_true(&prompt("audio"))?,
             embedded: is_true(&prompt("embeddedContext"))?,
         }),
+        // The adapter says it, not the agent.
+        usage: None,
     })
 }
 

@@ -10,7 +10,7 @@ use tokio::task::JoinSet;
 use wharf_json::Json;
 
 use super::{Host, Inner};
-use crate::adapters::{AdapterInfo, KnownAgent, Launchable, VersionCheck};
+use crate::adapters::{AdapterInfo, KnownAgent, Launchable, UsageReport, VersionCheck};
 use crate::agent::Launch;
 use crate::agent::initialize::InitializeResponse;
 use crate::config::QueueBy;
@@ -66,7 +66,7 @@ fn to_known_agent(answer: &InitializeResponse) -> KnownAgent {
     let result = Json::parse(answer.frame.bytes()).and_then(|frame| frame.member("result")).ok().flatten();
     let at = |path: &[&str]| result.and_then(|result| result.at(path).ok().flatten());
     KnownAgent {
-        version: at(&["agentInfo", "version"]).and_then(Json::text).map(Into::into),
+        version: answer.agent_version(),
         accepts: answer.traits.accepts,
         fork: answer.traits.fork,
         has_login: at(&["authMethods"]).is_some_and(|methods| methods.items().next().is_some()),
@@ -89,6 +89,7 @@ impl Inner {
             comes_back: None,
             idle_limit: None,
             install: None,
+            usage: UsageReport::default(),
             sandbox: agent.map_or_else(|_| self.config.sandbox.clone(), |agent| agent.sandbox),
         };
         let sandbox = self.config.profile(&asked, Vec::new()).map_err(|error| error.to_string())?;

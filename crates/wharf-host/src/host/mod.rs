@@ -13,6 +13,7 @@ mod lost_beginning;
 mod modes;
 mod people;
 mod prestarted_agent;
+mod recount;
 mod sandbox_profile;
 mod spawn;
 mod start_file;

@@ -117,6 +117,7 @@ impl Host {
             .retain_sessions(|id| inner.registry.get(id).is_some() || inner.storage.unreadable().contains_key(id));
         let host = Self { inner };
         host.bring_back(back);
+        host.recount_tokens();
         crate::usage::track_usage(&host.inner);
         super::sweep::sweep_sessions(&host.inner);
         catch_up_in_background(&host.inner);

@@ -39,20 +39,31 @@ pub(crate) struct RestoredSession {
     pub(crate) lost: Vec<Seq>,
 }
 
-/// Folds the log from `snapshot` on if that is where one is, else from the beginning. `find_beginning` is called if the log does
-/// not tell it any more.
+/// Folds the log from `snapshot` on if that is where one is, else from the beginning. `find_beginning`
+/// is called if the log does not tell it any more. Sums of tokens that only an old snapshot has are
+/// kept.
 pub(crate) fn restore(
     log: &Arc<dyn Log>,
     settings: &Settings,
     snapshot: Option<u64>,
     find_beginning: impl Fn() -> LostBeginning,
 ) -> Result<RestoredSession, RestoreError> {
-    if let Some(from) = snapshot
-        && let Ok(Some(session)) = fold(log, settings, from, None)
-    {
-        return Ok(session);
+    let from_snapshot = snapshot.and_then(|from| fold(log, settings, from, None).ok().flatten());
+    if let Some(restored) = from_snapshot {
+        if !restored.session.state().usage.is_outdated() {
+            return Ok(restored);
+        }
+        // The whole log gives the sums of tokens by the present rule.
+        let whole = fold(log, settings, 1, None).ok().flatten();
+        return Ok(keep_outdated_sums(whole.unwrap_or(restored)));
     }
-    fold(log, settings, 1, Some(&find_beginning))?.ok_or(RestoreError::Empty)
+    let whole = fold(log, settings, 1, Some(&find_beginning))?.ok_or(RestoreError::Empty)?;
+    Ok(keep_outdated_sums(whole))
+}
+
+fn keep_outdated_sums(mut restored: RestoredSession) -> RestoredSession {
+    restored.session.keep_outdated_sums();
+    restored
 }
 
 /// Returns `None` if nothing can begin there.

@@ -7,7 +7,7 @@ use wharf_api::ErrorCode;
 
 use crate::fault::Fault;
 
-/// What a tool answers with.
+/// The answer of a tool before it has the form of the protocol.
 #[derive(Debug)]
 pub(super) struct ToolAnswer {
     structured: Value,

@@ -64,13 +64,20 @@ const fn to_turn_outcome(outcome: OutcomeKind) -> TurnOutcome {
 }
 
 pub(super) fn to_token_usage(usage: &AgentUsage) -> TokenUsage {
-    let AgentUsage { tokens, cost, .. } = usage;
-    let cost = cost.as_ref().and_then(to_usage_cost);
-    TokenUsage { input: tokens.input, output: tokens.output, cached: tokens.cached_read, total: tokens.total, cost }
+    let AgentUsage { tokens, at_least, guessed, .. } = *usage;
+    TokenUsage {
+        input: tokens.input,
+        output: tokens.output,
+        cached: tokens.cached_read,
+        total: tokens.total,
+        cost: usage.cost.as_ref().and_then(to_usage_cost),
+        at_least,
+        guessed,
+    }
 }
 
 fn to_usage_cost(cost: &ReportedCost) -> Option<UsageCost> {
-    Some(UsageCost { amount: cost.amount.parse().ok()?, currency: cost.currency.clone() })
+    Some(UsageCost::new(cost.amount.parse().ok()?, cost.currency.clone()))
 }
 
 pub(super) const fn to_context_use(context: ReportedContext) -> ContextUse {

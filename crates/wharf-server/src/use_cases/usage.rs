@@ -12,9 +12,6 @@ use super::sessions::{page_limit, select_sessions};
 use crate::App;
 use crate::fault::Fault;
 
-/// Sums of amounts are rounded to this part of a unit, so that they show no noise of binary fractions.
-const COST_STEPS: f64 = 1e9;
-
 /// Returns the usage of the sessions that match the query, and its sum.
 pub(crate) fn list_usage(app: &App, caller: &Caller, query: &SessionQuery) -> Result<UsagePage, Fault> {
     let limit = page_limit(query)?;
@@ -48,7 +45,9 @@ fn sum_usage(sessions: &[Arc<Descriptor>]) -> UsageTotal {
         *sum = count.map_or(*sum, |count| Some(sum.unwrap_or(0).saturating_add(count)));
     };
     for usage in sessions.iter().filter_map(|known| known.usage.as_ref()) {
-        let TokenUsage { input, output, cached, total: all, cost } = to_token_usage(usage);
+        let TokenUsage { input, output, cached, total: all, cost, at_least, guessed } = to_token_usage(usage);
+        total.at_least |= at_least;
+        total.guessed |= guessed;
         total.reporting += 1;
         add(&mut total.input, input);
         add(&mut total.output, output);
@@ -58,7 +57,6 @@ fn sum_usage(sessions: &[Arc<Descriptor>]) -> UsageTotal {
             *costs.entry(currency).or_default() += amount;
         }
     }
-    let rounded = |amount: f64| (amount * COST_STEPS).round() / COST_STEPS;
-    total.costs = costs.into_iter().map(|(currency, amount)| UsageCost { amount: rounded(amount), currency }).collect();
+    total.costs = costs.into_iter().map(|(currency, amount)| UsageCost::new(amount, currency)).collect();
     total
 }

@@ -255,7 +255,7 @@ mod tests {
 
     fn usage() -> TokenUsage {
         let cost = Some(UsageCost { amount: 0.0712, currency: "USD".to_owned() });
-        TokenUsage { input: Some(18_200), output: Some(0), cached: None, total: None, cost }
+        TokenUsage { input: Some(18_200), output: Some(0), cost, ..TokenUsage::default() }
     }
 
     fn session(usage: Option<TokenUsage>) -> UsageOfSession {
