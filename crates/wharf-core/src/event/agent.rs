@@ -86,7 +86,7 @@ pub struct AgentTraits {
     /// True if the agent can copy a session, with its conversation so far, into a new one.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub fork: bool,
-    /// What the agent's token counts mean. `None` in logs of old versions, which did not note it.
+    /// The meaning of the agent's token counts. `None` in logs of old versions, which did not note it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub usage: Option<UsageMeaning>,
     /// The kinds of content that a prompt may have. `None` in logs of old versions, which did not note them.

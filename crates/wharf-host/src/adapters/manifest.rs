@@ -78,7 +78,7 @@ pub(crate) struct Manifest {
     pub(super) capabilities: BTreeMap<String, bool>,
     pub(super) modes: Vec<ManifestMode>,
     pub(super) options: Vec<ManifestOption>,
-    /// What its token counts mean, if it says so.
+    /// The meaning of its token counts, if it says so.
     pub(super) usage: Option<UsageReport>,
     /// Whether it was made from an ACP registry.
     pub(super) imported: bool,

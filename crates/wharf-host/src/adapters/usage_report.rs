@@ -5,7 +5,7 @@ use wharf_core::{TokenSource, TokenSpan, UsageMeaning};
 use super::node::{FieldError, Node, read_optional};
 use super::range::{VersionRange, parse_leniently};
 
-/// What the token counts of an agent mean, by its version.
+/// The meaning of the token counts of an agent, by its version.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct UsageReport {
     meaning: UsageMeaning,

@@ -48,7 +48,9 @@ export const plural = (count, one, many = `${one}s`) => `${count.toLocaleString(
 /** @param {{ amount: number, currency: string } | null | undefined} cost */
 export function money(cost) {
   if (!cost) return "";
-  return cost.currency === "USD" ? `$${cost.amount.toFixed(2)}` : `${cost.amount.toFixed(2)} ${cost.currency}`;
+  // Costs of single turns are often less than a cent.
+  const amount = cost.amount.toFixed(cost.amount === 0 || cost.amount >= 0.1 ? 2 : 4);
+  return cost.currency === "USD" ? `$${amount}` : `${amount} ${cost.currency}`;
 }
 
 /** @param {any} session */

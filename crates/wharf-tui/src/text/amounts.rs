@@ -11,10 +11,12 @@ pub(crate) fn format_count(count: u64) -> String {
     }
 }
 
-/// Returns an amount of money: `$0.07`, `EUR 0.07`.
+/// Returns an amount of money: `$0.70`, `EUR 0.0710`. Costs of single turns are often less than a cent
+/// and have four digits.
 pub(crate) fn format_cost(cost: &UsageCost) -> String {
+    let digits = if cost.amount == 0.0 || cost.amount >= 0.1 { 2 } else { 4 };
     let sign = if cost.currency == "USD" { "$".to_owned() } else { format!("{} ", cost.currency) };
-    format!("{sign}{:.2}", cost.amount)
+    format!("{sign}{:.digits$}", cost.amount)
 }
 
 #[cfg(test)]
@@ -24,6 +26,6 @@ mod tests {
     #[test]
     fn counts_are_short() {
         assert_eq!([0, 999, 18_249, 1_250_000].map(format_count), ["0", "999", "18.2k", "1.2M"]);
-        assert_eq!(format_cost(&UsageCost { amount: 0.071, currency: "EUR".to_owned() }), "EUR 0.07");
+        assert_eq!(format_cost(&UsageCost { amount: 0.071, currency: "EUR".to_owned() }), "EUR 0.0710");
     }
 }

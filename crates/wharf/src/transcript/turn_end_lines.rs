@@ -6,6 +6,7 @@ use super::diff_lines::last_lines;
 use crate::format::text::to_printable;
 use crate::format::times::format_duration;
 use crate::format::{Screen, TextStyle};
+use crate::verbs::usage::format_cost;
 
 /// The most lines of the agent's stderr.
 const MAX_STDERR_LINES: usize = 20;
@@ -61,7 +62,7 @@ pub(crate) fn describe_usage(usage: Option<&TokenUsage>, context: Option<&Contex
             (true, Some(total)) => parts.push(format!("tokens {}", format_count(total))),
             (true, None) => {}
         }
-        let cost = usage.cost.as_ref().map(|cost| format!("{:.2} {}", cost.amount, to_printable(&cost.currency)));
+        let cost = usage.cost.as_ref().map(|cost| to_printable(&format_cost(cost)));
         parts.extend(cost);
     }
     if let Some(context) = context.filter(|context| context.size > 0) {
@@ -101,7 +102,7 @@ mod tests {
         let files = json!([{ "path": "a", "added": 3, "removed": 1 }]);
         let known = end(json!({ "durationMs": 61_200, "usage": usage, "context": { "used": 57, "size": 200 },
             "files": files }));
-        let told = "── done · 1m01s · tokens 18.2k in, 900 out · 0.07 USD · context 28 % · 1 file +3 −1";
+        let told = "── done · 1m01s · tokens 18.2k in, 900 out · 0.0710 USD · context 28 % · 1 file +3 −1";
         assert_eq!(turn_end_lines(&known, Screen::PIPE), [told]);
     }
 

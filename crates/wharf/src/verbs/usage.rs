@@ -137,7 +137,9 @@ fn turn_table(turns: &[TurnInfo]) -> TextTable {
 
 /// Returns input, output, cached, total and cost.
 fn usage_cells(usage: Option<&TokenUsage>) -> [Cell; 5] {
-    let number = |member: fn(&TokenUsage) -> Option<u64>| show_cell(usage.and_then(member).map(format_count));
+    let number = |member: fn(&TokenUsage) -> Option<u64>| {
+        show_cell(usage.and_then(|usage| member(usage).map(|count| mark_count(count, usage.at_least, usage.guessed))))
+    };
     let cost = show_cell(usage.and_then(|usage| usage.cost.as_ref()).map(format_cost));
     [
         number(|usage| usage.input),
@@ -168,7 +170,14 @@ fn format_count(count: u64) -> String {
     grouped
 }
 
-fn format_cost(cost: &UsageCost) -> String {
+/// Returns a count, marked as a lower bound or as guessed.
+fn mark_count(count: u64, at_least: bool, guessed: bool) -> String {
+    let bound = if at_least { "≥" } else { "" };
+    let doubt = if guessed { "?" } else { "" };
+    format!("{bound}{}{doubt}", format_count(count))
+}
+
+pub(crate) fn format_cost(cost: &UsageCost) -> String {
     // Costs of single turns are often less than a cent.
     let digits = if cost.amount == 0.0 || cost.amount >= 0.1 { 2 } else { 4 };
     format!("{:.digits$} {}", cost.amount, cost.currency)
@@ -186,7 +195,9 @@ fn format_context_share(context: &ContextUse) -> String {
 }
 
 fn describe_total(total: &UsageTotal) -> String {
-    let number = |value: Option<u64>| value.map_or_else(|| UNKNOWN.to_owned(), format_count);
+    let number = |value: Option<u64>| {
+        value.map_or_else(|| UNKNOWN.to_owned(), |count| mark_count(count, total.at_least, total.guessed))
+    };
     let costs: Vec<String> = total.costs.iter().map(format_cost).collect();
     let cost = if costs.is_empty() { UNKNOWN.to_owned() } else { costs.join(" and ") };
     format!(
@@ -202,7 +213,9 @@ fn describe_total(total: &UsageTotal) -> String {
 
 fn describe_session(session: &SessionInfo) -> String {
     let usage = session.usage.clone().unwrap_or_default();
-    let number = |value: Option<u64>| value.map_or_else(|| UNKNOWN.to_owned(), format_count);
+    let number = |value: Option<u64>| {
+        value.map_or_else(|| UNKNOWN.to_owned(), |count| mark_count(count, usage.at_least, usage.guessed))
+    };
     format!(
         "input {}, output {}, cached {}, total {}, cost {}, context {}",
         number(usage.input),
@@ -289,6 +302,13 @@ mod tests {
             plain_session(&session(None)),
             "sess_01m7gw14763taqj3w7afz31k9c\tclaude\tdefault\t\t\t\t\t\t\t57000\t200000\t"
         );
+    }
+
+    #[test]
+    fn lower_bounds_and_guesses_are_marked() {
+        let marked = TokenUsage { at_least: true, guessed: true, ..usage() };
+        let lines = session_table(&[session(Some(marked))]).to_lines(Screen { width: 200, ..Screen::TERMINAL });
+        assert!(lines[1].contains("≥18 200?"), "{lines:?}");
     }
 
     #[test]
