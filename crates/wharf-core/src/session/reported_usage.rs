@@ -306,7 +306,7 @@ mod tests {
     const SESSION: UsageMeaning = UsageMeaning { tokens: TokenSpan::Session, source: TokenSource::Answer };
 
     fn raw(text: &str) -> Raw {
-        Raw::new(text.as_bytes().to_vec()).unwrap()
+        Raw::new_checked_before(text.to_owned().into())
     }
 
     fn answer(input: u64, output: u64) -> Raw {

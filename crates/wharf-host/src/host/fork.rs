@@ -240,7 +240,9 @@ impl ForkRequest {
         // Digests of older logs are of the label alone.
         let label = match self.on_label {
             LabelPolicy::Share => json!(self.label),
-            other => json!([self.label, other.as_str()]),
+            other @ (LabelPolicy::Refuse | LabelPolicy::Take | LabelPolicy::Continue) => {
+                json!([self.label, other.as_str()])
+            }
         };
         let asked = json!(["fork", source.id().as_str(), self.title, label]);
         let digest = blake3::hash(asked.to_string().as_bytes()).to_hex();

@@ -229,7 +229,9 @@ impl SpawnRequest {
         // Digests of older logs are of the label alone.
         let label = match self.on_label {
             LabelPolicy::Share => json!(self.label),
-            other => json!([self.label, other.as_str()]),
+            other @ (LabelPolicy::Refuse | LabelPolicy::Take | LabelPolicy::Continue) => {
+                json!([self.label, other.as_str()])
+            }
         };
         let asked = json!([place, manner, label, self.key_covers]);
         let digest = blake3::hash(asked.to_string().as_bytes()).to_hex();

@@ -38,7 +38,7 @@ async fn spawn_decides_who_has_the_label() -> Result<()> {
     let continued = spawn("continue").await?.expect(200)?;
     assert_eq!(continued["id"], json!(first));
     let second = id_of(&spawn("take").await?.expect(201)?)?;
-    assert_eq!(list_docs(&http).await?, [second.clone()]);
+    assert_eq!(list_docs(&http).await?, std::slice::from_ref(&second));
     let third = id_of(&spawn("share").await?.expect(201)?)?;
     assert_eq!(list_docs(&http).await?, [third.clone(), second.clone()]);
     assert_eq!(id_of(&spawn("continue").await?.expect(200)?)?, third, "the newest");
@@ -124,7 +124,7 @@ async fn change_and_fork_refuse_or_take_a_label() -> Result<()> {
     let refused = patch(&http, &path, &with("refuse")).await?.expect(409)?;
     assert_eq!((&refused["code"], &refused["sessionId"]), (&json!("label_in_use"), &json!(first)));
     patch(&http, &path, &with("take")).await?.expect(200)?;
-    assert_eq!(list_docs(&http).await?, [second.clone()]);
+    assert_eq!(list_docs(&http).await?, std::slice::from_ref(&second));
     patch(&http, &path, &with("refuse")).await?.expect(200)?;
     patch(&http, &path, &with("continue")).await?.expect(422)?;
     let fork = format!("{path}/fork");
@@ -163,10 +163,10 @@ async fn command_line_refuses_a_second_session_of_the_same_label() -> Result<()>
         assert!(told.contains(word), "no {word:?} in {told}");
     }
     let second = start_kept_session(&host, &["--label", "docs", "--take-label"])?;
-    assert_eq!(list_docs(&http).await?, [second.clone()]);
+    assert_eq!(list_docs(&http).await?, std::slice::from_ref(&second));
     run_failing_wharf(&host, &["label", &first, "docs"], 5)?;
     run_wharf(&host, &["label", &first, "docs", "--take-label"])?;
-    assert_eq!(list_docs(&http).await?, [first.clone()]);
+    assert_eq!(list_docs(&http).await?, std::slice::from_ref(&first));
     // A label over REST is free: a verb then means the newest that lives, and says so.
     patch(&http, &format!("/sessions/{second}"), &json!({ "label": "docs" })).await?.expect(200)?;
     let shown = command_for_host(&host, &["show", "docs", "--json"]).output()?;
