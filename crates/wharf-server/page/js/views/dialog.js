@@ -1,13 +1,14 @@
 // @ts-check
 /** A dialog of the browser: it keeps the focus inside and gives it back. */
-import { useEffect, useRef } from "preact/hooks";
+import { useLayoutEffect, useRef } from "preact/hooks";
 import { html } from "../html.js";
 import { Icon } from "./icon.js";
 
 /** @param {{ title: string, onClose: () => void, children: any, class?: string, heading?: any }} props */
 export function Dialog({ title, onClose, children, class: name, heading }) {
   const ref = useRef(/** @type {HTMLDialogElement | null} */ (null));
-  useEffect(() => {
+  // Before the first paint: an Escape right after the dialog is seen has to close it.
+  useLayoutEffect(() => {
     const before = document.activeElement;
     ref.current?.showModal();
     const first = ref.current?.querySelector("[data-first]");
