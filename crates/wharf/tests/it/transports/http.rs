@@ -28,7 +28,8 @@ const MAX_STREAM_SILENCE: Duration = Duration::from_secs(60);
 pub(super) fn connect_http(host: &TestHost, token: &str) -> TestClient {
     let (arrived, incoming) = channel(MAX_UNREAD_FRAMES);
     let http = AcpHttpClient::new(host, token);
-    let line = HttpConnection { http, open: Arc::default(), replays: Arc::default(), arrived };
+    let line =
+        HttpConnection { http, open: Arc::default(), replays: Arc::default(), switching: Arc::default(), arrived };
     let posts = PostedMessages { line };
     let next = |mut incoming: Receiver<_>| async move { incoming.recv().await.map(|item| (item, incoming)) };
     TestClient::from_transport(Box::new(posts), stream::unfold(incoming, next).boxed())
@@ -46,6 +47,7 @@ struct ReplayRequests {
 }
 
 impl ReplayRequests {
+    /// Notes the message if it asks for a replay.
     fn note_request(&mut self, message: &Value) {
         let Some(session) = message["params"]["sessionId"].as_str() else { return };
         match message["method"].as_str() {
@@ -75,6 +77,9 @@ struct HttpConnection {
     /// The sessions that have a stream.
     open: Arc<Mutex<HashSet<String>>>,
     replays: Arc<Mutex<ReplayRequests>>,
+    /// Held while a stream is opened again, and while a request for a replay is sent: such a request between the look at
+    /// `replays` and the new stream would fill what the host keeps.
+    switching: Arc<tokio::sync::Mutex<()>>,
     arrived: Sender<Result<String, String>>,
 }
 
@@ -106,13 +111,18 @@ impl HttpConnection {
                 break format!("lost: {error:#}");
             }
             count += 1;
-            if count >= CUT_AFTER_EVENTS && events.is_caught_up() && !self.is_replaying(session.as_deref()) {
+            if count < CUT_AFTER_EVENTS || !events.is_caught_up() {
+                continue;
+            }
+            let switching = self.switching.lock().await;
+            if !self.is_replaying(session.as_deref()) {
                 count = 0;
                 events = match self.http.open_stream(session.as_deref(), events.last.as_deref()).await {
                     Ok(again) => again,
                     Err(error) => break format!("lost after {:?}: {error:#}", events.last),
                 };
             }
+            drop(switching);
         };
         // The loss of a session's stream while the connection lives is a failure; its end goes with the connection's.
         if session.is_none() || why.starts_with("lost") {
@@ -162,8 +172,10 @@ impl FrameSink for PostedMessages {
             if let Some(session) = message["params"]["sessionId"].as_str().filter(|id| id.starts_with("sess_")) {
                 self.line.follow_session(session).await?;
             }
+            let switching = self.line.switching.lock().await;
             self.line.lock_replays().note_request(&message);
             let answer = self.line.http.post_text(&text).await?;
+            drop(switching);
             // A message that cannot be read is refused in the body.
             if answer.status == 400 && answer.json()["jsonrpc"] == "2.0" {
                 return Ok(self.line.arrived.send(Ok(answer.body)).await?);
