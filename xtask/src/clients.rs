@@ -143,7 +143,7 @@ pub(crate) fn follow_rows(root: &Path, languages: &[ClientLanguage]) -> Result<(
 }
 
 fn prepare_node(dir: &Path) -> Result<Command> {
-    let bin = install_node_packages(dir)?;
+    let bin = install_node_packages(dir, &["openapi-typescript", "tsc"])?;
     run_checked(command_in(dir, bin.join("openapi-typescript")).args(["../openapi.json", "-o", "api.d.ts"]))?;
     run_checked(command_in(dir, bin.join("tsc")).args(["-p", "."]))?;
     let mut program = command_in(dir, "node");

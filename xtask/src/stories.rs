@@ -115,7 +115,7 @@ fn install_interpreter(root: &Path, work: &Path, story: &Story) -> Result<PathBu
     copy_sources(&root.join("clients").join(name), &folder)?;
     match (story.language, story.venv) {
         // Node comes with the packages: the newest SDKs need a newer one than Debian has.
-        (ClientLanguage::Node, _) => Ok(install_node_packages(&folder)?.join("node")),
+        (ClientLanguage::Node, _) => Ok(install_node_packages(&folder, node_programs())?.join("node")),
         (ClientLanguage::Python, NEWEST) => {
             Ok(install_python_packages(&folder, "requirements.txt", NEWEST)?.join("python"))
         }
@@ -123,6 +123,11 @@ fn install_interpreter(root: &Path, work: &Path, story: &Story) -> Result<PathBu
             Ok(install_python_packages(&folder, "requirements-mcp1.txt", venv)?.join("python"))
         }
     }
+}
+
+/// Returns the programs that the packages of the stories bring.
+const fn node_programs() -> &'static [&'static str] {
+    if has_real_agent() { &["node", "goose-binary-linux-x64"] } else { &["node"] }
 }
 
 /// Returns true if the real agent exists for this machine's processor.

@@ -108,7 +108,9 @@ impl<'a> RepeatingRunner<'a> {
 
     fn run_cargo_test(&self, packages: &[&str]) -> Result<Vec<FailedTest>> {
         let mut command = cargo_command(self.root);
-        let (status, said) = run_and_copy_stdout(command.args(["test", "--no-fail-fast"]).args(packages))?;
+        // The examples of the documentation are a stage of their own, as with nextest.
+        let flags = ["test", "--no-fail-fast", "--all-targets"];
+        let (status, said) = run_and_copy_stdout(command.args(flags).args(packages))?;
         if status.success() {
             return Ok(Vec::new());
         }
@@ -140,7 +142,9 @@ impl<'a> RepeatingRunner<'a> {
                 let filter = format!("binary_id(={binary}) & test(={})", test.name);
                 command.args(["nextest", "run"]).args(packages).args(["--no-tests", "fail", "-E"]).arg(filter)
             }
-            TestRunner::Cargo => command.arg("test").args(packages).args(["--", "--exact", &test.name]),
+            TestRunner::Cargo => {
+                command.args(["test", "--all-targets"]).args(packages).args(["--", "--exact", &test.name])
+            }
         };
         command
     }
