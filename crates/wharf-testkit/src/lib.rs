@@ -7,6 +7,7 @@
 pub mod agent;
 pub mod agent_pipe;
 pub mod client;
+#[cfg(feature = "cold-sessions")]
 pub mod cold_sessions;
 pub mod host;
 pub mod http;
