@@ -54,7 +54,8 @@ pub fn salvage_head(head: &[u8]) -> Vec<Salvaged> {
 }
 
 /// Searches `id` and `method` among the outermost members of a line that may be cut off or otherwise malformed. Returns one
-/// entry for each message of a batch, and for each of several messages that follow one another without other text.
+/// entry for each message of a batch, and for each of several messages that follow one another without other text. A batch
+/// ends at text that is no JSON: what follows may be an echo for debugging.
 pub fn salvage(line: &[u8]) -> Vec<Salvaged> {
     walk_messages(line, usize::MAX)
 }
@@ -73,12 +74,24 @@ fn walk_messages(line: &[u8], cut: usize) -> Vec<Salvaged> {
                 let message = walk_members(line, at + 1, cut, &mut at);
                 found.push(message);
             }
-            None | Some(b']') => return found,
-            Some(_) if is_batch => at = skip_value(line, at).max(at + 1),
-            Some(_) => return found,
+            Some(b',') if is_batch => at += 1,
+            Some(_) if is_batch => {
+                let Some(end) = skip_batch_item(line, at) else { return found };
+                at = end;
+            }
+            None | Some(_) => return found,
         }
         at = skip_space(line, at);
     }
+}
+
+/// Returns the place behind the item of a batch that begins at `at` and is no message. Returns `None` if the item is not JSON, or
+/// is not followed by a comma: then no further message of the batch can be told from other text.
+fn skip_batch_item(line: &[u8], at: usize) -> Option<usize> {
+    let end = skip_value(line, at);
+    let comma = skip_space(line, end);
+    let is_item = Json::parse(line.get(at..end)?).is_ok() && line.get(comma) == Some(&b',');
+    is_item.then_some(comma + 1)
 }
 
 /// Collects the members of the message whose members begin at `at`. Sets `end` to the place behind it.
@@ -91,6 +104,11 @@ fn walk_members(line: &[u8], mut at: usize, cut: usize, end: &mut usize) -> Salv
             Some(b'}') => {
                 at += 1;
                 break;
+            }
+            // A value without a key: its members are not those of the message.
+            Some(b'{' | b'[') => {
+                at = skip_value(line, at);
+                continue;
             }
             // This is a comma or an unexpected byte.
             _ => {
@@ -219,6 +237,15 @@ mod tests {
             assert!(salvage(line.as_bytes()).iter().all(|found| *found == Salvaged::default()), "{line}");
         }
         // Text before a message may be a debug echo.
-        assert_eq!(salvage(br#"DEBUG sends {"id":7,"result":{}}"#), []);
+        for line in [
+            r#"DEBUG sends {"id":7,"result":{}}"#,
+            r#"[DEBUG sends {"id":7,"result":{}}]"#,
+            r#"[DEBUG] {"id":7,"result":{}}"#,
+            r#"[7 {"id":7,"result":{}}]"#,
+            r#"[12:30:01, {"id":7,"result":{}}]"#,
+        ] {
+            assert_eq!(salvage(line.as_bytes()), [], "{line}");
+        }
+        assert_eq!(salvage(br#"{sends {"id":7,"result":{}}}"#), [Salvaged::default()]);
     }
 }

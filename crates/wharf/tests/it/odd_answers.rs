@@ -114,8 +114,15 @@ async fn answer_behind_another_message_on_its_line_fails_its_request() -> Result
 
 #[tokio::test]
 async fn answer_behind_other_text_is_a_fault_and_settles_nothing() -> Result<()> {
-    let (host, client, call) =
-        prompt_with_answer(&format!(r#"DEBUG sends {{"jsonrpc":"2.0","id":@ID@,{TURN_RESULT}}}"#)).await?;
+    for (before, after) in [("DEBUG sends ", ""), ("[DEBUG sends ", "]")] {
+        expect_ignored_echo(&format!(r#"{before}{{"jsonrpc":"2.0","id":@ID@,{TURN_RESULT}}}{after}"#)).await?;
+    }
+    Ok(())
+}
+
+/// Fails if this line of the agent ends the turn whose id it names.
+async fn expect_ignored_echo(line: &str) -> Result<()> {
+    let (host, client, call) = prompt_with_answer(line).await?;
     let session = log::only_session(&host)?;
     let fault = log::expect_event(&host, &session, "agent_faulted", |_| true).await?;
     ensure!(fault["detail"].as_str().is_some_and(|detail| detail.contains("not JSON")), "{fault}");
