@@ -22,7 +22,14 @@ pub(crate) enum KnownSession {
     /// A task owns it.
     Live(SessionHandle),
     /// Only its log is there; `snapshot` is where a restore can begin, `bytes` how long it is.
-    Cold { log_id: LogId, descriptor: Arc<Descriptor>, snapshot: Option<u64>, bytes: u64 },
+    Cold {
+        log_id: LogId,
+        descriptor: Arc<Descriptor>,
+        snapshot: Option<u64>,
+        bytes: u64,
+        /// True if this host could not write the log any more, and ended the agent.
+        has_log_failed: bool,
+    },
 }
 
 impl KnownSession {
@@ -85,9 +92,9 @@ impl Registry {
             .collect()
     }
 
-    /// Removes the task of a session, which has ended by itself; the next use reads the log again.
-    pub(crate) fn release_task(&self, shared: &Arc<Shared>) {
-        let cold = to_cold(shared);
+    /// Removes the task of a session whose log has failed; the next use reads the log again.
+    pub(crate) fn release_failed_task(&self, shared: &Arc<Shared>) {
+        let cold = to_cold(shared, true);
         let mut sessions = self.sessions.write().unwrap_or_else(PoisonError::into_inner);
         // A session that was deleted is not added again.
         if let Some(known) = sessions.get_mut(&shared.id) {
@@ -105,13 +112,13 @@ impl Registry {
         if Arc::strong_count(shared) > 2 {
             return false;
         }
-        sessions.insert(shared.id.clone(), to_cold(shared));
+        sessions.insert(shared.id.clone(), to_cold(shared, false));
         true
     }
 }
 
 /// Returns the registry's entry of a session without a task.
-fn to_cold(shared: &Shared) -> KnownSession {
+fn to_cold(shared: &Shared, has_log_failed: bool) -> KnownSession {
     let (log_id, bytes) = (shared.log_id.clone(), shared.log.head().bytes);
-    KnownSession::Cold { log_id, descriptor: shared.descriptor(), snapshot: None, bytes }
+    KnownSession::Cold { log_id, descriptor: shared.descriptor(), snapshot: None, bytes, has_log_failed }
 }

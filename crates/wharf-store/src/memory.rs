@@ -151,10 +151,10 @@ impl Engine for MemoryEngine {
     }
 
     fn open(&self, id: &LogId) -> Result<Arc<dyn Log>, StoreError> {
-        match lock_mutex(&self.logs).get(id) {
-            Some(log) => Ok(Arc::<MemoryLog>::clone(log)),
-            None => Err(StoreError::NotFound(id.clone())),
-        }
+        let log = lock_mutex(&self.logs).get(id).cloned().ok_or_else(|| StoreError::NotFound(id.clone()))?;
+        // As with files, a log whose sync failed works again once it is opened again.
+        lock_mutex(&log.state).broken = false;
+        Ok(log)
     }
 
     fn list(&self) -> Result<Vec<LogStat>, StoreError> {

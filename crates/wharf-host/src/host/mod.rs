@@ -210,15 +210,14 @@ impl Host {
         match self.inner.registry.get(id) {
             None => Err(self.why_not_open(id, |_| true)),
             Some(KnownSession::Live(handle)) => Ok(handle),
-            Some(KnownSession::Cold { log_id, snapshot, descriptor, .. }) => {
+            Some(KnownSession::Cold { log_id, snapshot, descriptor, has_log_failed, .. }) => {
                 let inner = Arc::clone(&self.inner);
-                let was_alive = descriptor.status.is_alive();
                 let read =
                     tokio::task::spawn_blocking(move || inner.load_from_log(&log_id, snapshot, Some(&descriptor)));
                 let thawed = read.await.map_err(|e| e.to_string()).and_then(|thawed| thawed.map_err(|e| e.to_string()));
                 let (mut session, shared) = thawed.map_err(|why| OpenError::Unreadable { id: id.clone(), why })?;
-                let input = if was_alive {
-                    // The log failed while its agent ran, which was ended then.
+                let input = if has_log_failed && session.state().status.is_alive() {
+                    // The agent was ended when the log failed. The descriptor says `error` since then.
                     let message = "the log could not be written".into();
                     let start = session.state().start;
                     Input::Agent(AgentInput::Exited { start, exit_code: None, message })

@@ -256,7 +256,8 @@ impl Inner {
                     let id = SessionId::new(stat.id.name());
                     back.extend(self.wants_back(&descriptor).map(|need| (need, id.clone())));
                     let (log_id, bytes, descriptor) = (stat.id, stat.bytes, Arc::new(descriptor));
-                    self.registry.put(id, KnownSession::Cold { log_id, descriptor, snapshot, bytes });
+                    self.registry
+                        .put(id, KnownSession::Cold { log_id, descriptor, snapshot, bytes, has_log_failed: false });
                 }
                 None => {
                     let agents = by_session.remove(&SessionId::new(stat.id.name())).unwrap_or_default();
@@ -432,8 +433,13 @@ impl Inner {
     fn list(&self, shared: &Shared, descriptor: Descriptor, snapshot: Option<Seq>) -> SessionRow {
         let (log_id, descriptor) = (shared.log_id.clone(), Arc::new(descriptor));
         let (head, snapshot) = (shared.log.head(), snapshot.map(|seq| seq.0));
-        let (cold_id, known) = (log_id.clone(), Arc::clone(&descriptor));
-        let cold = KnownSession::Cold { log_id: cold_id, descriptor: known, snapshot, bytes: head.bytes };
+        let cold = KnownSession::Cold {
+            log_id: log_id.clone(),
+            descriptor: Arc::clone(&descriptor),
+            snapshot,
+            bytes: head.bytes,
+            has_log_failed: false,
+        };
         self.registry.put(shared.id.clone(), cold);
         SessionRow { id: log_id, seq: head.seq, bytes: head.bytes, snapshot, descriptor }
     }

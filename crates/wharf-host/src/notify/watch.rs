@@ -108,7 +108,7 @@ mod tests {
         });
         let descriptor = Arc::new(Descriptor::from_summary(summary.to_string().as_bytes()).unwrap());
         let log_id = LogId::new("blog", id).unwrap();
-        let known = KnownSession::Cold { log_id, descriptor, snapshot: None, bytes: 0 };
+        let known = KnownSession::Cold { log_id, descriptor, snapshot: None, bytes: 0, has_log_failed: false };
         host.inner().registry.put(SessionId::new(id), known);
     }
 

@@ -7,8 +7,8 @@ use anyhow::{Context, Result, bail, ensure};
 use serde_json::json;
 use tempfile::TempDir;
 use wharf_host::core::{
-    AgentEvent, CancelScope, Description, EndReason, Event, Overlap, PauseReason, PromptEvent, Raw, Sender, Seq,
-    SessionEvent, Status, StorageEvent, Submission,
+    AgentEvent, CancelScope, Description, EndReason, Event, Overlap, PauseReason, PromptEnd, PromptEvent, PromptId,
+    Raw, Sender, Seq, SessionEvent, Status, StorageEvent, Submission,
 };
 use wharf_host::{
     CallError, Config, CreateError, Descriptor, DirectoryScope, Entry, Forward, Host, SessionHandle, SpawnRequest,
@@ -298,6 +298,38 @@ async fn append_with_a_failed_sync_is_not_acknowledged() -> Result<()> {
     processes::wait_gone(&[agent], TREE_ENDS_WITHIN).map_err(|left| anyhow::anyhow!("left: {left:?}"))?;
     other.prompt(prompt_submission("echo and on")).await?;
     read_events_until(&other, is_ended).await?;
+    Ok(())
+}
+
+#[tokio::test]
+async fn session_whose_log_failed_goes_on_with_its_queue_when_it_is_opened_again() -> Result<()> {
+    let stage = DiskFixture::new()?;
+    let handle = stage.session().await?;
+    let running = prompt_submission("hang");
+    let queued = prompt_submission("echo queued");
+    let (running_id, queued_id) = (running.prompt.clone(), queued.prompt.clone());
+    handle.prompt(running).await?;
+    handle.prompt(queued).await?;
+    stage.disk.break_syncs(1);
+    let answer = handle.prompt(prompt_submission("echo perhaps")).await;
+    assert!(matches!(answer, Err(CallError::Storage(_))), "{answer:?}");
+    let known = stage.listed(&handle, |known| known.status == Status::Error).await?;
+    assert!(known.message.as_ref().is_some_and(|message| message.contains("could not be written")), "{known:?}");
+    let again = stage.host.open(handle.id()).await?;
+    let is_end_of = |event: &Event, id: &PromptId| matches!(event, Event::Prompt(PromptEvent::Ended { prompt, .. }) if prompt == id);
+    let all = read_events_until(&again, |event| is_end_of(event, &queued_id)).await?;
+    let end_of = |id: &PromptId| {
+        let mut ends = all.iter().filter(|event| is_end_of(event, id));
+        ends.find_map(|event| if let Event::Prompt(PromptEvent::Ended { end, .. }) = event { Some(end) } else { None })
+    };
+    assert_eq!(end_of(&running_id), Some(&PromptEnd::AgentExited));
+    assert!(matches!(end_of(&queued_id), Some(PromptEnd::Answered { .. })), "{:?}", end_of(&queued_id));
+    let ending = all
+        .iter()
+        .find_map(|event| if let Event::Session(SessionEvent::Ended(ending)) = event { Some(ending) } else { None });
+    let ending = ending.context("the session has not ended")?;
+    assert_eq!((ending.status, ending.reason), (Status::Error, EndReason::AgentExited));
+    assert_eq!(ending.message.as_deref(), Some("the log could not be written"));
     Ok(())
 }
 

@@ -67,6 +67,6 @@ impl Listing {
         let mut descriptor = Descriptor::clone(&shared.descriptor());
         descriptor.mark_failed(&format!("the log could not be written: {why}"), session.state().way_back().is_some());
         shared.set_descriptor(Arc::new(descriptor));
-        host.registry.release_task(shared);
+        host.registry.release_failed_task(shared);
     }
 }
