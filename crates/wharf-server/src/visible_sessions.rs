@@ -47,7 +47,7 @@ impl VisibleSessions {
 
     /// Returns true if the caller sees this session.
     pub(crate) fn sees(&self, known: &Descriptor) -> bool {
-        self.is_scope_alive() && self.scope.covers(known)
+        self.is_scope_alive() && self.covers(known)
     }
 
     /// Returns the descriptor of one session, without waking the session.
