@@ -97,7 +97,10 @@ impl State {
         match event {
             Event::Session(event) => self.apply_session_event(seq, at, event),
             Event::Unknown { .. } => {}
-            Event::Lost(lost) => self.settings_loss = self.settings_loss.and(lost.settings),
+            Event::Lost(lost) => {
+                self.settings_loss = self.settings_loss.and(lost.settings);
+                self.turns.iter_mut().for_each(|turn| turn.may_have_ended = true);
+            }
             Event::Agent(event) => self.apply_agent_event(seq, at, event),
             Event::Prompt(event) => self.apply_prompt_event(seq, at, event),
             Event::Ask(AskEvent::Opened(ask)) => {
@@ -224,6 +227,7 @@ impl State {
                         limit,
                         held_for,
                         requeued,
+                        may_have_ended: false,
                     });
                 }
             }

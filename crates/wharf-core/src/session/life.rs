@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Draft, Session};
+use super::{Draft, Session, Turn};
 use crate::{
     AgentEvent, Effect, EndReason, Ending, Millis, OnRestart, PromptEnd, PromptEvent, Refusal, Reply, SessionEvent,
     StartFault, StartKind, StartNo, Status, WakeCause,
@@ -282,12 +282,13 @@ impl Session {
         (self.state.way_back().is_none() && !is_unused).then_some(Refusal::NotResumable)
     }
 
-    /// Ends the session of a dead host, whose agent died with it (rule 2.7).
+    /// Ends a session whose agent is gone, after a restart of the host or once its keeper has answered (rule 2.7).
     pub(super) fn host_restarted(&mut self, draft: &mut Draft) {
         let comes_back = self.state.way_back().is_some();
         self.abandon_asks(draft);
         self.fail_open_tools(draft);
-        if comes_back && self.settings.on_restart == OnRestart::Requeue {
+        // In a session that has ended, a turn is open only because the log has lost its end (rule 1.8).
+        if comes_back && self.state.status.is_alive() && self.settings.on_restart == OnRestart::Requeue {
             self.requeue_turns(draft);
         }
         self.end_turns(&PromptEnd::HostRestarted, None, draft);
@@ -327,10 +328,11 @@ impl Session {
         }
     }
 
-    /// Queues the running turns again in their order, except those that were requeued before. A cancelled turn is not
-    /// requeued, since its end was requested.
+    /// Queues the running turns again in their order, except those that were requeued before and those that may have ended. A
+    /// cancelled turn is not requeued, since its end was requested.
     fn requeue_turns(&mut self, draft: &mut Draft) {
-        let running = self.state.turns.iter().filter(|turn| turn.cancel || !turn.requeued);
+        let may_run_again = |turn: &&Turn| !turn.requeued && !turn.may_have_ended;
+        let running = self.state.turns.iter().filter(|turn| turn.cancel || may_run_again(turn));
         let running: Vec<_> = running.map(|turn| (turn.prompt.clone(), turn.cancel)).collect();
         for (prompt, cancel) in running.into_iter().rev() {
             let event = if cancel {

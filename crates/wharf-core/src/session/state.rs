@@ -147,6 +147,9 @@ pub struct Turn {
     /// True for the second turn of a prompt whose first one was interrupted.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub requeued: bool,
+    /// True if the log has lost an event since the turn began: it may have been the turn's end.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub may_have_ended: bool,
 }
 
 /// The start and the reason of a storage pause (rule 10.5).

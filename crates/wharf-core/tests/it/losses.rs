@@ -1,8 +1,8 @@
 //! Sessions whose log has lost events.
 
 use wharf_core::{
-    AgentEvent, AgentInput, Event, Input, LifecycleInput, LostEvents, Millis, Origin, PromptEnd, PromptEvent, Seq,
-    Session, Settings, SettingsLoss, Status,
+    AgentEvent, AgentInput, Event, Input, LifecycleInput, LostEvents, Millis, OnRestart, Origin, PromptEnd,
+    PromptEvent, Seq, Session, Settings, SettingsLoss, Status,
 };
 
 use crate::stage::*;
@@ -33,7 +33,13 @@ fn session_without_its_first_event_goes_on_with_what_is_known_beside_the_log() {
 
 #[test]
 fn turn_whose_end_is_lost_ends_once_at_the_next_start_of_the_host() {
-    let mut stage = Stage::running_with(Settings::default(), RESUMES);
+    for on_restart in [OnRestart::Mark, OnRestart::Requeue] {
+        expect_one_end_of_a_turn_with_a_lost_end(Settings { on_restart, ..Settings::default() });
+    }
+}
+
+fn expect_one_end_of_a_turn_with_a_lost_end(settings: Settings) {
+    let mut stage = Stage::running_with(settings, RESUMES);
     stage.prompt("p1", "ann");
     stage.give(answered("p1"));
     let end = stage.log.iter().position(|(.., event)| matches!(event, Event::Prompt(PromptEvent::Ended { .. })));
@@ -47,6 +53,31 @@ fn turn_whose_end_is_lost_ends_once_at_the_next_start_of_the_host() {
     stage.give(Input::Lifecycle(LifecycleInput::Resume));
     assert_eq!(stage.session.state().status, Status::Starting);
     assert!(stage.restart_host().events.iter().all(|event| !matches!(event, Event::Prompt(_))));
+}
+
+#[test]
+fn turn_whose_end_is_lost_does_not_run_again_beside_one_that_was_cut_off() {
+    let settings = Settings { on_restart: OnRestart::Requeue, ..Settings::default() };
+    let mut stage = Stage::running_with(settings, RESUMES);
+    stage.prompt("p1", "ann");
+    stage.give(answered("p1"));
+    let end = stage.log.iter().position(|(.., event)| matches!(event, Event::Prompt(PromptEvent::Ended { .. })));
+    stage.prompt("p2", "ann");
+    lose(&mut stage.log, end.unwrap(), SettingsLoss::None);
+    let step = stage.restart_host();
+    let prompts: Vec<&PromptEvent> = step
+        .events
+        .iter()
+        .filter_map(|event| if let Event::Prompt(event) = event { Some(event) } else { None })
+        .collect();
+    let [
+        PromptEvent::Requeued { prompt: again },
+        PromptEvent::Ended { prompt: ended, end: PromptEnd::HostRestarted, .. },
+    ] = &prompts[..]
+    else {
+        panic!("{prompts:?}")
+    };
+    assert_eq!((again.as_str(), ended.as_str()), ("p2", "p1"));
 }
 
 #[test]
