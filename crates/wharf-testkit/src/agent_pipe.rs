@@ -16,6 +16,12 @@ use crate::{WAIT_LIMIT, processes, program};
 /// The number of unread lines at which the agent blocks, as it would on a full pipe.
 const MAX_BUFFERED_LINES: usize = 4096;
 
+/// Checks all lines of a pipe. A line that fails the check fails the call that sends or receives it.
+pub trait LineCheck: std::fmt::Debug + Send {
+    fn check_sent(&mut self, line: &[u8]) -> Result<()>;
+    fn check_received(&mut self, line: &[u8]) -> Result<()>;
+}
+
 /// A running agent. It is killed when this is dropped.
 #[derive(Debug)]
 pub struct AgentPipe {
@@ -23,6 +29,7 @@ pub struct AgentPipe {
     stdin: Option<ChildStdin>,
     lines: Receiver<Vec<u8>>,
     next_id: u64,
+    check: Option<Box<dyn LineCheck>>,
     /// Every line received so far, unchanged.
     pub received: Vec<Vec<u8>>,
 }
@@ -44,15 +51,23 @@ impl AgentPipe {
             }
         });
         let stdin = child.stdin.take();
-        Ok(Self { child, stdin, lines, next_id: 1, received: Vec::new() })
+        Ok(Self { child, stdin, lines, next_id: 1, check: None, received: Vec::new() })
     }
 
     pub fn pid(&self) -> u32 {
         self.child.id()
     }
 
+    /// Checks every line from here on.
+    pub fn check_lines(&mut self, check: impl LineCheck + 'static) {
+        self.check = Some(Box::new(check));
+    }
+
     /// Sends bytes unchanged, with a line break.
     pub fn send_line(&mut self, line: &[u8]) -> Result<()> {
+        if let Some(check) = &mut self.check {
+            check.check_sent(line)?;
+        }
         let stdin = self.stdin.as_mut().context("the agent's stdin is closed")?;
         stdin.write_all(&[line, b"\n"].concat()).context("writing to the agent")
     }
@@ -80,6 +95,9 @@ impl AgentPipe {
         match self.lines.recv_timeout(WAIT_LIMIT) {
             Ok(line) => {
                 self.received.push(line.clone());
+                if let Some(check) = &mut self.check {
+                    check.check_received(&line)?;
+                }
                 Ok(Some(line))
             }
             Err(std::sync::mpsc::RecvTimeoutError::Disconnected) => Ok(None),
