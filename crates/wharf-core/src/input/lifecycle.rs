@@ -19,9 +19,13 @@ pub enum LifecycleInput {
     Resume,
     /// Brings an ended session back because its agent is needed, unless a user killed it.
     Wake { cause: WakeCause },
-    /// The first input after a restore by a new host, if the agent is gone.
+    /// The agent of an earlier host is gone. The first input after a restore if that is known then. It comes later if the agent's
+    /// keeper answers later and the agent cannot be taken over, and after [`AgentAdopted`](Self::AgentAdopted) and the agent's last
+    /// messages if the agent has ended without a host. It changes nothing in a session that has ended, unless the log has lost the
+    /// end of a turn or of an ask.
     HostRestarted,
-    /// The first input after a restore by a new host that has taken over the agent.
+    /// A new host has taken over the agent of an earlier one: the first input after a restore, or a later one if the agent's
+    /// keeper did not answer at once. Nothing of the agent comes before it.
     AgentAdopted {
         /// True if the log has lost events and the agent is known to be idle: turns that seem to run have ended.
         is_idle: bool,

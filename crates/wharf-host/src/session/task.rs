@@ -175,10 +175,13 @@ impl SessionTask {
         false
     }
 
-    /// Phase three: writes and publishes what was decided, then acts (rule 1.3). Effects are carried out here and in
-    /// [`Self::finish_acts`] alone, and only once the journal has written their events. The journal also writes during phase
-    /// two: for a request that can be refused, it appends the events so far and those that the request proposes. A session
-    /// whose log has grown to its limit is ended, and one that is over gives its permit back.
+    /// Phase three: writes and publishes what was decided, then acts (rule 1.3). Effects are carried out only once the journal
+    /// has written their events. A session whose log has grown to its limit is ended, and one that is over gives its permit back.
+    ///
+    /// Phase two does parts of this where they cannot wait. For a request that can be refused, the journal appends the events so
+    /// far and those that the request proposes. [`Self::take_keeper`] and [`Self::leave`] write and act on all that was decided
+    /// before the agent changes hands, also on what waits for the disk ([`Self::finish_acts`]). [`Self::end_without_agent`]
+    /// writes the end of the session and acts on it before it asks whether the session comes back.
     fn carry_out(&mut self) {
         self.journal.try_again(false);
         self.commit();
@@ -383,7 +386,8 @@ impl SessionTask {
         self.journal.show();
     }
 
-    /// Ends the session of an agent that has not outlived an earlier host. Brings it back if it is to come back by itself.
+    /// Ends the session of an agent that has not outlived an earlier host. Brings it back if it is to come back by itself. The end
+    /// is written at once, in phase two: whether the session comes back depends on the state after it.
     fn end_without_agent(&mut self) {
         self.journal.input(Input::Lifecycle(LifecycleInput::HostRestarted), None);
         self.commit();
