@@ -176,6 +176,10 @@ struct AskMembers {
 
 /// Decodes an update on the hot path: exactly the spelling of `encode`. Returns `None` for any other spelling, which is
 /// left to the parser.
+///
+/// The frame is not parsed: a line whose checksum is right holds what the host wrote, and the host scans each frame before it writes
+/// it. So a frame that is no JSON comes only from a log that was changed with its checksums, or from an earlier version, whose scanner
+/// let control bytes pass. Those are looked for here.
 fn decode_update(body: &Bytes) -> Option<(Millis, AgentEvent)> {
     let rest = body.strip_prefix(br#"{"kind":"agent_updated","at":"#)?;
     let digits = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
