@@ -72,6 +72,8 @@ pub struct DamagedRange {
     /// The first and last lost seq.
     pub first: u64,
     pub last: u64,
+    /// The epoch of the last readable record before the range, whichever page the range is on; 0 if there is none.
+    pub epoch: u64,
 }
 
 /// Records of a read, in order. `damage` lists the gaps between them.

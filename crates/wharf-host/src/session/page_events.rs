@@ -32,7 +32,8 @@ pub(super) fn decode_page(page: &RecordPage, head: Seq) -> Result<Vec<Entry>, Ne
     Ok(found.entries)
 }
 
-/// The entries of a page. Damaged lines have lost their epoch and time: they get those of the next event.
+/// The entries of a page. Damaged lines have lost their epoch and time. They get the epoch of the event before them, which is the
+/// same on each page (rule 1.5), and the time of the next one. The first lines of a log get the epoch of the next event.
 struct FoundEvents {
     entries: Vec<Entry>,
     /// The number of entries at the end that wait for an epoch or a time.
@@ -45,7 +46,8 @@ impl FoundEvents {
         // Readers of a session are not told where the host keeps its logs.
         let place = range.place.rsplit('/').next().unwrap_or_default();
         let lost = LostEvents::of_damage(Seq(range.first), last, place);
-        self.push(last, None, None, Event::Lost(lost));
+        let epoch = (range.epoch > 0).then_some(Epoch(range.epoch));
+        self.push(last, epoch, None, Event::Lost(lost));
     }
 
     fn push(&mut self, seq: Seq, epoch: Option<Epoch>, at: Option<Millis>, event: Event) {
@@ -101,7 +103,7 @@ mod tests {
 
     #[test]
     fn lost_lines_keep_their_place_and_get_the_time_of_the_next_event() {
-        let damage = |first, last| DamagedRange { place: "x".to_owned(), first, last };
+        let damage = |first, last, epoch| DamagedRange { place: "x".to_owned(), first, last, epoch };
         let page = RecordPage {
             records: vec![
                 record(2, r#"{"kind":"paused","at":7,"why":"storage_full"}"#),
@@ -109,21 +111,21 @@ mod tests {
                 record(6, r#"{"kind":"continued","at":9}"#),
                 record(8, r#"{"kind":"continued","at":11}"#),
             ],
-            damage: vec![damage(1, 1), damage(4, 5), damage(7, 7)],
+            damage: vec![damage(1, 1, 0), damage(4, 5, 2), damage(7, 7, 3)],
         };
         let (none, possible) = (Some(SettingsLoss::None), Some(SettingsLoss::Possible));
         let all = [
             (1, 3, 7, none),
             (2, 3, 7, None),
             (3, 3, 8, none),
-            (5, 3, 9, possible),
+            (5, 2, 9, possible),
             (6, 3, 9, None),
             (7, 3, 11, possible),
             (8, 3, 11, None),
         ];
         assert_eq!(seen(&page, 8), all);
         assert_eq!(seen(&page, 7)[5], (7, 3, 9, possible), "at the end of a page");
-        assert_eq!(seen(&RecordPage { records: Vec::new(), ..page }, 4), [(1, 0, 0, none), (4, 0, 0, possible)]);
+        assert_eq!(seen(&RecordPage { records: Vec::new(), ..page }, 4), [(1, 0, 0, none), (4, 2, 0, possible)]);
     }
 
     #[test]

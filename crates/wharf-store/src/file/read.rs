@@ -27,11 +27,13 @@ struct ReadHint {
     seq: u64,
     first: u64,
     offset: u64,
+    /// The epoch of the record before it, if it is known.
+    epoch_before: Option<u64>,
 }
 
 impl ReadHints {
-    fn get(&self, seq: u64, first: u64) -> Option<u64> {
-        self.ring.iter().find(|hint| hint.seq == seq && hint.first == first).map(|hint| hint.offset)
+    fn get(&self, seq: u64, first: u64) -> Option<ReadHint> {
+        self.ring.iter().find(|hint| hint.seq == seq && hint.first == first).copied()
     }
 
     fn put(&mut self, hint: ReadHint) {
@@ -52,6 +54,8 @@ struct PageRead<'a> {
     from: u64,
     /// The next seq to be found.
     expected: u64,
+    /// The epoch of the last record before `expected`, if one was met.
+    epoch_before: Option<u64>,
     max_bytes: usize,
     taken: usize,
 }
@@ -68,11 +72,45 @@ struct SegmentPosition<'a> {
 pub(super) fn read_page(log: &FileLog, from: u64, max_bytes: usize) -> Result<RecordPage, StoreError> {
     let view = log.view();
     let from = from.max(1);
-    let mut reading = PageRead { log, page: RecordPage::default(), from, expected: from, max_bytes, taken: 0 };
+    let mut reading =
+        PageRead { log, page: RecordPage::default(), from, expected: from, epoch_before: None, max_bytes, taken: 0 };
     if from <= view.head.seq {
         reading.read_segments(&view)?;
     }
+    let unknown = reading.page.damage.first().filter(|range| range.epoch == 0 && range.first > 1);
+    if let Some(first) = unknown.map(|range| range.first) {
+        let epoch = find_epoch_before(&view, first)?;
+        reading.page.damage.iter_mut().take_while(|range| range.epoch == 0).for_each(|range| range.epoch = epoch);
+    }
     Ok(reading.page)
+}
+
+/// Returns the epoch of the last readable record before `seq`, 0 if there is none. Only needed for damage at the beginning of a
+/// page and of a segment.
+fn find_epoch_before(view: &LogView, seq: u64) -> Result<u64, StoreError> {
+    let segments = std::iter::once(&view.active).chain(view.sealed.iter().rev());
+    for segment in segments.filter(|segment| segment.first < seq) {
+        let (file, len) = segment.open()?;
+        let reading = wrap_error("reading", &segment.path);
+        let point = segment.seek(&file, len, seq - 1).map_err(&reading)?;
+        // An index that is wrong leads nowhere: then the whole segment is read.
+        for offset in [point.map_or(0, |point| point.offset), 0] {
+            let mut walk = LineWalk::new(&file, offset, len, MAX_CHUNK_BYTES);
+            let mut before = None;
+            while let Some(line) = walk.next_line().map_err(&reading)? {
+                let found = line::parse_record(&walk.buffer()[line.range.clone()]).filter(|_| line.whole);
+                match found {
+                    Some(found) if found.seq >= seq => break,
+                    Some(found) => before = Some(found.epoch),
+                    None => {}
+                }
+            }
+            if let Some(epoch) = before {
+                return Ok(epoch);
+            }
+        }
+    }
+    Ok(0)
 }
 
 impl PageRead<'_> {
@@ -118,9 +156,11 @@ impl PageRead<'_> {
     }
 
     /// Returns the offset at which reading starts in a segment.
-    fn start_offset(&self, place: &SegmentPosition<'_>) -> std::io::Result<u64> {
-        if let Some(offset) = lock_mutex(&self.log.hints).get(self.expected, place.segment.first) {
-            return Ok(offset);
+    fn start_offset(&mut self, place: &SegmentPosition<'_>) -> std::io::Result<u64> {
+        let hint = lock_mutex(&self.log.hints).get(self.expected, place.segment.first);
+        if let Some(hint) = hint {
+            self.epoch_before = self.epoch_before.or(hint.epoch_before);
+            return Ok(hint.offset);
         }
         let seek = || place.segment.seek(place.file, place.len, self.expected);
         let Some(point) = seek()? else { return Ok(0) };
@@ -146,6 +186,7 @@ impl PageRead<'_> {
         };
         if found.seq < self.from {
             place.bad = None;
+            self.epoch_before = Some(found.epoch);
             return false;
         }
         if !self.page.records.is_empty() && self.taken + bytes.len() > self.max_bytes {
@@ -157,6 +198,7 @@ impl PageRead<'_> {
             self.record_damage(found.seq - 1, describe_range(&place.segment.path, bad, line.offset));
         }
         self.expected = found.seq + 1;
+        self.epoch_before = Some(found.epoch);
         self.taken += bytes.len();
         let body = walk.buffer().slice(line.range.start + found.body.start..line.range.start + found.body.end);
         self.page.records.push(LogRecord { seq: found.seq, epoch: found.epoch, body });
@@ -169,12 +211,13 @@ impl PageRead<'_> {
     }
 
     fn record_damage(&mut self, last: u64, place: String) {
-        self.page.damage.push(DamagedRange { place, first: self.expected, last });
+        let epoch = self.epoch_before.unwrap_or_default();
+        self.page.damage.push(DamagedRange { place, first: self.expected, last, epoch });
         self.expected = last + 1;
     }
 
     fn keep_hint(&self, seq: u64, first: u64, offset: u64) {
-        lock_mutex(&self.log.hints).put(ReadHint { seq, first, offset });
+        lock_mutex(&self.log.hints).put(ReadHint { seq, first, offset, epoch_before: self.epoch_before });
     }
 }
 

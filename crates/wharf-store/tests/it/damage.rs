@@ -110,6 +110,47 @@ fn damage_across_segments_is_named() {
 }
 
 #[test]
+fn damaged_line_has_the_same_epoch_on_each_page() {
+    let dir = TempDir::new().unwrap();
+    let log = engine(dir.path(), SMALL).create(&id()).unwrap();
+    let epoch_of = |seq: u64| 1 + seq / 7;
+    for seq in 1..=150 {
+        log.append(epoch_of(seq), seq - 1, &[Bytes::from(vec![b'x'; 100])]).unwrap();
+    }
+    drop(log);
+    let segments = files(dir.path(), ".log");
+    assert!(segments.len() > 4);
+    for (nth, path) in segments.iter().enumerate() {
+        let mut bytes = fs::read(path).unwrap();
+        let starts = bytes.iter().enumerate().filter(|(_, byte)| **byte == b'\n').map(|(at, _)| at + 1);
+        let mut starts: Vec<usize> = starts.filter(|start| *start < bytes.len()).collect();
+        // The first record of every second segment, every fifth one, and the last one.
+        let last = starts.pop().unwrap();
+        let damaged: Vec<usize> = starts.iter().copied().skip(nth % 2).step_by(5).chain([last]).collect();
+        damaged.into_iter().for_each(|start| bytes[start] ^= 1);
+        fs::write(path, bytes).unwrap();
+    }
+    for is_read_backwards in [false, true] {
+        let log = engine(dir.path(), SMALL).open(&id()).unwrap();
+        let whole = log.read(1, usize::MAX).unwrap();
+        let before = |first: u64| whole.records.iter().rev().find(|record| record.seq < first);
+        let expected = |range: &DamagedRange| before(range.first).map_or(0, |record| record.epoch);
+        assert!(whole.damage.len() > 30);
+        let mut starts: Vec<u64> = (1..=150).collect();
+        if is_read_backwards {
+            starts.reverse();
+        }
+        for from in starts {
+            for max_bytes in [0, 500, usize::MAX] {
+                for range in log.read(from, max_bytes).unwrap().damage {
+                    assert_eq!(range.epoch, expected(&range), "{range:?} on the page from {from}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
 fn damage_where_the_index_points_is_read_past() {
     let dir = TempDir::new().unwrap();
     let log = engine(dir.path(), 512 << 10).create(&id()).unwrap();
