@@ -28,7 +28,8 @@ use lifetime::now;
 pub struct Tokens {
     own: OwnToken,
     file: TokensFile,
-    /// True if the file was damaged at the start. Its owner may mend it: the persons of its tokens are kept meanwhile.
+    /// True if the file was damaged at the start. Its owner may mend it: the persons and the push subscriptions of its tokens are
+    /// kept meanwhile.
     was_set_aside: bool,
     known: Mutex<KnownTokens>,
     /// When each login of a page was last used, since this host was started.
@@ -175,11 +176,21 @@ impl Tokens {
     /// person.
     pub(crate) fn persons_since(&self, reads: &mut Option<u64>) -> Option<HashSet<String>> {
         let known = self.read_known();
-        if known.unreadable || self.was_set_aside || *reads == Some(known.reads) {
+        if !self.is_complete(&known) || *reads == Some(known.reads) {
             return None;
         }
         *reads = Some(known.reads);
         Some(known.entries.iter().map(|held| known.person_of_token(&held.entry.id).to_string()).collect())
+    }
+
+    /// Returns true if every token that is valid is known. After damage to the file its owner may mend it, so what belongs to a
+    /// missing token must be kept.
+    pub(crate) fn are_all_known(&self) -> bool {
+        self.is_complete(&self.read_known())
+    }
+
+    const fn is_complete(&self, known: &KnownTokens) -> bool {
+        !known.unreadable && !self.was_set_aside
     }
 
     /// Logs a page in: creates a token of these two halves, which are valid only together.

@@ -183,7 +183,9 @@ pub(crate) async fn deliver_once(
         NotifyReceiver::Webhook => send_webhook(&host.config().notify, notification).await,
         NotifyReceiver::Push => {
             let logins = app.tokens.logins();
-            app.push.keep_logins(|id| logins.iter().any(|login| &*login.id == id));
+            if app.tokens.are_all_known() {
+                app.push.keep_logins(|id| logins.iter().any(|login| &*login.id == id));
+            }
             let covers = |id: &str| {
                 let login = logins.iter().find(|login| &*login.id == id);
                 login.is_some_and(|login| may_know(login.workspace.as_deref(), notification))

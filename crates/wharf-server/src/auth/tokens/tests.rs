@@ -126,11 +126,13 @@ fn a_damaged_file_stops_its_tokens_but_not_the_hosts_own_and_heals() {
     for _ in 0..2 {
         assert_eq!(tokens.authenticate(&made.text), Err(TokenRefused::Unreadable));
         assert_eq!(tokens.authenticate("never made"), Err(TokenRefused::Unreadable));
+        assert!(!tokens.are_all_known(), "what belongs to its tokens is kept");
         assert!(tokens.check(&identity).is_ok(), "a damaged file revokes nobody who is in");
         assert!(tokens.authenticate(&place.own()).is_ok());
     }
     place.write(&good);
     assert_eq!(tokens.authenticate(&made.text), Ok(identity));
+    assert!(tokens.are_all_known());
 }
 
 #[test]
@@ -143,6 +145,7 @@ fn a_host_starts_with_its_own_token_alone_on_a_damaged_file() {
         let tokens = place.tokens();
         assert!(tokens.authenticate(&place.own()).is_ok(), "{damaged:?}");
         assert_eq!(tokens.authenticate(&made.text), Err(TokenRefused::Unknown), "{damaged:?}");
+        assert!(!tokens.are_all_known() && tokens.persons_since(&mut None).is_none(), "{damaged:?}");
         let suffix = if nth == 0 { String::new() } else { format!("-{}", nth + 1) };
         let kept = place.0.path().join(format!("tokens.json.damaged{suffix}"));
         assert_eq!(std::fs::read_to_string(kept).unwrap(), damaged);
