@@ -21,6 +21,8 @@ mod send_now;
 mod state;
 mod turns;
 
+use std::sync::Arc;
+
 pub use attention::{AskFact, AttentionFacts, LastOutcome, Raised, RaisedWhy, Work, WorkKind};
 use live::Live;
 pub use outcome::{OutcomeCause, OutcomeKind, TurnCancel};
@@ -28,8 +30,8 @@ pub use reported_usage::{ReportedTokens, SessionTokens, TokenSeries};
 pub use state::{Latest, Paused, QueuedPrompt, State, Turn, TurnState};
 
 use crate::{
-    AgentEvent, Effect, Event, Input, Member, Millis, NewSession, Origin, PromptEvent, Reply, Sender, Seq,
-    SessionEvent, Settings, Step, StorageEvent,
+    AgentEvent, AgentTraits, Effect, Event, Input, Member, Millis, NewSession, Origin, PromptEvent, Reply, Sender, Seq,
+    SessionEvent, Settings, SettingsLoss, Status, Step, StorageEvent,
 };
 
 /// One conversation, as a value. It decides; the host that owns it does the rest.
@@ -37,10 +39,14 @@ use crate::{
 /// # Contract
 ///
 /// - **Order of calls.** A session begins with [`Session::create`] or with [`Session::restore`]. From then on,
-///   [`Session::handle`] is called with one input after another. In a new host the first input after a restore says what
-///   became of the agent. [`HostRestarted`](crate::LifecycleInput::HostRestarted) if it is gone: running turns and open asks
-///   end. [`AgentAdopted`](crate::LifecycleInput::AgentAdopted) if the host has taken it over: turns, asks and the queue stay
-///   as they are, and only deadlines begin again.
+///   [`Session::handle`] is called with one input after another. In a new host, an input after a restore says what became of
+///   the agent. [`HostRestarted`](crate::LifecycleInput::HostRestarted) if it is gone: running turns and open asks end.
+///   [`AgentAdopted`](crate::LifecycleInput::AgentAdopted) if the host has taken it over: asks and the queue stay as they are,
+///   and deadlines begin again. Turns stay, too, unless the log has lost events and the agent is known to be idle: then they
+///   end. The first of these two is the first input, unless the agent's keeper does not answer yet: then others may come before
+///   it, and the agent's messages come after it. `HostRestarted` follows `AgentAdopted` for an agent that has ended without a host.
+///   A host that opens a session again after its log had failed gives [`Exited`](crate::AgentInput::Exited) first: it has ended
+///   the agent. What the log has lost of the agent is noted before all of these ([`Session::recall_agent`]).
 ///   The host appends the events of each [`Step`] in the order of the steps, then publishes them, then runs the effects
 ///   and sends the reply. The effects and the reply of a step with an event for which [`Event::wants_sync`] is true wait
 ///   until the log is synced.
@@ -138,6 +144,21 @@ impl Session {
             }
         }
         Self { settings, state, live: Live::default() }
+    }
+
+    /// Notes what is known beside the log of the session that the agent had, if the log has lost the end of the agent's start.
+    /// The settings of that start are unknown then.
+    pub fn recall_agent(&mut self, agent_session: Arc<str>, traits: AgentTraits) {
+        self.state.agent_session = Some(agent_session);
+        self.state.traits = traits;
+        self.state.settings_loss = self.state.settings_loss.and(SettingsLoss::Possible);
+    }
+
+    /// Notes that the last start of the agent has succeeded, although the log has lost that: the agent is there.
+    pub const fn recall_running_agent(&mut self) {
+        if matches!(self.state.status, Status::Starting) {
+            self.state.status = Status::Running;
+        }
     }
 
     /// Takes sums that were made by an older rule for the best ones, since the log begins with them.

@@ -2,7 +2,7 @@
 
 use wharf_core::{
     AgentEvent, AgentInput, Event, Input, LifecycleInput, LostEvents, Millis, OnRestart, Origin, PromptEnd,
-    PromptEvent, Seq, Session, Settings, SettingsLoss, Status,
+    PromptEvent, Seq, Session, Settings, SettingsLoss, StartKind, Status,
 };
 
 use crate::stage::*;
@@ -78,6 +78,24 @@ fn turn_whose_end_is_lost_does_not_run_again_beside_one_that_was_cut_off() {
         panic!("{prompts:?}")
     };
     assert_eq!((again.as_str(), ended.as_str()), ("p2", "p1"));
+}
+
+#[test]
+fn session_whose_agent_start_is_lost_goes_on_with_what_is_known_beside_the_log() {
+    let mut stage = Stage::running_with(Settings::default(), RESUMES);
+    stage.prompt("p1", "ann");
+    stage.give(answered("p1"));
+    let started = stage.log.iter().position(|(.., event)| matches!(event, Event::Agent(AgentEvent::Started { .. })));
+    lose(&mut stage.log, started.unwrap(), SettingsLoss::Certain);
+    let mut restored = stage.restored();
+    assert_eq!((restored.state().status, restored.state().way_back()), (Status::Starting, None));
+    restored.recall_agent("agent-1".into(), RESUMES);
+    restored.recall_running_agent();
+    assert_eq!((restored.state().status, restored.state().way_back()), (Status::Running, Some(StartKind::Resume)));
+    assert_eq!(restored.state().settings_loss, SettingsLoss::Certain);
+    let adopted = LifecycleInput::AgentAdopted { is_idle: true, has_ended: false };
+    assert_eq!(restored.handle(Input::Lifecycle(adopted), stage.now).events, []);
+    assert_eq!(restored.state().turns, []);
 }
 
 #[test]

@@ -1,10 +1,10 @@
-//! The beginning of a session whose log has lost its first event: from the file beside the log, from the index, and from the
-//! place of the log.
+//! Facts that a log has lost and that are known beside it. The beginning of a session comes from the file beside the log, from
+//! the index, and from the place of the log; the agent's session comes from the index.
 
 use std::sync::Arc;
 
 use ulid::Ulid;
-use wharf_core::{ClientId, Millis, Origin, Sender, SessionId};
+use wharf_core::{AgentTraits, ClientId, Millis, Origin, Sender, Session, SessionId, Status};
 use wharf_json::Json;
 use wharf_store::LogId;
 
@@ -21,6 +21,32 @@ impl Inner {
         tracing::error!(log = %log_id, adapter = %origin.adapter, is_scope_lost = origin.is_scope_lost,
             "the first event of a log is lost; its session was found beside it");
         LostBeginning { origin, created_at }
+    }
+}
+
+impl Inner {
+    /// Notes the agent's session if the log has lost it and `known` tells it. What the agent can do is what it said to another
+    /// session, as far as that is known.
+    pub(super) fn recall_agent(&self, session: &mut Session, known: Option<&Descriptor>) {
+        let state = session.state();
+        let is_missing = state.agent_session.is_none() || state.status == Status::Starting;
+        let Some(known) = known.filter(|known| is_missing && known.id == state.origin.session.as_str()) else { return };
+        let Some(agent_session) = known.agent_session_id.as_deref() else { return };
+        if state.agent_session.as_deref() == Some(agent_session) {
+            return;
+        }
+        let traits = self.introduced(&state.origin.adapter).map(|response| response.traits).unwrap_or_default();
+        let traits = AgentTraits {
+            resume: traits.resume && known.resumable,
+            load: (traits.load || !traits.resume) && known.resumable,
+            ..traits
+        };
+        tracing::error!(
+            session = known.id,
+            agent_session,
+            "the log has lost the start of the agent; the agent's session was found in the index"
+        );
+        session.recall_agent(agent_session.into(), traits);
     }
 }
 

@@ -419,10 +419,13 @@ impl Inner {
         }
         let settings = self.config.core_settings();
         let find_beginning = || self.find_beginning(log_id, known);
-        let RestoredSession { session, lost } = restore(&log, &settings, snapshot, find_beginning)?;
+        let RestoredSession { mut session, lost } = restore(&log, &settings, snapshot, find_beginning)?;
         let id = session.state().origin.session.clone();
         if id.as_str() != log_id.name() {
             return Err(RestoreError::OtherSession { found: id });
+        }
+        if !lost.is_empty() {
+            self.recall_agent(&mut session, known);
         }
         let attention = AttentionSource::new(Arc::clone(&log), self.storage.epoch());
         let descriptor = Descriptor::of_session(&session, &attention);

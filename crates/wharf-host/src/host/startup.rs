@@ -299,6 +299,13 @@ impl Inner {
         let known = row.and_then(|row| Descriptor::from_summary(&row.summary));
         match self.load_from_log(&stat.id, snapshot, known.as_ref()) {
             Ok((mut session, shared)) => {
+                let start = session.state().start.0;
+                let has_session = session.state().agent_session.is_some();
+                // An agent is kept once the log holds the end of its start: there, the log has lost that.
+                if shared.has_losses() && has_session && agents.iter().any(|agent| agent.tree().kept.start == start) {
+                    session.recall_running_agent();
+                    shared.set_descriptor(Arc::new(Descriptor::of_session(&session, &shared.attention)));
+                }
                 if let Some(first) = self.find_agent(agents, &session, &shared) {
                     let adopted = first.adopted.as_ref();
                     let session_time = adopted.and_then(|adopted| adopted.turn_status.session_time());
