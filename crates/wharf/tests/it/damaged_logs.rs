@@ -9,13 +9,23 @@ use tempfile::TempDir;
 use wharf_testkit::host::TestHost;
 use wharf_testkit::http::RestClient;
 
-use crate::rest::{caller_with_role, spawn_session};
+use crate::rest::{caller_with_role, send_prompt, spawn_session, wait_for_session, wait_until_idle};
 use crate::rows::{read_all_rows, run_prompt};
+use crate::scopes::{register_workspace, start_session};
 use crate::{cli, log, open_session, prompt_for_text, scripted_host};
 
-fn segment(host: &TestHost, session: &str) -> PathBuf {
-    log::session_dir(host, session).join("log").join(format!("{:020}.log", 1))
+/// Returns the directory of a session, whichever workspace it is in.
+fn find_session_dir(host: &TestHost, session: &str) -> PathBuf {
+    let dirs = ["default", WORKSPACE].map(|workspace| log::session_dir_in(host, workspace, session));
+    dirs.into_iter().find(|dir| dir.exists()).unwrap_or_default()
 }
+
+fn segment(host: &TestHost, session: &str) -> PathBuf {
+    find_session_dir(host, session).join("log").join(format!("{:020}.log", 1))
+}
+
+/// The workspace of the tests that need one in which a controller can start sessions.
+const WORKSPACE: &str = "quokka";
 
 fn crc32(bytes: &[u8]) -> u32 {
     !bytes.iter().fold(u32::MAX, |crc, byte| {
@@ -49,8 +59,12 @@ fn flip_bit(host: &TestHost, session: &str, kind: &str) -> Result<()> {
 }
 
 fn forget_index(host: &TestHost) {
-    for name in ["index.db", "index.db-wal", "index.db-shm"] {
-        let _ = fs::remove_file(host.state_dir().join(name));
+    remove_database(host, "index.db");
+}
+
+fn remove_database(host: &TestHost, name: &str) {
+    for suffix in ["", "-wal", "-shm"] {
+        let _ = fs::remove_file(host.state_dir().join(format!("{name}{suffix}")));
     }
 }
 
@@ -77,21 +91,71 @@ async fn is_readable(http: &RestClient, session: &str, said: &str) -> Result<()>
 
 #[tokio::test]
 async fn event_that_cannot_be_decoded_costs_its_line_and_the_session_goes_on() -> Result<()> {
-    for kind in ["prompt_ended", "agent_updated"] {
+    for kind in ["prompt_ended", "agent_updated", "agent_started", "ask_opened", "prompt_accepted"] {
         let mut host = scripted_host(&[])?.start_host()?;
         let http = RestClient::new(&host);
         let session = spawn_session(&http, &host).await?;
         run_prompt(&http, &session, "echo wombat").await?;
+        send_prompt(&http, &session, "ask").await?;
+        let asking = |session: &Value| session["turn"] == "awaiting_input";
+        wait_for_session(&http, &session, "a question", asking).await?;
+        let asks = http.get(&format!("/sessions/{session}/asks")).await?.expect(200)?;
+        let ask = format!("/sessions/{session}/asks/{}", asks["asks"][0]["askId"]);
+        http.post(&ask, &json!({ "cancel": true })).await?.expect(200)?;
+        wait_until_idle(&http, &session).await?;
         run_prompt(&http, &session, "echo quokka").await?;
         host.terminate()?;
         make_undecodable(&host, &session, kind)?;
+        // Rows that were made before the damage would not tell of it.
+        remove_database(&host, "transcript.db");
         host.restart()?;
         let http = RestClient::new(&host);
         is_readable(&http, &session, "wombat").await?;
         ensure!(host.read_stderr().contains("cannot be read and are left out"), "{}", host.read_stderr());
+        let known = http.get(&format!("/sessions/{session}")).await?.expect(200)?;
+        assert_eq!(known["status"], "running", "{kind}: the agent was not taken over");
         run_prompt(&http, &session, "echo later").await?;
         let rows = texts(&read_all_rows(&http, &session, 200).await?);
         ensure!(rows.contains("later"), "{kind}: {rows}");
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn session_whose_agent_start_is_lost_comes_back_on_terms() -> Result<()> {
+    for is_flipped in [true, false] {
+        let options = scripted_host(&["--resume"])?;
+        let mut host = options.without_keepers(crate::AGENT_COMES_BACK).start_host()?;
+        let session = spawn_session(&RestClient::new(&host), &host).await?;
+        run_prompt(&RestClient::new(&host), &session, "echo wombat").await?;
+        let agent_session =
+            RestClient::new(&host).get(&format!("/sessions/{session}")).await?.expect(200)?["agentSessionId"].clone();
+        host.terminate()?;
+        if is_flipped {
+            flip_bit(&host, &session, "agent_started")?;
+        } else {
+            make_undecodable(&host, &session, "agent_started")?;
+        }
+        // The second start finds the session ended in its index.
+        for _ in 0..2 {
+            host.restart()?;
+            let http = RestClient::new(&host);
+            is_readable(&http, &session, "wombat").await?;
+            let known = http.get(&format!("/sessions/{session}")).await?.expect(200)?;
+            assert_eq!((&known["agentSessionId"], &known["resumable"]), (&agent_session, &json!(true)), "{known}");
+            let refused = http.post(&format!("/sessions/{session}/resume"), &json!({})).await?;
+            assert_eq!(refused.status, 502, "{}", refused.body);
+            ensure!(refused.json()["detail"].to_string().contains("has lost the settings"), "{}", refused.body);
+            host.terminate()?;
+        }
+        host.restart()?;
+        let http = RestClient::new(&host);
+        http.post(&format!("/sessions/{session}/resume"), &json!({ "acceptAgentSettings": true }))
+            .await?
+            .expect(200)?;
+        run_prompt(&http, &session, "echo later").await?;
+        let known = http.get(&format!("/sessions/{session}")).await?.expect(200)?;
+        assert_eq!(known["agentSessionId"], agent_session, "the conversation is another one");
     }
     Ok(())
 }
@@ -125,9 +189,29 @@ async fn damaged_first_event_costs_its_line_and_the_session_goes_on() -> Result<
     Ok(())
 }
 
+/// Makes it unknown which sessions led to this one, as in the state directory of an earlier version.
+fn lose_scope(host: &TestHost, session: &str) -> Result<()> {
+    flip_bit(host, session, "created")?;
+    forget_index(host);
+    let path = find_session_dir(host, session).join("start.json");
+    let mut inputs: Value = serde_json::from_slice(&fs::read(&path)?)?;
+    inputs.as_object_mut().context("not an object")?.remove("origin");
+    fs::write(&path, inputs.to_string())?;
+    Ok(())
+}
+
+/// Checks that a caller who is no admin does not learn of a session.
+async fn expect_hidden(caller: &RestClient, session: &str) -> Result<()> {
+    let refused = caller.get(&format!("/sessions/{session}")).await?.status_and_code();
+    assert_eq!(refused, (404, "unknown_session".to_owned()));
+    let listed = caller.get("/sessions").await?.expect(200)?;
+    ensure!(!listed.to_string().contains(session), "{listed}");
+    Ok(())
+}
+
 #[tokio::test]
 async fn session_whose_scope_is_lost_is_read_by_admins_alone() -> Result<()> {
-    let mut host = scripted_host(&[])?.start_host()?;
+    let mut host = scripted_host(&[])?.without_keepers(crate::AGENT_COMES_BACK).start_host()?;
     let http = RestClient::new(&host);
     let session = spawn_session(&http, &host).await?;
     run_prompt(&http, &session, "echo wombat").await?;
@@ -135,13 +219,7 @@ async fn session_whose_scope_is_lost_is_read_by_admins_alone() -> Result<()> {
     controller.get(&format!("/sessions/{session}")).await?.expect(200)?;
     let token = controller.token().to_owned();
     host.terminate()?;
-    flip_bit(&host, &session, "created")?;
-    forget_index(&host);
-    // As an earlier version wrote it.
-    let path = log::session_dir(&host, &session).join("start.json");
-    let mut inputs: Value = serde_json::from_slice(&fs::read(&path)?)?;
-    inputs.as_object_mut().context("not an object")?.remove("origin");
-    fs::write(&path, inputs.to_string())?;
+    lose_scope(&host, &session)?;
     // The second start finds the session in its index.
     for _ in 0..2 {
         host.restart()?;
@@ -151,13 +229,40 @@ async fn session_whose_scope_is_lost_is_read_by_admins_alone() -> Result<()> {
         assert_eq!((&known["workspaceSlug"], &known["resumable"]), (&json!("default"), &json!(false)), "{known}");
         let prompt = http.post(&format!("/sessions/{session}/prompt"), &json!({ "prompt": "echo x" })).await?;
         assert_eq!(prompt.status_and_code(), (409, "not_resumable".to_owned()));
-        let other = RestClient::with_token(&host, &token);
-        let refused = other.get(&format!("/sessions/{session}")).await?.status_and_code();
-        assert_eq!(refused, (404, "unknown_session".to_owned()));
-        let listed = other.get("/sessions").await?.expect(200)?;
-        ensure!(!listed.to_string().contains(&session), "{listed}");
+        expect_hidden(&RestClient::with_token(&host, &token), &session).await?;
         host.terminate()?;
     }
+    Ok(())
+}
+
+#[tokio::test]
+async fn adopted_session_whose_scope_is_lost_stays_hidden_and_keeps_its_label() -> Result<()> {
+    let mut host = scripted_host(&[])?.start_host()?;
+    register_workspace(&host, WORKSPACE).await?;
+    let there = json!({ "workspaceSlug": WORKSPACE });
+    let session = start_session(&RestClient::new(&host), &there).await?["id"].as_str().context("no id")?.to_owned();
+    run_prompt(&RestClient::new(&host), &session, "echo wombat").await?;
+    let token = caller_with_role(&host, "controller")?.token().to_owned();
+    host.terminate()?;
+    lose_scope(&host, &session)?;
+    host.restart()?;
+    let http = RestClient::new(&host);
+    is_readable(&http, &session, "wombat").await?;
+    let path = format!("/sessions/{session}");
+    assert_eq!(http.get(&path).await?.expect(200)?["status"], "running", "the agent was not taken over");
+    run_prompt(&http, &session, "echo later").await?;
+    let controller = RestClient::with_token(&host, &token);
+    expect_hidden(&controller, &session).await?;
+    http.send("PATCH", &path, &[("content-type", "application/json")], r#"{"label":"docs"}"#).await?.expect(200)?;
+    for on_label in ["refuse", "continue", "take"] {
+        let wish = json!({ "adapter": "scripted", "workspaceSlug": WORKSPACE, "label": "docs", "onLabel": on_label });
+        let answer = controller.post("/sessions/agent", &wish).await?;
+        ensure!(!answer.body.contains(&session), "{on_label}: {}", answer.body);
+        let own = answer.expect(201)?["id"].as_str().context("no id")?.to_owned();
+        // The next request must not find this one.
+        controller.delete(&format!("/sessions/{own}")).await?.expect(200)?;
+    }
+    assert_eq!(http.get(&path).await?.expect(200)?["label"], "docs");
     Ok(())
 }
 
@@ -166,38 +271,78 @@ async fn lost_settings_event_never_widens_rights() -> Result<()> {
     for is_flipped in [true, false] {
         let folder = TempDir::new()?;
         let kept = folder.path().to_str().context("the path is not UTF-8")?;
-        let mut host = scripted_host(&["--settings", kept])?.start_host()?;
-        let (client, session) = open_session(&host).await?;
-        for mode in ["auto", "ask"] {
-            client.call_method("session/set_mode", json!({ "sessionId": session, "modeId": mode })).await?;
-        }
-        client.send_prompt(&session, "echo before").await?;
+        let options = scripted_host(&["--settings", kept])?;
+        let mut host = options.without_keepers(crate::AGENT_COMES_BACK).start_host()?;
+        let session = change_modes(&host).await?;
         host.terminate()?;
-        if is_flipped {
-            flip_bit(&host, &session, "settings_changed")?;
-        } else {
-            change_line(&host, &session, "settings_changed", |line| {
-                let payload = line[9..].replacen(r#""settings":"#, "\"a\tb\":1,\"settings\":", 1);
-                format!("{:08x} {payload}", crc32(payload.as_bytes()))
-            })?;
-        }
+        lose_settings(&host, &session, is_flipped)?;
         host.restart()?;
-        let http = RestClient::new(&host);
-        let refused = http.post(&format!("/sessions/{session}/resume"), &json!({})).await?;
-        assert_eq!(refused.status, 502, "{}", refused.json());
-        let detail = refused.json()["detail"].to_string();
-        ensure!(detail.contains("has lost the settings") && detail.contains("--session-mode"), "{detail}");
-        http.post(&format!("/sessions/{session}/resume"), &json!({ "sessionMode": "ask" })).await?.expect(200)?;
-        let client = crate::connect_client(&host).await?;
-        client.load_session(&session, &crate::cwd(&host)?).await?;
-        ensure!(prompt_for_text(&client, &session, "settings").await?.starts_with("mode=ask "));
+        expect_return_with_mode_only(&host, &session).await?;
         // From here on the settings are known again.
+        host.terminate()?;
         host.restart()?;
-        let http = RestClient::new(&host);
-        let again = http.post(&format!("/sessions/{session}/resume"), &json!({})).await?;
-        // An agent that was taken over runs already.
-        ensure!(again.status == 200 || again.status == 409, "{}", again.json());
+        RestClient::new(&host).post(&format!("/sessions/{session}/resume"), &json!({})).await?.expect(200)?;
+        expect_mode(&host, &session, "ask").await?;
     }
+    Ok(())
+}
+
+#[tokio::test]
+async fn lost_settings_event_of_an_adopted_agent_never_widens_rights() -> Result<()> {
+    for is_flipped in [true, false] {
+        let folder = TempDir::new()?;
+        let kept = folder.path().to_str().context("the path is not UTF-8")?;
+        let mut host = scripted_host(&["--settings", kept])?.start_host()?;
+        let session = change_modes(&host).await?;
+        host.terminate()?;
+        lose_settings(&host, &session, is_flipped)?;
+        host.restart()?;
+        // The agent that was taken over is as it was.
+        expect_mode(&host, &session, "ask").await?;
+        let http = RestClient::new(&host);
+        http.post_empty(&format!("/sessions/{session}/kill")).await?.expect(200)?;
+        expect_return_with_mode_only(&host, &session).await?;
+    }
+    Ok(())
+}
+
+/// Opens a session and sets two modes, the last one with the fewest rights.
+async fn change_modes(host: &TestHost) -> Result<String> {
+    let (client, session) = open_session(host).await?;
+    for mode in ["auto", "ask"] {
+        client.call_method("session/set_mode", json!({ "sessionId": session, "modeId": mode })).await?;
+    }
+    client.send_prompt(&session, "echo before").await?;
+    Ok(session)
+}
+
+/// Damages the last event with settings: flips a bit of its line, or makes it undecodable.
+fn lose_settings(host: &TestHost, session: &str, is_flipped: bool) -> Result<()> {
+    if is_flipped {
+        return flip_bit(host, session, "settings_changed");
+    }
+    change_line(host, session, "settings_changed", |line| {
+        let payload = line[9..].replacen(r#""settings":"#, "\"a\tb\":1,\"settings\":", 1);
+        format!("{:08x} {payload}", crc32(payload.as_bytes()))
+    })
+}
+
+/// Checks that the agent comes back only for a caller that names a mode, and then with this mode.
+async fn expect_return_with_mode_only(host: &TestHost, session: &str) -> Result<()> {
+    let http = RestClient::new(host);
+    let refused = http.post(&format!("/sessions/{session}/resume"), &json!({})).await?;
+    assert_eq!(refused.status, 502, "{}", refused.json());
+    let detail = refused.json()["detail"].to_string();
+    ensure!(detail.contains("has lost the settings") && detail.contains("--session-mode"), "{detail}");
+    http.post(&format!("/sessions/{session}/resume"), &json!({ "sessionMode": "ask" })).await?.expect(200)?;
+    expect_mode(host, session, "ask").await
+}
+
+async fn expect_mode(host: &TestHost, session: &str, mode: &str) -> Result<()> {
+    let client = crate::connect_client(host).await?;
+    client.load_session(session, &crate::cwd(host)?).await?;
+    let settings = prompt_for_text(&client, session, "settings").await?;
+    ensure!(settings.starts_with(&format!("mode={mode} ")), "{settings}");
     Ok(())
 }
 

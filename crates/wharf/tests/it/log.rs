@@ -14,7 +14,7 @@ pub(crate) fn session_dir(host: &TestHost, session: &str) -> PathBuf {
 }
 
 /// Returns the directory of a session of this workspace.
-fn session_dir_in(host: &TestHost, workspace: &str, session: &str) -> PathBuf {
+pub(crate) fn session_dir_in(host: &TestHost, workspace: &str, session: &str) -> PathBuf {
     host.state_dir().join("workspaces").join(workspace).join("sessions").join(session)
 }
 
