@@ -2,25 +2,33 @@
 
 use wharf_api::{FileDiff, RowBody, RowTool, TranscriptRow};
 
+use super::escape_html::escape_html;
 use super::{ExportHead, actor_name, command_beside, describe_answer, describe_end, parts_text, show_time};
 
 pub(super) fn begin(head: &ExportHead) -> String {
     let title = if head.title.is_empty() { &head.session } else { &head.title };
-    format!(
-        "# {title}\n\n{} in `{}`, started {}\n\nSession `{}`\n",
-        head.agent,
-        head.directory,
+    let text = format!(
+        "# {}\n\n{} in {}, started {}\n\nSession `{}`\n",
+        escape_line(title),
+        escape_line(&head.agent),
+        inline_code(&head.directory),
         show_time(&head.started_at),
         head.session
-    )
+    );
+    escape_html(&text).into_owned()
 }
 
 pub(super) fn row(row: &TranscriptRow) -> String {
+    // Text of agents and people may be Markdown, but never HTML.
+    escape_html(&row_text(row)).into_owned()
+}
+
+fn row_text(row: &TranscriptRow) -> String {
     match &row.body {
         RowBody::Prompt(prompt) => {
             let again = if prompt.again { " (again)" } else { "" };
             let quoted = quote(&parts_text(&prompt.parts));
-            format!("\n## {}{again} · {}\n\n{quoted}", actor_name(&prompt.by), show_time(&row.at))
+            format!("\n## {}{again} · {}\n\n{quoted}", escape_line(actor_name(&prompt.by)), show_time(&row.at))
         }
         RowBody::Message(text) => format!("\n{}\n", parts_text(&text.parts).trim()),
         RowBody::Thought(text) => format!("\n*Thought*\n\n{}", quote(&parts_text(&text.parts))),
@@ -31,7 +39,7 @@ pub(super) fn row(row: &TranscriptRow) -> String {
             format!("\n**Plan**\n\n{}", entries.collect::<String>())
         }
         RowBody::Ask(ask) => {
-            let answer = describe_answer(ask);
+            let answer = escape_line(&describe_answer(ask));
             let detail = ask.subject.text.as_deref().filter(|_| ask.tool.is_none());
             let detail =
                 detail.filter(|text| !row.summary.contains(text.trim())).map(|text| format!("\n{}", quote(text)));
@@ -65,6 +73,14 @@ fn escape_line(line: &str) -> String {
         out.push(c);
     }
     out
+}
+
+/// Returns the text as inline code, whatever backticks are in it.
+fn inline_code(text: &str) -> String {
+    let longest = text.split(|c| c != '`').map(str::len).max().unwrap_or_default();
+    let marks = "`".repeat(longest + 1);
+    let space = if text.starts_with('`') || text.ends_with('`') { " " } else { "" };
+    format!("{marks}{space}{}{space}{marks}", text.replace(['\n', '\r'], " "))
 }
 
 fn tool_text(tool: &RowTool, summary: &str) -> String {
@@ -109,7 +125,8 @@ fn quote(text: &str) -> String {
 
 /// Returns the text in a code block whose fence is longer than any in the text.
 fn fence(language: &str, text: &str) -> String {
-    let longest = text.lines().map(|line| line.trim_start().bytes().take_while(|byte| *byte == b'`').count()).max();
+    let lines = text.split(['\n', '\r']);
+    let longest = lines.map(|line| line.trim_start().bytes().take_while(|byte| *byte == b'`').count()).max();
     let fence = "`".repeat(longest.unwrap_or_default().max(2) + 1);
     format!("\n{fence}{language}\n{}\n{fence}\n", text.trim_end_matches('\n'))
 }

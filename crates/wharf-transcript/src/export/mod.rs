@@ -1,5 +1,6 @@
 //! Exports: rows as documents that people keep, piece by piece, so that a long transcript is never in memory as a whole.
 
+mod escape_html;
 mod html;
 mod json;
 mod markdown;

@@ -1,9 +1,12 @@
 //! Exports of one transcript in every format.
 
+use pulldown_cmark::{Event, Options, Parser};
 use serde_json::{Value, json};
+use wharf_core::{Ask, AskEvent, AskId, AskKind};
 
 use super::*;
-use crate::tests::Transcript;
+use crate::tests::properties::{Dice, read_seeds};
+use crate::tests::{Transcript, raw};
 
 fn transcript() -> Transcript {
     let mut log = Transcript::started();
@@ -61,7 +64,7 @@ fn markdown_export_fences_code_that_holds_fences() {
         "{text}"
     );
     assert!(
-        text.contains("> Say <script>")
+        text.contains(r"> Say \<script>")
             && text.contains("**Asks: Edit a.txt (Allow)** by phone after 1.0 s\n")
             && text.contains("3 input tokens"),
         "{text}"
@@ -88,10 +91,107 @@ fn exports_for_people_leave_out_noise() {
     );
     log.end("prm_1", json!({ "stopReason": "end_turn", "usage": { "inputTokens": 0, "outputTokens": 7 } }));
     let write = |format: ExportFormat| log.rows().iter().map(|row| format.row(row, false)).collect::<String>();
-    let expected = "\n## zed · 1970-01-01 00:00:04 UTC\n\n> run `a_b` <now>\n\n**ls \\*\\_a**\n\ndone\n\n\
+    let expected = "\n## zed · 1970-01-01 00:00:04 UTC\n\n> run `a_b` \\<now>\n\n**ls \\*\\_a**\n\ndone\n\n\
         *Finished in 5.0 s · 7 output tokens*\n\n---\n";
     assert_eq!(write(ExportFormat::Markdown), expected);
     let html = write(ExportFormat::Html);
     assert!(!html.contains("of_the_future") && html.contains("<span class=\"line\">ls *_a</span>"), "{html}");
     assert!(write(ExportFormat::Json).contains("of_the_future"), "programs get every row");
+}
+
+/// Returns the HTML that readers of Markdown find in a text, with the usual extensions and without.
+fn find_html(markdown: &str) -> Vec<String> {
+    let options = [Options::empty(), Options::ENABLE_TABLES | Options::ENABLE_FOOTNOTES];
+    let events = options.into_iter().flat_map(|options| Parser::new_ext(markdown, options));
+    let html = |event| {
+        let (Event::Html(html) | Event::InlineHtml(html)) = event else { return None };
+        Some(html.into_string())
+    };
+    events.filter_map(html).collect()
+}
+
+#[test]
+fn markdown_export_holds_no_live_html() {
+    let mut log = Transcript::started();
+    let evil = "<script>alert(1)</script> <img src=x onerror=alert(1)> a < b `<i>`";
+    let code = "```html\n<b>code</b>\n```";
+    log.prompt("prm_1", &format!("{evil}\n\n{code}\n{evil}"));
+    log.think(evil);
+    let entries = json!([{ "content": evil, "priority": "low", "status": "pending" }]);
+    log.update(json!({ "sessionUpdate": "plan", "entries": entries }));
+    log.update(json!({ "sessionUpdate": "tool_call", "toolCallId": "c1", "title": evil, "kind": "other" }));
+    let schema = json!({ "type": "object", "properties": {} });
+    log.add(AskEvent::Opened(Ask {
+        id: AskId(log.log.len() as u64 + 1),
+        kind: AskKind::Elicitation,
+        agent_request: raw(&json!(0)),
+        frame: raw(&json!({ "params": { "message": format!("Which?\n{evil}"), "requestedSchema": schema } })),
+        options: Vec::new(),
+        tool_call: None,
+        prompt: None,
+    }));
+    log.say(&format!("{evil}\n\n{code}\n{evil}"));
+    log.end("prm_1", json!({ "stopReason": "end_turn" }));
+    let head = ExportHead {
+        session: "sess_1".into(),
+        title: evil.into(),
+        agent: evil.into(),
+        directory: "/w/`<b>`".into(),
+        ..ExportHead::default()
+    };
+    let rows: String = log.rows().iter().map(|row| ExportFormat::Markdown.row(row, false)).collect();
+    let text = format!("{}{rows}", ExportFormat::Markdown.begin(&head));
+    assert_eq!(find_html(&text), Vec::<String>::new(), "{text}");
+    assert!(text.contains("> <b>code</b>\n") && text.contains("\n<b>code</b>\n"), "code stays as it is: {text}");
+    assert_eq!(text.matches("`<i>`").count(), 7, "{text}");
+    assert!(text.contains(r"\<script>alert(1)\</script>") && text.contains(r"a \< b"), "{text}");
+}
+
+#[test]
+fn html_hides_no_code_that_comes_alive_when_it_is_escaped() {
+    for evil in [
+        "<div>\n```\n\n```\n<script>\n```",
+        "```\nnever closed <b>",
+        "~~~~ <i>\n```\n<b>",
+        "- ```\n  <b>\n\n<i>",
+        r"\<a> \\<b> \\\<i>",
+        "| `a | <b> `|\n|---|---|\n| `a | <img onerror=x> `|",
+        "[^1]: a\n\n    <b>\n\n[^1]",
+        "a\r```\r<b>\r```\r<i>",
+        "\t<b>",
+        "<!-- `\n\n` <b> -->",
+        "`<b>\n\n`<i>`",
+        "<a title=\"`\"> `<b>`",
+    ] {
+        let mut log = Transcript::started();
+        log.prompt("prm_1", evil);
+        log.say(evil);
+        log.update(json!({ "sessionUpdate": "tool_call", "toolCallId": "c1", "title": "x", "kind": "other",
+            "status": "completed", "content": [{ "type": "content", "content": { "type": "text", "text": evil } }] }));
+        log.say(evil);
+        let text: String = log.rows().iter().map(|row| ExportFormat::Markdown.row(row, false)).collect();
+        assert_eq!(find_html(&text), Vec::<String>::new(), "{evil:?}\n{text}");
+    }
+}
+
+#[test]
+fn random_markdown_holds_no_live_html() {
+    const PIECES: [&str; 24] = [
+        "<b>", "</b>", "<!--", "-->", "<div>\n", "`", "``", "```", "```\n", "~~~\n", "\n", "\n\n", "    ", "\t", "> ",
+        "- ", "1. ", "\\", "|", "|---|\n", "[^1]: ", "<script>", "a", "\r",
+    ];
+    for seed in read_seeds(0..3_000) {
+        let mut dice = Dice::new(seed);
+        let mut log = Transcript::started();
+        for round in 0..3 {
+            let text: String = (0..=dice.roll(24)).map(|_| PIECES[dice.roll(24) as usize]).collect();
+            match dice.roll(3) {
+                0 => log.say(&text),
+                1 => log.think(&text),
+                _ => log.prompt(&format!("prm_{round}"), &text),
+            }
+        }
+        let text: String = log.rows().iter().map(|row| ExportFormat::Markdown.row(row, false)).collect();
+        assert_eq!(find_html(&text), Vec::<String>::new(), "WHARF_WALK_SEED={seed}\n{text:?}");
+    }
 }

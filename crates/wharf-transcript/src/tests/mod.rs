@@ -1,7 +1,7 @@
 //! Scenarios of the fold: logs and the rows that people read.
 
 mod overlaps;
-mod properties;
+pub(crate) mod properties;
 mod random_secrets;
 mod readable;
 mod scenarios;

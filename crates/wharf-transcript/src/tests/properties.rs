@@ -10,21 +10,21 @@ use super::{Transcript, prompt_id};
 use crate::{Fold, MAX_ROW_BYTES, MemoryRows, RowChange, RowStore, list_file_changes};
 
 /// A small generator of random numbers.
-pub(super) struct Dice(u64);
+pub(crate) struct Dice(u64);
 
 impl Dice {
-    pub(super) const fn new(seed: u64) -> Self {
+    pub(crate) const fn new(seed: u64) -> Self {
         Self(seed)
     }
 
-    pub(super) fn roll(&mut self, below: u64) -> u64 {
+    pub(crate) fn roll(&mut self, below: u64) -> u64 {
         self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (self.0 >> 33) % below
     }
 }
 
 /// Returns the random seed that `WHARF_WALK_SEED` names, or the random seeds of every run.
-pub(super) fn read_seeds(ordinary: std::ops::Range<u64>) -> std::ops::Range<u64> {
+pub(crate) fn read_seeds(ordinary: std::ops::Range<u64>) -> std::ops::Range<u64> {
     let named = std::env::var("WHARF_WALK_SEED").ok().and_then(|seed| seed.parse().ok());
     named.map_or(ordinary, |seed: u64| seed..seed + 1)
 }
