@@ -141,8 +141,13 @@ impl AnswerableAsk {
         let words = |choice: &AskChoice| [choice.id.to_lowercase(), choice.name.to_lowercase()];
         let exact = choices.iter().find(|choice| choice.id == meant);
         let exact = exact.or_else(|| choices.iter().find(|choice| words(choice).contains(&meant_low)));
-        let numbered = || choices.get(meant.parse::<usize>().ok()?.checked_sub(1)?);
-        if let Some(choice) = exact.or_else(numbered) {
+        let numbered = choice_at_place(&choices, meant);
+        if let (Some(exact), Some(numbered)) = (exact, numbered)
+            && exact != numbered
+        {
+            return Err(self.two_readings(meant, exact, numbered));
+        }
+        if let Some(choice) = exact.or(numbered) {
             return Ok(choice.clone());
         }
         if let Some(choice) = self.find_meaning(&meant_low) {
@@ -161,6 +166,31 @@ impl AnswerableAsk {
                 Err(Failure::new(Exit::Usage, words))
             }
         }
+    }
+
+    /// Returns the choice that a line means which was typed below the numbered choices: a number is a place, whatever the ids
+    /// are, since they are not shown.
+    pub(crate) fn find_typed_choice(&self, line: &str) -> Result<AskChoice, Failure> {
+        if line.is_empty() || !line.bytes().all(|byte| byte.is_ascii_digit()) {
+            return self.find_choice(line);
+        }
+        let choices = self.choices();
+        let named = || choices.iter().find(|choice| choice.name == line);
+        choice_at_place(&choices, line).or_else(named).cloned().ok_or_else(|| {
+            let words = format!("{line} is not one of the numbers 1 to {}; the ask stays open", choices.len());
+            Failure::new(Exit::Usage, words)
+        })
+    }
+
+    /// Refuses a number that is the id or the name of one choice and the place of another.
+    fn two_readings(&self, meant: &str, exact: &AskChoice, numbered: &AskChoice) -> Failure {
+        let kind = if exact.id.eq_ignore_ascii_case(meant) { "id" } else { "name" };
+        let (exact, numbered) = (to_printable(&exact.name), to_printable(&numbered.name));
+        let words = format!(
+            "{meant:?} is the {kind} of {exact:?} and the number of {numbered:?} in ask {}; give the name of the answer",
+            self.id()
+        );
+        Failure::new(Exit::Usage, words)
     }
 
     /// Returns the choice that a common word means. `allow` is never for good.
@@ -213,6 +243,11 @@ impl AskChoice {
         self.body.content = Some(content);
         self
     }
+}
+
+/// Returns the choice with this number; the first one is 1.
+fn choice_at_place<'a>(choices: &'a [AskChoice], number: &str) -> Option<&'a AskChoice> {
+    choices.get(number.parse::<usize>().ok()?.checked_sub(1)?)
 }
 
 fn action_choice(action: AnswerAction) -> AskChoice {
@@ -301,6 +336,21 @@ mod tests {
         plain.0.options.retain(|option| option.kind == "allow_always");
         assert!(plain.find_choice("y").is_err(), "yes is never for good");
         assert_eq!(body(&elicitation().find_choice("n").unwrap()), json!({ "action": "decline" }));
+    }
+
+    #[test]
+    fn number_that_is_an_id_and_the_place_of_another_answer_is_refused() {
+        let mut numbered = permission();
+        for (place, option) in numbered.0.options.iter_mut().enumerate() {
+            option.option_id = place.to_string();
+        }
+        let refused = numbered.find_choice("1").unwrap_err().to_string();
+        let readings = r#""1" is the id of "Always allow" and the number of "Allow""#;
+        assert!(refused.contains(readings), "{refused}");
+        assert_eq!(numbered.find_choice("0").unwrap().name, "Allow", "it is an id alone");
+        assert_eq!(numbered.find_choice("3").unwrap().name, "Reject", "it is a place alone");
+        numbered.0.options[0].option_id = "1".to_owned();
+        assert_eq!(numbered.find_choice("1").unwrap().name, "Allow", "both readings are the same answer");
     }
 
     #[test]

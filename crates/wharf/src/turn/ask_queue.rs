@@ -80,7 +80,7 @@ impl AskQueue {
             Some(FormStep::Ask(question)) => return TypedAnswer::Question(question),
             Some(FormStep::Filled(content)) => AnswerableAsk::acceptance(content),
             Some(FormStep::Declined) => ask.refusal_choice(),
-            None => match ask.find_choice(line.trim()) {
+            None => match ask.find_typed_choice(line.trim()) {
                 Ok(choice) => choice,
                 Err(_) => {
                     let prompt = "  a number or a name, please: ".to_owned();
@@ -116,5 +116,29 @@ impl AskQueue {
             Some(filling) => ask.form_question(filling, screen),
             None => ask.choice_question(screen),
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    /// Some agents count their options from 0, while the question shows them from 1.
+    #[test]
+    fn typed_number_is_the_place_that_is_shown_whatever_the_ids_are() {
+        let option = |id: &str, name: &str| json!({ "optionId": id, "name": name, "kind": "" });
+        let options = [option("0", "Allow"), option("1", "Allow and remember"), option("2", "Reject")];
+        let ask = json!({ "askId": 7, "kind": "permission", "options": options, "params": {} });
+        for (line, chosen) in [("1", Some("0")), ("2", Some("1")), (" 3 ", Some("2")), ("0", None), ("4", None)] {
+            let mut queue = AskQueue::default();
+            queue.put(AnswerableAsk(serde_json::from_value(ask.clone()).unwrap()));
+            let answer = match queue.take_answer(line) {
+                TypedAnswer::Chosen(_, choice) => Some(choice.id),
+                TypedAnswer::Question(_) | TypedAnswer::NoAsk => None,
+            };
+            assert_eq!(answer.as_deref(), chosen, "{line:?}");
+        }
     }
 }

@@ -102,7 +102,7 @@ fn read_choice(asked: &AnswerableAsk, screen: Screen) -> Result<AskChoice, Failu
     question.print();
     match read_line().as_deref().map(str::trim) {
         Some("") | None => Err(Failure::new(Exit::Usage, "no answer was given; the ask stays open")),
-        Some(line) => asked.find_choice(line),
+        Some(line) => asked.find_typed_choice(line),
     }
 }
 
