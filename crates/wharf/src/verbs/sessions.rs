@@ -54,10 +54,14 @@ pub(crate) struct SessionsVerb {
 impl SessionsVerb {
     /// Returns true if the options select this session.
     fn is_wanted(&self, session: &SessionInfo) -> bool {
-        let is = |wanted: &Option<String>, value: &str| wanted.as_deref().is_none_or(|wanted| wanted == value);
         let is_listed = self.all || self.filter.iter().any(SessionFilter::includes_ended) || is_current(session);
-        is_listed
-            && is(&self.agent, &session.adapter_slug)
+        is_listed && self.is_selected(session)
+    }
+
+    /// Returns true if the options select this session when ended and archived ones are listed, too.
+    fn is_selected(&self, session: &SessionInfo) -> bool {
+        let is = |wanted: &Option<String>, value: &str| wanted.as_deref().is_none_or(|wanted| wanted == value);
+        is(&self.agent, &session.adapter_slug)
             && is(&self.workspace, &session.workspace_slug)
             && self.filter.iter().all(|filter| filter.matches(session))
     }
@@ -137,22 +141,91 @@ pub(crate) async fn run(global: &GlobalOptions, verb: SessionsVerb) -> anyhow::R
     }
     let sessions: Vec<&SessionInfo> = listed.iter().map(|listed| &listed.session).collect();
     verb.format_sessions(screen, &sessions).iter().for_each(|line| output::print_line(line));
-    if sessions.is_empty() && !verb.quiet {
+    let all: Vec<&SessionInfo> = all.iter().map(|listed| &listed.session).collect();
+    if verb.quiet {
+        return Ok(Exit::Ok);
+    }
+    if sessions.is_empty() {
         output::print_note(&explain_empty_list(&verb, &all));
+    } else if let Some(left_out) = count_left_out(&verb, &all).filter(|_| screen.terminal) {
+        output::print_note(&left_out);
     }
     Ok(Exit::Ok)
 }
 
+/// Returns how many sessions the list leaves out that the options select otherwise, and how to see them. An archived session
+/// counts as archived alone.
+fn count_left_out(verb: &SessionsVerb, all: &[&SessionInfo]) -> Option<String> {
+    let left_out = || all.iter().filter(|session| verb.is_selected(session) && !verb.is_wanted(session));
+    let archived = left_out().filter(|session| session.archived).count();
+    let ended = left_out().count() - archived;
+    let counts = [(ended, "ended"), (archived, "archived")].into_iter().filter(|(count, _)| *count > 0);
+    let counts: Vec<String> = counts.map(|(count, word)| format!("{count} {word}")).collect();
+    (!counts.is_empty()).then(|| format!("{}: wharf ls -a", counts.join(", ")))
+}
+
 /// Returns why nothing is listed, and what to do next.
-fn explain_empty_list(verb: &SessionsVerb, all: &[ListedSession]) -> String {
+fn explain_empty_list(verb: &SessionsVerb, all: &[&SessionInfo]) -> String {
+    let left_out = count_left_out(verb, all).map(|counts| format!(" ({counts})")).unwrap_or_default();
     if verb.is_narrowed() && !all.is_empty() {
-        return "no session fits; to see all: wharf sessions -a".to_owned();
+        let advice = if left_out.is_empty() { "; to see all: wharf sessions -a" } else { left_out.as_str() };
+        return format!("no session fits{advice}");
     }
-    let hidden = |is: fn(&SessionInfo) -> bool| all.iter().filter(|listed| is(&listed.session)).count();
-    let (archived, ended) = (hidden(|session| session.archived), hidden(|session| !session.archived));
-    let counts = [(ended, "ended"), (archived, "archived")];
-    let counts: Vec<String> =
-        counts.iter().filter(|(count, _)| *count > 0).map(|(count, word)| format!("{count} {word}")).collect();
-    let more = if counts.is_empty() { String::new() } else { format!(" ({}: -a)", counts.join(", ")) };
-    format!("no live sessions{more}. Start one: wharf run demo tour")
+    format!("no live sessions{left_out}. Start one: wharf run demo tour")
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+    use serde_json::json;
+
+    use super::*;
+
+    #[derive(Debug, Parser)]
+    struct Arguments {
+        #[command(flatten)]
+        verb: SessionsVerb,
+    }
+
+    fn verb(arguments: &[&str]) -> SessionsVerb {
+        Arguments::parse_from([&["wharf"], arguments].concat()).verb
+    }
+
+    fn session(number: u8, status: &str, archived: bool) -> SessionInfo {
+        let value = json!({
+            "id": format!("sess_01k5zzzzzyaaaabbbbccccdd{number:02}"), "adapterSlug": "demo", "workspaceSlug": "default", "cwd": "/w",
+            "status": status, "startedAt": "2026-11-15T20:34:05.123Z", "turn": "idle", "queued": 0, "clients": 0, "lastSeq": 1,
+            "resumable": false, "archived": archived,
+        });
+        serde_json::from_value(value).unwrap()
+    }
+
+    #[test]
+    fn list_says_how_many_sessions_it_leaves_out() {
+        let living = [session(1, "running", false), session(2, "running", true), session(3, "killed", true)];
+        let ended = session(4, "killed", false);
+        let left_out = |arguments: &[&str], all: &[&SessionInfo]| count_left_out(&verb(arguments), all);
+        let all: Vec<&SessionInfo> = living.iter().chain([&ended]).collect();
+        assert_eq!(left_out(&[], &all).as_deref(), Some("1 ended, 2 archived: wharf ls -a"));
+        assert_eq!(left_out(&[], &all[..1]), None);
+        assert_eq!(left_out(&["-a"], &all), None, "nothing is left out");
+        assert_eq!(left_out(&["--agent", "claude"], &all), None, "only sessions that the options select");
+        assert_eq!(left_out(&["-f", "archived=false"], &all).as_deref(), Some("1 ended: wharf ls -a"));
+        let empty = explain_empty_list(&verb(&[]), &all[1..]);
+        assert_eq!(empty, "no live sessions (1 ended, 2 archived: wharf ls -a). Start one: wharf run demo tour");
+        assert_eq!(
+            explain_empty_list(&verb(&["--agent", "claude"]), &all),
+            "no session fits; to see all: wharf sessions -a"
+        );
+    }
+
+    #[test]
+    fn table_marks_archived_sessions() {
+        let kept = session(1, "killed", false);
+        let archived = session(2, "killed", true);
+        let screen = Screen { terminal: true, ..Screen::PIPE };
+        let lines = verb(&["-a"]).format_sessions(screen, &[&kept, &archived]);
+        assert!(lines[1].contains("killed") && !lines[1].contains("archived"), "{lines:?}");
+        assert!(lines[2].contains("killed, archived"), "{lines:?}");
+    }
 }

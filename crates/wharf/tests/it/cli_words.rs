@@ -66,7 +66,7 @@ async fn empty_list_says_how_to_start_a_session() -> Result<()> {
     let id = start_kept_session(&host, &[])?;
     wait_until_idle(&RestClient::new(&host), &id).await?;
     run_wharf(&host, &["kill", &id])?;
-    assert_eq!(notes(&["ls"])?, "no live sessions (1 ended: -a). Start one: wharf run demo tour\n");
+    assert_eq!(notes(&["ls"])?, "no live sessions (1 ended: wharf ls -a). Start one: wharf run demo tour\n");
     assert_eq!(notes(&["ls", "-q"])?, "");
     assert!(notes(&["ls", "--filter", "agent=demo"])?.contains("no session fits"));
     assert_eq!(run_wharf(&host, &["ls", "-q", "--filter", "status=killed"])?, format!("{id}\n"), "ended ones too");

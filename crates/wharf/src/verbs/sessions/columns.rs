@@ -113,7 +113,8 @@ impl SessionColumn {
             Self::State => {
                 let (word, style) = session_state::list_word(session);
                 let queued = if session.queued > 0 { format!(" +{}", session.queued) } else { String::new() };
-                styled_cell(style, format!("{word}{queued}"))
+                let mark = if session.archived { ", archived" } else { "" };
+                styled_cell(style, format!("{word}{queued}{mark}"))
             }
             Self::Directory => plain_cell(text::shorten_path(&session.cwd, context.home.as_deref(), PATH_WIDTH)),
             Self::Where => plain_cell(place(session, context.home.as_deref())),
