@@ -73,16 +73,44 @@ pub(crate) async fn find_session(client: &HostClient, meant: Option<&str>) -> an
     }
 }
 
-/// Returns the session that has this label and can be prompted: the newest that lives, else the
-/// newest.
-pub(crate) async fn find_labelled(client: &HostClient, label: &str) -> anyhow::Result<Option<SessionInfo>> {
+/// Refuses a word as the label of a new session that means a session already: `.`, or a part of an id.
+pub(crate) async fn check_new_label(client: &HostClient, word: &str) -> anyhow::Result<()> {
     let listed = list_sessions(client, "").await?.into_iter().map(|listed| listed.session);
-    let sessions: Vec<SessionInfo> = listed.filter(|session| session.label.as_deref() == Some(label)).collect();
-    let found = newest_usable(&sessions.iter().collect::<Vec<_>>()).cloned();
-    if let Some(found) = &found {
-        tell_other_holders(&sessions, found, label);
+    Ok(refuse_other_meaning(&listed.collect::<Vec<_>>(), word)?)
+}
+
+fn refuse_other_meaning(sessions: &[SessionInfo], word: &str) -> Result<(), Failure> {
+    let refused = |meaning: String| {
+        let words = format!("{word:?} is {meaning}, and no label of a session to start; choose another one");
+        Err(Failure::new(Exit::Usage, words))
+    };
+    if word == "." || word.starts_with(ID_PREFIX) {
+        return refused("the name of a session that is there".to_owned());
     }
-    Ok(found)
+    if sessions.iter().any(|session| session.label.as_deref() == Some(word)) {
+        return Ok(());
+    }
+    match sessions.iter().find(|session| is_abbreviation(word, &session.id)) {
+        Some(session) => refused(format!("a part of the id of {}", session.id)),
+        None => Ok(()),
+    }
+}
+
+/// Returns the name of the session for a hint: its label, if a verb with it means this session, or the end of its id.
+pub(crate) async fn find_hint_name(client: &HostClient, session: &SessionInfo) -> String {
+    let Some(label) = session.label.as_deref() else { return short_id(&session.id).to_owned() };
+    let query = format!("&label={}", crate::connect::percent_encode(label));
+    let listed = list_sessions(client, &query).await.unwrap_or_default();
+    let sessions: Vec<SessionInfo> = listed.into_iter().map(|listed| listed.session).collect();
+    hint_name(&sessions, session)
+}
+
+/// Returns the name of the session for a hint, out of these sessions (newest first).
+pub(crate) fn hint_name(sessions: &[SessionInfo], session: &SessionInfo) -> String {
+    let is_plain = |label: &&str| *label != "." && !label.starts_with('-') && to_printable(label) == **label;
+    let is_meant = |label: &&str| pick_session(sessions, Some(label), &[]).is_ok_and(|found| found.id == session.id);
+    let label = session.label.as_deref().filter(is_plain).filter(is_meant);
+    label.map_or_else(|| short_id(&session.id).to_owned(), |label| shell_words::quote(label).into_owned())
 }
 
 /// Says which session a label means that several have.
@@ -99,7 +127,7 @@ fn tell_other_holders(sessions: &[SessionInfo], found: &SessionInfo, label: &str
 
 /// Returns true if the session could have been meant as well as the one that was found.
 fn is_alive_or_usable(session: &SessionInfo, found: &SessionInfo) -> bool {
-    if found.status.is_alive() { session.status.is_alive() } else { is_usable(session) }
+    is_usable(session) && (session.status.is_alive() || !found.status.is_alive())
 }
 
 /// Returns true if the session can be prompted.
@@ -107,11 +135,13 @@ fn is_usable(session: &SessionInfo) -> bool {
     !session.archived && (session.status.is_alive() || session.resumable)
 }
 
-/// Returns the newest session that lives, else the newest that can be prompted, of these (newest
-/// first).
+/// Returns the newest session that lives, else the newest that can be prompted, of these (newest first). An archived session
+/// is meant only if no other can be (rule 14.10).
 fn newest_usable<'a>(sessions: &[&'a SessionInfo]) -> Option<&'a SessionInfo> {
-    let alive = sessions.iter().find(|session| session.status.is_alive());
-    alive.or_else(|| sessions.iter().find(|session| is_usable(session))).copied()
+    let mut found = sessions.iter().filter(|session| is_usable(session));
+    let newest = found.clone().next();
+    let alive = found.find(|session| session.status.is_alive());
+    alive.or(newest).or_else(|| sessions.iter().find(|session| session.status.is_alive())).copied()
 }
 
 fn is_called(session: &SessionInfo, word: &str) -> bool {

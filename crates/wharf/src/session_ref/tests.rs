@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use serde_json::json;
 use wharf_api::SessionInfo;
 
-use super::{NoSingleMatch, is_abbreviation, pick_session, short_ids};
+use super::{NoSingleMatch, hint_name, is_abbreviation, pick_session, refuse_other_meaning, short_ids};
 
 fn session(id: &str, cwd: &str, status: &str, label: Option<&str>) -> SessionInfo {
     let mut value = json!({
@@ -81,6 +81,39 @@ fn a_label_that_several_sessions_have_means_the_newest_that_lives() {
     assert_eq!(place(&both), Some(1));
     both[1].resumable = false;
     assert_eq!(place(&both), None, "none of them can be prompted");
+}
+
+#[test]
+fn archived_session_is_meant_by_its_label_only_if_no_other_can_be() {
+    let newest = session("01k5zzzzzzaaaabbbbccccdddd", "/w", "running", Some("docs"));
+    let older = session("01k5zzzzzyaaaa1111ccccdd11", "/w", "exited", Some("docs"));
+    let mut both = [newest, older];
+    both[0].archived = true;
+    both[1].resumable = true;
+    assert_eq!(pick_session(&both, Some("docs"), &[]).unwrap().id, both[1].id);
+    both[1].resumable = false;
+    assert_eq!(pick_session(&both, Some("docs"), &[]).unwrap().id, both[0].id);
+}
+
+#[test]
+fn hint_names_the_label_if_it_means_the_session() {
+    let sessions = sessions();
+    let hints: Vec<String> = sessions.iter().map(|session| hint_name(&sessions, session)).collect();
+    assert_eq!(hints, ["ccdddd", "docs", "one", "ccdd33"], "the first has a label that means the second");
+    for (label, hint) in [("two words", "'two words'"), ("-f", "ccdddd"), (".", "ccdddd"), ("a\u{7}", "ccdddd")] {
+        let odd = session("01k5zzzzzzaaaabbbbccccdddd", "/w", "running", Some(label));
+        assert_eq!(hint_name(std::slice::from_ref(&odd), &odd), hint, "{label:?}");
+    }
+}
+
+#[test]
+fn word_that_means_a_session_already_is_no_label_of_a_new_one() {
+    let sessions = sessions();
+    let refused = |word: &str| refuse_other_meaning(&sessions, word).err().map(|error| error.to_string());
+    for word in [".", "sess_01k5zzzzzxqqqq2222ccccdd22", "dd22", "qqqq"] {
+        assert!(refused(word).is_some_and(|told| told.contains(word)), "{word}");
+    }
+    assert_eq!((refused("docs"), refused("new")), (None, None));
 }
 
 #[test]

@@ -204,7 +204,7 @@ mod tests {
     #[test]
     fn object_of_a_prompt_without_a_turn_has_every_member_of_a_turn() {
         let client = HostClient::unconnected(HostAddress::Socket("/nonexistent/wharf.sock".into()));
-        let turn = WatchedTurn { client: &client, session: "sess_1", prompt: "p", agent: "a" };
+        let turn = WatchedTurn { client: &client, session: "sess_1", name: "sess_1", prompt: "p", agent: "a" };
         let object = TurnReport::default().to_json(turn);
         let removed: TurnDetail = serde_json::from_value(object.clone()).unwrap();
         let whole = serde_json::to_value(&removed).unwrap();

@@ -26,7 +26,6 @@ use crate::exit::{Exit, Failure};
 use crate::format::Screen;
 use crate::format::text::to_printable;
 use crate::output;
-use crate::session_ref::short_id;
 
 pub(crate) use ask_queue::{AskQueue, TypedAnswer};
 use deadlines::{DueAction, TurnDeadlines};
@@ -89,6 +88,8 @@ pub(crate) enum DetachCause {
 pub(crate) struct WatchedTurn<'a> {
     pub(crate) client: &'a HostClient,
     pub(crate) session: &'a str,
+    /// The name of the session in hints: its label, or the end of its id.
+    pub(crate) name: &'a str,
     /// Only this prompt's turn counts.
     pub(crate) prompt: &'a str,
     /// The name of the agent.
@@ -362,8 +363,7 @@ impl<'a> TurnWatch<'a> {
 
     /// Returns the command that answers the ask from elsewhere.
     fn describe_answer_command(&self, asked: &AnswerableAsk) -> String {
-        let (session, ask) = (short_id(self.turn.session), asked.id());
-        format!("  answer with: wharf answer {session}/{ask} {}", asked.describe_answers())
+        format!("  answer with: wharf answer {}/{} {}", self.turn.name, asked.id(), asked.describe_answers())
     }
 
     /// Puts the first ask on the screen. What was typed before does not count as its answer.

@@ -10,7 +10,7 @@ use crate::format::table::join_with_tabs;
 use crate::format::text::to_printable;
 use crate::format::{Screen, TextStyle, times};
 use crate::global::GlobalOptions;
-use crate::session_ref::{find_session, short_id};
+use crate::session_ref::{find_hint_name, find_session, hint_name, list_sessions, short_id};
 use crate::{output, session_state};
 
 /// The most asks that the host lists.
@@ -29,6 +29,8 @@ pub(crate) struct AsksVerb {
 #[derive(Clone, Debug)]
 pub(crate) struct AskOfSession {
     pub(crate) session: String,
+    /// The name of the session in hints: its label, or the end of its id.
+    name: String,
     /// The session's title, label, name or agent.
     title: String,
     pub(crate) ask: AnswerableAsk,
@@ -70,7 +72,14 @@ pub(crate) async fn list_all_asks(client: &HostClient) -> anyhow::Result<Vec<Ask
     if truncated {
         output::print_note(&format!("there are more than {MAX_LISTED_ASKS} asks; these wait longest"));
     }
+    let sessions = if asks.is_empty() { Vec::new() } else { list_sessions(client, "").await? };
+    let sessions: Vec<SessionInfo> = sessions.into_iter().map(|listed| listed.session).collect();
+    let name_of = |id: &str| {
+        let session = sessions.iter().find(|session| session.id == id);
+        session.map_or_else(|| short_id(id).to_owned(), |session| hint_name(&sessions, session))
+    };
     let listed = asks.into_iter().map(|SessionAsk { session_id, session_title, ask, .. }| AskOfSession {
+        name: name_of(&session_id),
         session: session_id,
         title: session_title,
         ask: AnswerableAsk(ask),
@@ -81,14 +90,17 @@ pub(crate) async fn list_all_asks(client: &HostClient) -> anyhow::Result<Vec<Ask
 /// Lists the open asks of one session.
 pub(crate) async fn list_asks_of(client: &HostClient, session: &SessionInfo) -> anyhow::Result<Vec<AskOfSession>> {
     let title = session_state::display_name(session).unwrap_or(&session.adapter_slug);
+    let name = find_hint_name(client, session).await;
     let asks = list_open_asks(client, &session.id).await?.into_iter();
-    Ok(asks.map(|ask| AskOfSession { session: session.id.clone(), title: title.to_owned(), ask }).collect())
+    let with_session =
+        |ask| AskOfSession { session: session.id.clone(), name: name.clone(), title: title.to_owned(), ask };
+    Ok(asks.map(with_session).collect())
 }
 
 impl AskOfSession {
     /// Returns the name of the ask, as `wharf answer` takes it.
     pub(crate) fn reference(&self) -> String {
-        format!("{}/{}", short_id(&self.session), self.ask.id())
+        format!("{}/{}", self.name, self.ask.id())
     }
 
     /// Returns the ask with its subject and answers for a person, or as one line of columns for a program.
@@ -116,5 +128,23 @@ impl AskOfSession {
         lines.extend(self.ask.to_lines(screen));
         lines.push(screen.paint(TextStyle::Faint, &format!("  answer with: wharf answer {} ANSWER", self.reference())));
         lines
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn ask_is_named_by_the_label_of_its_session() {
+        let ask = json!({ "askId": 57, "kind": "permission", "options": [], "params": {} });
+        let ask = AnswerableAsk(serde_json::from_value(ask).unwrap());
+        let session = "sess_01k5zzzzzzaaaabbbbccccdddd".to_owned();
+        let asked = AskOfSession { session, name: "docs".to_owned(), title: "Docs".to_owned(), ask };
+        let lines = asked.to_lines(Screen { terminal: true, ..Screen::PIPE });
+        assert!(lines[0].starts_with("docs/57 · Docs"), "{lines:?}");
+        assert!(lines.last().is_some_and(|line| line.contains("wharf answer docs/57 ANSWER")), "{lines:?}");
     }
 }

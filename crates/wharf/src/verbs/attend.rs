@@ -13,10 +13,10 @@ use crate::connect;
 use crate::exit::{Exit, Failure};
 use crate::format::Screen;
 use crate::global::GlobalOptions;
-use crate::output;
 use crate::turn::{
     AskFlags, AskPolicy, DetachCause, Signals, TurnFormat, TurnWatch, WatchEnd, WatchOptions, WatchedTurn,
 };
+use crate::{output, session_ref};
 
 pub(crate) const ATTEND_COMMAND: &str = "__attend";
 
@@ -138,7 +138,9 @@ impl AttendedTurn {
         time_is_up_at: Option<Instant>,
         signals: &mut Signals,
     ) -> anyhow::Result<Exit> {
-        let turn = WatchedTurn { client, session: &self.session, prompt: &self.prompt, agent: &self.agent };
+        let session = self.session.as_str();
+        let name = session_ref::short_id(session);
+        let turn = WatchedTurn { client, session, name, prompt: &self.prompt, agent: &self.agent };
         let options = WatchOptions {
             format: TurnFormat::Json,
             screen: Screen::PIPE,

@@ -8,6 +8,8 @@ use wharf_api::{Interrupted, Killed, ResumeArgs, SessionInfo};
 use crate::client::{HostCall, HostClient, url_path};
 use crate::confirm::confirm;
 use crate::exit::Exit;
+use crate::format::Screen;
+use crate::format::text::to_printable;
 use crate::global::GlobalOptions;
 use crate::{output, session_ref};
 
@@ -79,16 +81,15 @@ pub(crate) async fn run_kill(global: &GlobalOptions, verb: KillVerb) -> anyhow::
             return Ok(Exit::Refused);
         }
     }
-    kill_sessions(&client, &sessions).await
+    kill_sessions(&client, &sessions, global.screen()).await
 }
 
 /// Kills the sessions at the same time, since each may take seconds. All are tried; the first error decides the exit code.
-async fn kill_sessions(client: &HostClient, sessions: &[SessionInfo]) -> anyhow::Result<Exit> {
+async fn kill_sessions(client: &HostClient, sessions: &[SessionInfo], screen: Screen) -> anyhow::Result<Exit> {
     let kill = async |session: &SessionInfo| {
         let killed = post_command::<Killed>(client, &session.id, "kill").await;
         if killed.is_ok() {
-            let what = if session.status.is_alive() { "killed" } else { "had ended" };
-            output::print_line(&format!("{} {what}", session.id));
+            output::print_line(&describe_killed(session, screen));
         }
         killed.with_context(|| format!("killing {}", session.id))
     };
@@ -97,6 +98,15 @@ async fn kill_sessions(client: &HostClient, sessions: &[SessionInfo]) -> anyhow:
     let Some(first) = failed.next() else { return Ok(Exit::Ok) };
     failed.for_each(|error| output::print_error(&error));
     Err(first)
+}
+
+/// Says which session was killed: its id for a program, with its label for a person.
+fn describe_killed(session: &SessionInfo, screen: Screen) -> String {
+    let what = if session.status.is_alive() { "killed" } else { "had ended" };
+    match session.label.as_deref().filter(|_| screen.terminal) {
+        Some(label) => format!("{} ({}) {what}", session.id, to_printable(label)),
+        None => format!("{} {what}", session.id),
+    }
 }
 
 pub(crate) async fn run_resume(global: &GlobalOptions, verb: ResumeVerb) -> anyhow::Result<Exit> {
@@ -111,4 +121,23 @@ pub(crate) async fn run_resume(global: &GlobalOptions, verb: ResumeVerb) -> anyh
     let session: SessionInfo = answer.json()?;
     output::print_line(&format!("{} {}", session.id, session.status));
     Ok(Exit::Ok)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn killed_session_is_named_with_its_label_for_a_person() {
+        let session = json!({
+            "id": "sess_1", "adapterSlug": "demo", "workspaceSlug": "default", "cwd": "/w", "status": "running", "label": "docs",
+            "startedAt": "2026-11-15T20:34:05.123Z", "turn": "idle", "queued": 0, "clients": 0, "lastSeq": 1, "resumable": false,
+        });
+        let session: SessionInfo = serde_json::from_value(session).unwrap();
+        let terminal = Screen { terminal: true, ..Screen::PIPE };
+        assert_eq!(describe_killed(&session, terminal), "sess_1 (docs) killed");
+        assert_eq!(describe_killed(&session, Screen::PIPE), "sess_1 killed");
+    }
 }

@@ -72,11 +72,14 @@ pub(crate) async fn run(global: &GlobalOptions, verb: PromptVerb) -> anyhow::Res
     let (queue, interrupt) = (verb.queue.then_some(true), verb.interrupt.then_some(true));
     let body = PromptArgs { prompt: Content::from_text(&text), queue, interrupt };
     let call = HostCall::post(url_path(&["sessions", &session.id, "prompt"]), &body).with_idempotency_key();
-    let answer = client.send_call(&call).await.map_err(|error| explain_refusal(error, &session.id, BUSY_ADVICE))?;
+    let name = session_ref::find_hint_name(&client, &session).await;
+    let answer = client.send_call(&call).await;
+    let answer = answer.map_err(|error| explain_refusal(error, &session.id, &name, BUSY_ADVICE))?;
     let prompted: Prompted = answer.json()?;
     let turn = WatchedTurn {
         client: &client,
         session: &session.id,
+        name: &name,
         prompt: &prompted.prompt_id,
         agent: &session.adapter_slug,
     };
@@ -93,32 +96,37 @@ pub(crate) async fn run(global: &GlobalOptions, verb: PromptVerb) -> anyhow::Res
         return Ok(Exit::Ok);
     }
     let (Some(from), Some(signals)) = (from, &mut signals) else {
-        print_accepted(global, &session.id, &prompted);
+        print_accepted(global, &name, &prompted);
         return Ok(Exit::Ok);
     };
     watch_turn(global, &verb, turn, queue_place(&prompted), from, signals).await
 }
 
-/// Returns the session with this label and agent, which is started if there is none.
+/// Returns the session with this label and agent, which is started if there is none. The host decides in one step, among the
+/// sessions of the workspace that the current directory belongs to (rule 14.10).
 async fn find_or_start(client: &HostClient, label: &str, agent: &str) -> anyhow::Result<SessionInfo> {
-    if let Some(session) = session_ref::find_labelled(client, label).await? {
-        if session.adapter_slug == agent {
-            return Ok(session);
-        }
-        let SessionInfo { id, adapter_slug, .. } = session;
-        let words = format!("{label:?} is the label of {id}, whose agent is {adapter_slug} and not {agent}");
-        return Err(Failure::new(Exit::Refused, words).into());
-    }
-    let label = Some(label.to_owned());
-    // Of two that come at once, one starts the agent.
+    session_ref::check_new_label(client, label).await?;
     let on_label = Some(OnLabel::Continue);
-    let args = SpawnArgs { label, on_label, ..super::run::build_plain_spawn(client, agent).await? };
+    let args =
+        SpawnArgs { label: Some(label.to_owned()), on_label, ..super::run::build_plain_spawn(client, agent).await? };
     let call = HostCall::post("/sessions/agent", &args).with_header("prefer", "respond-async").with_idempotency_key();
-    let spawned: SpawnedSession = client.fetch_json(&call).await?;
+    let spawned = client.fetch_json(&call).await;
+    let spawned: SpawnedSession = spawned.map_err(|error| explain_other_agent(error, agent))?;
     for warning in &spawned.warnings {
         output::print_note(&format!("note: {warning}"));
     }
     Ok(spawned.session)
+}
+
+/// Replaces the message about a label whose session has another agent by one that says what can be done.
+fn explain_other_agent(error: anyhow::Error, agent: &str) -> anyhow::Error {
+    if Failure::code_of(&error) != Some(ErrorCode::LABEL_IN_USE) {
+        return error;
+    }
+    let told = error.to_string();
+    let holder = told.split(';').next().unwrap_or_default();
+    let words = format!("{holder}, and its agent is not {agent}; name its own agent, or choose another label");
+    Failure::new(Exit::Refused, words).into()
 }
 
 /// Watches the prompt's turn, which may have to wait at this place in the queue, and reports its end.
@@ -140,14 +148,12 @@ async fn watch_turn(
     let since = Instant::now();
     let end = TurnWatch::new(turn, options).run(from, signals).await?;
     if let WatchEnd::Detached(cause) = end {
-        let short = session_ref::short_id(turn.session);
-        output::print_note(&format!("left running; follow it with: wharf output -f {short}"));
+        output::print_note(&format!("left running; follow it with: wharf output -f {}", turn.name));
         let attended = AttendedTurn::of_turn(turn, verb.asks, false).after(since.elapsed());
         return leave_running(global, &attended, cause).await;
     }
     if end == WatchEnd::Left && !format.is_for_program() {
-        let short = session_ref::short_id(turn.session);
-        output::print_note(&format!("left; the turn goes on: wharf output -f {short}"));
+        output::print_note(&format!("left; the turn goes on: wharf output -f {}", turn.name));
     }
     Ok(TurnReport::read(turn).await.print(turn, &end, format, screen).await)
 }
@@ -175,12 +181,12 @@ async fn wait_until_running(
     Ok(false)
 }
 
-/// Replaces the message of a refusal by one that says what can be done. `busy_advice` is for a session whose turn runs.
-pub(super) fn explain_refusal(error: anyhow::Error, session: &str, busy_advice: &str) -> anyhow::Error {
-    let short = session_ref::short_id(session);
+/// Replaces the message of a refusal by one that says what can be done, with the session's `name` for hints. `busy_advice` is
+/// for a session whose turn runs.
+pub(super) fn explain_refusal(error: anyhow::Error, session: &str, name: &str, busy_advice: &str) -> anyhow::Error {
     let words = match Failure::code_of(&error) {
         Some(ErrorCode::TURN_IN_PROGRESS) => format!("{session} is busy; {busy_advice}"),
-        Some(ErrorCode::KILLED) => format!("{session} was killed; bring it back first: wharf resume {short}"),
+        Some(ErrorCode::KILLED) => format!("{session} was killed; bring it back first: wharf resume {name}"),
         _ => return error,
     };
     Failure::new(Failure::exit_of(&error), words).into()
@@ -191,7 +197,7 @@ fn queue_place(prompted: &Prompted) -> Option<usize> {
     prompted.position.map(|position| position + 1)
 }
 
-fn print_accepted(global: &GlobalOptions, session: &str, prompted: &Prompted) {
+fn print_accepted(global: &GlobalOptions, name: &str, prompted: &Prompted) {
     let prompt = prompted.prompt_id.as_str();
     let place = queue_place(prompted);
     if !global.screen().terminal {
@@ -200,9 +206,7 @@ fn print_accepted(global: &GlobalOptions, session: &str, prompted: &Prompted) {
     }
     match place {
         Some(place) => output::print_line(&format!("in the queue at place {place} ({prompt})")),
-        None => {
-            output::print_line(&format!("sent; follow it with: wharf output -f {}", session_ref::short_id(session)))
-        }
+        None => output::print_line(&format!("sent; follow it with: wharf output -f {name}")),
     }
 }
 

@@ -82,7 +82,7 @@ pub(crate) async fn run(global: &GlobalOptions, mut verb: RunVerb) -> anyhow::Re
     let start = HostCall::post("/sessions/agent", &body).with_header("prefer", "respond-async").with_idempotency_key();
     let started = client.fetch_json(&start).await;
     let started: SpawnedSession = started.map_err(|error| explain_label_in_use(error, verb.label.as_deref()))?;
-    let session = started.session.id;
+    let session = started.session.id.clone();
     for warning in &started.warnings {
         output::print_note(&format!("note: {warning}"));
     }
@@ -95,7 +95,8 @@ pub(crate) async fn run(global: &GlobalOptions, mut verb: RunVerb) -> anyhow::Re
     }
     // There is no prompt if the agent ended before it was accepted; the watch then ends with the session.
     let prompt = started.prompt_id.unwrap_or_default();
-    let turn = WatchedTurn { client: &client, session: &session, prompt: &prompt, agent: &adapter };
+    let name = session_ref::find_hint_name(&client, &started.session).await;
+    let turn = WatchedTurn { client: &client, session: &session, name: &name, prompt: &prompt, agent: &adapter };
     watch_and_leave(global, &verb, turn, (StreamStart::Beginning, true), &mut signals).await
 }
 
@@ -133,18 +134,19 @@ async fn continue_session(global: &GlobalOptions, mut verb: RunVerb) -> anyhow::
     let from = find_stream_end(&client, &session.id).await?;
     let body = PromptArgs { prompt: Content::from_text(&text), queue: None, interrupt: None };
     let call = HostCall::post(url_path(&["sessions", &session.id, "prompt"]), &body).with_idempotency_key();
+    let name = session_ref::find_hint_name(&client, &session).await;
     let prompted = client.fetch_json(&call).await.map_err(|error| {
-        let short = session_ref::short_id(&session.id);
         let advice = format!(
-            "wait for its turn: wharf prompt --queue --wait {short} TEXT, or cancel the running one: wharf interrupt {short}"
+            "wait for its turn: wharf prompt --queue --wait {name} TEXT, or cancel the running one: wharf interrupt {name}"
         );
-        super::prompt::explain_refusal(error, &session.id, &advice)
+        super::prompt::explain_refusal(error, &session.id, &name, &advice)
     });
     let prompted: Prompted = prompted?;
     verb.keep |= session.status.is_alive();
     let turn = WatchedTurn {
         client: &client,
         session: &session.id,
+        name: &name,
         prompt: &prompted.prompt_id,
         agent: &session.adapter_slug,
     };
@@ -183,8 +185,7 @@ async fn watch_and_leave(
     let since = Instant::now();
     let end = TurnWatch::new(turn, options).run(from, signals).await;
     if let Ok(WatchEnd::Detached(cause)) = end {
-        let name = verb.label.as_deref().unwrap_or_else(|| session_ref::short_id(turn.session));
-        output::print_note(&format!("left running; follow it with: wharf output -f {name}"));
+        output::print_note(&format!("left running; follow it with: wharf output -f {}", turn.name));
         return leave_running(global, &attended.after(since.elapsed()), cause).await;
     }
     let exit = match &end {
@@ -208,20 +209,25 @@ async fn detach(global: &GlobalOptions, turn: WatchedTurn<'_>, attended: &Attend
 
 /// Ends the session as its turn ended, unless it is kept, and says so. With `quiet` there is no note about it.
 async fn report_leaving(turn: WatchedTurn<'_>, end: Option<&WatchEnd>, keep: bool, quiet: bool) {
-    let short = session_ref::short_id(turn.session);
+    let name = turn.name;
     if keep {
         if !quiet {
-            output::print_note(&format!("kept as {}; go on with: wharf prompt {short} TEXT", turn.session));
+            output::print_note(&describe_kept(turn));
         }
         return;
     }
     match leave_session(turn, end).await {
         Ok(true) if output::is_person_present() && !quiet => {
-            output::print_note(&format!("history: wharf output {short}"));
+            output::print_note(&format!("history: wharf output {name}"));
         }
         Ok(_) => {}
         Err(error) => output::print_note(&format!("{} could not be ended: {error}", turn.session)),
     }
+}
+
+/// Says that the session stays, and how it goes on.
+fn describe_kept(turn: WatchedTurn<'_>) -> String {
+    format!("kept as {}; go on with: wharf prompt {} TEXT", turn.session, turn.name)
 }
 
 /// Ends the session as its turn ended. Returns false if it has ended or ends by itself: its history shall show the true
@@ -311,4 +317,17 @@ async fn end_session(client: &HostClient, session: &str, route: EndRoute) -> any
         EndRoute::Kill => "kill",
     };
     client.send_call(&HostCall::post_empty(url_path(&["sessions", session, route]))).await.map(drop)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::connect::HostAddress;
+
+    #[test]
+    fn hint_about_a_kept_session_names_its_label() {
+        let client = HostClient::unconnected(HostAddress::Socket("/nonexistent/wharf.sock".into()));
+        let turn = WatchedTurn { client: &client, session: "sess_1", name: "docs", prompt: "p", agent: "a" };
+        assert_eq!(describe_kept(turn), "kept as sess_1; go on with: wharf prompt docs TEXT");
+    }
 }

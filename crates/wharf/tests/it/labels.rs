@@ -185,8 +185,25 @@ async fn prompt_starts_the_agent_if_no_session_has_the_label() -> Result<()> {
         let said = run_wharf(&host, &words)?;
         assert_eq!(said.trim(), text.trim_start_matches("echo "));
     }
+    let first_docs = list_docs(&http).await?.pop().context("no session")?;
     assert_eq!(list_docs(&http).await?.len(), 1);
     let told = run_failing_wharf(&host, &["prompt", "docs", "--or-start", "other", "x"], 5)?;
-    assert!(told.contains("whose agent is scripted"), "{told}");
+    assert!(told.contains("(scripted)") && told.contains("its agent is not other"), "{told}");
+    // The host decides, in the workspace of the directory: another one's session is not in the way.
+    let elsewhere = host.directory().join("elsewhere");
+    std::fs::create_dir(&elsewhere)?;
+    run_wharf(&host, &["workspace", "add", "elsewhere", &elsewhere.display().to_string()])?;
+    let mut there =
+        command_for_host(&host, &["prompt", "docs", "--or-start", "other", "--wait", "--text", "echo there"]);
+    let started = there.current_dir(&elsewhere).env("PWD", &elsewhere).output()?;
+    assert_eq!(String::from_utf8(started.stdout)?.trim(), "there", "{}", String::from_utf8_lossy(&started.stderr));
+    assert_eq!(list_docs(&http).await?.len(), 2);
+    for word in [".", first_docs.get(first_docs.len() - 6..).context("a short id")?] {
+        let told = run_failing_wharf(&host, &["prompt", word, "--or-start", "other", "x"], 2)?;
+        assert!(told.contains("choose another"), "{told}");
+    }
+    http.post(&format!("/sessions/{first_docs}/kill"), &json!({})).await?.expect(200)?;
+    let told = run_failing_wharf(&host, &["prompt", "docs", "--or-start", "scripted", "x"], 5)?;
+    assert!(told.contains("was killed") && told.contains("wharf resume "), "{told}");
     Ok(())
 }
