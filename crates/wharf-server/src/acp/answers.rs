@@ -7,19 +7,8 @@ use wharf_host::{Descriptor, current_settings};
 use wharf_json::{Json, ReadError, rpc};
 
 /// The session capabilities that Wharf adds to any agent's (rule 3.3).
-const ADDED_CAPABILITIES: &[&str] = &[
-    "attach",
-    "detach",
-    "status",
-    "promptQueueing",
-    "list",
-    "resume",
-    "close",
-    "delete",
-    "ready",
-    "setTitle",
-    "archive",
-];
+const ADDED_CAPABILITIES: &[&str] =
+    &["attach", "detach", "status", "promptQueueing", "list", "resume", "close", "delete", "ready", "title", "archive"];
 
 /// An answer's result while it is changed.
 struct Outcome(String);
@@ -161,7 +150,7 @@ mod tests {
         let expected = concat!(
             r#"{"jsonrpc":"2.0","id":7,"result":{"capabilities":{"session":{"fancy":{"n":1e400},"ready":true},"x":"\ud83d"},"#,
             r#""agentCapabilities":{"sessionCapabilities":{"fork":{},"own":[1.0],"attach":{},"detach":{},"status":{},"#,
-            r#""promptQueueing":{},"list":{},"resume":{},"close":{},"delete":{},"ready":{},"setTitle":{},"archive":{}},"n":-0,"loadSession":true},"#,
+            r#""promptQueueing":{},"list":{},"resume":{},"close":{},"delete":{},"ready":{},"title":{},"archive":{}},"n":-0,"loadSession":true},"#,
             r#""protocolVersion":1}}"#,
         );
         assert_eq!(answer, expected);

@@ -105,21 +105,22 @@ pub(crate) async fn get(
 #[derive(Debug, Default, Deserialize)]
 pub(crate) struct ListQuery {
     agent: Option<String>,
-    cwd: Option<String>,
     cursor: Option<String>,
+    #[serde(flatten)]
+    filter: methods::ListFilter,
 }
 
 /// `GET /acp/sessions`: the sessions of one agent as `session/list` has them, for amux clients that have no connection.
 pub(crate) async fn list_sessions(
     State(app): State<App>,
     Extension(identity): Extension<Identity>,
-    Query(ListQuery { agent, cwd, cursor }): Query<ListQuery>,
+    Query(ListQuery { agent, cursor, filter }): Query<ListQuery>,
 ) -> axum::Json<serde_json::Value> {
     let agent = AcpQuery { agent }.agent(&app);
     let view = use_cases::AttentionView::new(&app, &identity);
     let mut found = use_cases::visible_sessions(&app, &Caller::new(identity, None));
     found.retain(|known| known.adapter_slug == *agent);
-    axum::Json(methods::list_page(found, &view, cwd.as_deref(), cursor.as_deref()))
+    axum::Json(methods::list_page(found, &view, &filter, cursor.as_deref()))
 }
 
 fn upgrade_to_socket(

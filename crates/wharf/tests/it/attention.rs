@@ -2,13 +2,14 @@
 
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
+use wharf_testkit::client::TestClient;
 use wharf_testkit::http::{RestAnswer, RestClient};
 use wharf_testkit::{WAIT_LIMIT, polling};
 
 use crate::rest::{send_prompt, spawn_session, wait_for_session};
 use crate::rest_settings::patch;
 use crate::tokens::{create_token, run_token};
-use crate::{connect_client, cwd, scripted_host};
+use crate::{connect_client, cwd, scripted_host, stop_reason};
 
 const JSON: [(&str, &str); 1] = [("content-type", "application/json")];
 
@@ -239,7 +240,8 @@ async fn users_title_beats_the_agents_over_rest_and_acp() -> Result<()> {
     let owner = RestClient::new(&host);
     let client = connect_client(&host).await?;
     let id = client.new_session(&cwd(&host)?).await?;
-    client.call_method("session/set_title", json!({ "sessionId": id, "title": " Mine " })).await?;
+    let stored = client.call_method("session/set_title", json!({ "sessionId": id, "title": " Mine " })).await?;
+    assert_eq!(stored, json!({ "title": "Mine" }));
     send_prompt(&owner, &id, "title The agent's").await?;
     let session = wait_for_session(&owner, &id, "the end", |session| session["lastOutcome"] == "done").await?;
     assert_eq!(session["title"], "Mine");
@@ -250,13 +252,71 @@ async fn users_title_beats_the_agents_over_rest_and_acp() -> Result<()> {
     }
     let changed = change(&owner, &id, &json!({ "title": null })).await?.expect(200)?;
     assert_eq!(changed["title"], "The agent's");
-    client.call_method("session/archive", json!({ "sessionId": id })).await?;
-    assert_eq!(owner.get(&format!("/sessions/{id}")).await?.expect(200)?["archived"], true);
-    client.call_method("session/archive", json!({ "sessionId": id, "archived": false })).await?;
+    for wrong in ["", "a\nb"] {
+        let refused = client.call_method("session/set_title", json!({ "sessionId": id, "title": wrong })).await;
+        assert_eq!(refused.unwrap_err().code, -32602, "{wrong:?}");
+    }
+    let cleared = client.call_method("session/set_title", json!({ "sessionId": id, "title": null })).await?;
+    assert_eq!(cleared, json!({ "title": "The agent's" }));
     let listed = client.call_method("session/list", json!({})).await?;
     let own = &listed["sessions"][0]["_meta"]["wharf"];
     assert_eq!((&own["archived"], &own["lastOutcome"]), (&json!(false), &json!("done")), "{own}");
     assert_eq!(own["attention"], attention(&owner, &id).await?);
+    Ok(())
+}
+
+/// The markers `title` and `archive` promise what upstream's words do.
+#[tokio::test]
+async fn acp_client_archives_lists_and_unarchives_a_session() -> Result<()> {
+    let host = scripted_host(&[])?.start_host()?;
+    let owner = RestClient::new(&host);
+    let client = TestClient::connect(&host.ws_url(), host.token()).await?;
+    let markers = client.initialize().await?["agentCapabilities"]["sessionCapabilities"].take();
+    assert_eq!((&markers["title"], &markers["archive"], &markers["setTitle"]), (&json!({}), &json!({}), &Value::Null));
+    let kept = client.new_session(&cwd(&host)?).await?;
+    let id = client.new_session(&cwd(&host)?).await?;
+    let list = async |filter: Value| -> Result<Vec<(String, bool)>> {
+        let listed = client.call_method("session/list", filter).await?;
+        let entry = |entry: &Value| Some((entry["sessionId"].as_str()?.to_owned(), entry["archived"].as_bool()?));
+        listed["sessions"]
+            .as_array()
+            .context("no list")?
+            .iter()
+            .map(entry)
+            .collect::<Option<_>>()
+            .context("no `archived`")
+    };
+    for _ in 0..2 {
+        assert_eq!(client.call_method("session/archive", json!({ "sessionId": id })).await?, json!({}));
+    }
+    let session = owner.get(&format!("/sessions/{id}")).await?.expect(200)?;
+    assert_eq!(
+        (&session["archived"], &session["status"]),
+        (&json!(true), &json!("running")),
+        "its agent is left alone"
+    );
+    assert_eq!(stop_reason(client.send_prompt(&id, "echo still here").await)?, "end_turn", "and so are its clients");
+    let both = [(id.clone(), true), (kept.clone(), false)];
+    assert_eq!(list(json!({})).await?, both[1..]);
+    assert_eq!(list(json!({ "archived": null })).await?, both[1..]);
+    assert_eq!(list(json!({ "archived": "exclude" })).await?, both[1..]);
+    assert_eq!(list(json!({ "archived": "include" })).await?, both);
+    assert_eq!(list(json!({ "archived": "only" })).await?, both[..1]);
+    for wrong in [json!("all"), json!(true), json!([])] {
+        let refused = client.call_method("session/list", json!({ "archived": wrong })).await;
+        assert_eq!(refused.unwrap_err().code, -32602, "{wrong}");
+    }
+    let by_http = owner.get("/acp/sessions?archived=only").await?.expect(200)?;
+    assert_eq!(by_http["sessions"][0]["sessionId"], json!(id));
+    assert_eq!(by_http["sessions"].as_array().map(Vec::len), Some(1));
+    for _ in 0..2 {
+        assert_eq!(client.call_method("session/unarchive", json!({ "sessionId": id })).await?, json!({}));
+    }
+    assert_eq!(list(json!({ "archived": "only" })).await?, []);
+    for method in ["session/archive", "session/unarchive"] {
+        let unknown = client.call_method(method, json!({ "sessionId": "sess_unknown" })).await;
+        assert_eq!(unknown.unwrap_err().code, -32002, "{method}");
+    }
     Ok(())
 }
 

@@ -1,7 +1,7 @@
-//! `session/set_title` and `session/archive`: a session's description, as clients set it (rule 14.9).
+//! `session/set_title`, `session/archive` and `session/unarchive`: a session's description, as clients set it (rule 14.9).
 
 use serde_json::json;
-use wharf_api::SessionPatch;
+use wharf_api::{SessionInfo, SessionPatch};
 use wharf_json::Json;
 
 use crate::acp::connection::Connection;
@@ -9,7 +9,7 @@ use crate::acp::errors::{RpcError, unreadable_params};
 use crate::acp::inbound::{ClientRequest, Outcome};
 use crate::use_cases;
 
-/// Gives the session a title, or with null takes the client's own away.
+/// Gives the session a title, or with null takes the client's own away. The answer has the title that is shown now.
 pub(super) async fn set_title(connection: &Connection, request: ClientRequest<'_>) -> Outcome {
     let params = read_params(&request)?;
     let title = match params.last_member("title") {
@@ -19,17 +19,16 @@ pub(super) async fn set_title(connection: &Connection, request: ClientRequest<'_
         }
         None => return Err(RpcError::params("title: is missing; null takes it away")),
     };
-    change(connection, request, SessionPatch { title: Some(title), ..SessionPatch::default() }).await
+    let patch = SessionPatch { title: Some(title), ..SessionPatch::default() };
+    let session = change(connection, &request, patch).await?;
+    Ok(Some(request.respond(&json!({ "title": session.title }))))
 }
 
-/// Puts the session into the archive, or with `archived: false` takes it out.
-pub(super) async fn archive_session(connection: &Connection, request: ClientRequest<'_>) -> Outcome {
-    let archived = read_params(&request)?.last_member("archived").map(Json::bool);
-    let archived = match archived {
-        None => true,
-        Some(archived) => archived.ok_or_else(|| RpcError::params("archived: is neither true nor false"))?,
-    };
-    change(connection, request, SessionPatch { archived: Some(archived), ..SessionPatch::default() }).await
+/// Puts the session into the archive, or takes it out. Its agent is left alone, and its clients stay (rule 14.9).
+pub(super) async fn archive_session(connection: &Connection, request: ClientRequest<'_>, archived: bool) -> Outcome {
+    let patch = SessionPatch { archived: Some(archived), ..SessionPatch::default() };
+    change(connection, &request, patch).await?;
+    Ok(Some(request.respond(&json!({}))))
 }
 
 fn read_params<'a>(request: &ClientRequest<'a>) -> Result<Json<'a>, RpcError> {
@@ -37,8 +36,11 @@ fn read_params<'a>(request: &ClientRequest<'a>) -> Result<Json<'a>, RpcError> {
     params.ok_or_else(|| RpcError::params("params: are missing"))
 }
 
-async fn change(connection: &Connection, request: ClientRequest<'_>, patch: SessionPatch) -> Outcome {
+async fn change(
+    connection: &Connection,
+    request: &ClientRequest<'_>,
+    patch: SessionPatch,
+) -> Result<SessionInfo, RpcError> {
     let session = request.session()?;
-    use_cases::change_session(&connection.app, &connection.caller_in(&session), session.as_str(), patch).await?;
-    Ok(Some(request.respond(&json!({}))))
+    Ok(use_cases::change_session(&connection.app, &connection.caller_in(&session), session.as_str(), patch).await?)
 }

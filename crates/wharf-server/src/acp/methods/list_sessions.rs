@@ -9,7 +9,7 @@ use wharf_host::{Descriptor, TurnWord, frame};
 use wharf_json::Json;
 
 use crate::acp::connection::Connection;
-use crate::acp::errors::unreadable_params;
+use crate::acp::errors::{RpcError, unreadable_params};
 use crate::acp::inbound::{ClientRequest, Outcome};
 use crate::use_cases;
 
@@ -26,8 +26,49 @@ struct ListRequest<'a> {
 struct ListParams<'a> {
     cwd: Option<String>,
     cursor: Option<String>,
+    #[serde(borrow)]
+    archived: Option<Json<'a>>,
     #[serde(rename = "_meta", borrow)]
     meta: Option<Json<'a>>,
+}
+
+/// The sessions that a list is asked for.
+#[derive(Debug, Default, Deserialize)]
+pub(in crate::acp) struct ListFilter {
+    cwd: Option<String>,
+    #[serde(default)]
+    archived: ArchivedFilter,
+}
+
+/// Whether a list has archived sessions (rule 14.9).
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum ArchivedFilter {
+    #[default]
+    Exclude,
+    Include,
+    Only,
+}
+
+impl ArchivedFilter {
+    /// Reads the member `archived` of a request.
+    fn read(value: Option<Json<'_>>) -> Result<Self, RpcError> {
+        let Some(value) = value.filter(|value| value.raw() != "null") else { return Ok(Self::default()) };
+        match value.text().as_deref() {
+            Some("exclude") => Ok(Self::Exclude),
+            Some("include") => Ok(Self::Include),
+            Some("only") => Ok(Self::Only),
+            Some(_) | None => Err(RpcError::params("archived: is neither exclude, include nor only")),
+        }
+    }
+
+    const fn fits(self, known: &Descriptor) -> bool {
+        match self {
+            Self::Exclude => !known.archived,
+            Self::Include => true,
+            Self::Only => known.archived,
+        }
+    }
 }
 
 /// Lists the sessions of this connection's agent, the newest first; all with `_meta.wharf.all`.
@@ -40,7 +81,8 @@ pub(super) fn list_sessions(connection: &Connection, request: ClientRequest<'_>)
         found.retain(|known| known.adapter_slug == **connection.agent.adapter());
     }
     let view = use_cases::AttentionView::new(&connection.app, &connection.client.caller().identity);
-    Ok(Some(request.respond(&list_page(found, &view, params.cwd.as_deref(), params.cursor.as_deref()))))
+    let filter = ListFilter { cwd: params.cwd, archived: ArchivedFilter::read(params.archived)? };
+    Ok(Some(request.respond(&list_page(found, &view, &filter, params.cursor.as_deref()))))
 }
 
 /// Tells whether the session is live (rules 5.1, 5.2).
@@ -70,10 +112,11 @@ pub(super) fn tell_status(connection: &Connection, request: ClientRequest<'_>) -
 pub(in crate::acp) fn list_page(
     mut found: Vec<Arc<Descriptor>>,
     view: &use_cases::AttentionView,
-    cwd: Option<&str>,
+    filter: &ListFilter,
     cursor: Option<&str>,
 ) -> Value {
-    found.retain(|known| cwd.is_none_or(|cwd| known.cwd == cwd));
+    let is_there = |known: &Descriptor| filter.cwd.as_ref().is_none_or(|cwd| known.cwd == *cwd);
+    found.retain(|known| is_there(known) && filter.archived.fits(known));
     // Ids sort by age, so the last id of a page says where the next one begins, whatever comes or goes.
     found.sort_by(|a, b| b.id.cmp(&a.id));
     if let Some(cursor) = cursor {
@@ -113,6 +156,7 @@ fn list_entry(known: &Descriptor, view: &use_cases::AttentionView) -> Value {
         "cwd": known.cwd,
         "title": known.title,
         "updatedAt": known.last_output_at.as_ref().unwrap_or(&known.started_at),
+        "archived": known.archived,
         "_meta": { "wharf": own },
     })
 }

@@ -33,7 +33,7 @@ pub(super) use answer::{settle_malformed, take_response};
 pub(super) use attach::{attach_to, turn_seen};
 pub(super) use enter::{Arrival, enter_quietly, enter_session, placed_answer};
 pub(super) use initialize::initialize;
-pub(super) use list_sessions::list_page;
+pub(super) use list_sessions::{ListFilter, list_page};
 pub(super) use new_session::{begin_session, create_session};
 pub(super) use prompt::{cancelled_request, send_prompt};
 pub use table::{AcpMethod, MethodTrait};
@@ -94,7 +94,8 @@ impl Methods for AcpMethods {
             AcpMethod::Detach => attach::detach_session(connection, request).await,
             AcpMethod::Prompt => prompt::prompt(connection, request).await,
             AcpMethod::SetTitle => describe::set_title(connection, request).await,
-            AcpMethod::Archive => describe::archive_session(connection, request).await,
+            AcpMethod::Archive => describe::archive_session(connection, request, true).await,
+            AcpMethod::Unarchive => describe::archive_session(connection, request, false).await,
         }
     }
 

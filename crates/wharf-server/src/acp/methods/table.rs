@@ -21,6 +21,7 @@ pub enum AcpMethod {
     Prompt,
     SetTitle,
     Archive,
+    Unarchive,
 }
 
 /// The treatment of a method.
@@ -36,7 +37,7 @@ pub enum MethodTrait {
     ChangesMembership,
 }
 
-const TABLE: [(AcpMethod, &str, &[MethodTrait]); 16] = [
+const TABLE: [(AcpMethod, &str, &[MethodTrait]); 17] = [
     (AcpMethod::Initialize, "initialize", &[MayWait, Repeatable]),
     (AcpMethod::Authenticate, "authenticate", &[MayWait, Repeatable]),
     (AcpMethod::Logout, "logout", &[MayWait, Repeatable]),
@@ -54,6 +55,7 @@ const TABLE: [(AcpMethod, &str, &[MethodTrait]); 16] = [
     (AcpMethod::Prompt, "session/prompt", &[Ordered, Repeatable]),
     (AcpMethod::SetTitle, "session/set_title", &[Ordered, Repeatable]),
     (AcpMethod::Archive, "session/archive", &[Ordered, Repeatable]),
+    (AcpMethod::Unarchive, "session/unarchive", &[Ordered, Repeatable]),
 ];
 
 impl AcpMethod {
