@@ -31,7 +31,6 @@ fn check_kernel() -> Finding {
     Finding::ok("system", format!("{system} {} {machine}", release.trim()).replace("  ", " "))
 }
 
-#[cfg(target_os = "linux")]
 fn check_processes() -> Finding {
     let readable = std::fs::read_to_string("/proc/self/stat").is_ok();
     match (rustix::process::child_subreaper(), readable) {
@@ -47,15 +46,6 @@ fn check_processes() -> Finding {
             "use Linux 3.4 or newer",
         ),
     }
-}
-
-#[cfg(not(target_os = "linux"))]
-fn check_processes() -> Finding {
-    Finding::warning(
-        "processes",
-        "this system has no subreaper: a process that leaves its agent's group outlives it",
-        "end such processes yourself, or run wharf on Linux",
-    )
 }
 
 pub(super) fn check_sandbox_support(config: &Config, support: &SandboxSupport) -> Finding {

@@ -6,7 +6,7 @@
 //! unless the host has told it to [keep](protocol::KEEP) the agent: then it moves the agent's output into a file in memory and
 //! waits for the next host. While a host is there, the keeper copies nothing and sleeps.
 //!
-//! On Linux the keeper is a subreaper, so whatever the agent started (setsid and double forks included) becomes its child in
+//! The keeper is a subreaper, so whatever the agent started (setsid and double forks included) becomes its child in
 //! the end, and "no child is left" means "the tree is gone".
 
 mod absence;
