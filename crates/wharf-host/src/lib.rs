@@ -52,11 +52,11 @@ pub use agent_usage::{AgentUsage, ReportedContext, ReportedCost};
 pub use attention::{Attention, AttentionAsk, AttentionRaised, AttentionWork};
 pub use config::{
     AgentCommand, AllowedAdapters, AmuxSettings, Auth, CONFIG_KEYS, Cap, ChangeEffect, Children, Config, ConfigError,
-    ConfigKey, ConfigSources, Delegation, Duration, FileStamp, KeeperScope, KeeperSettings, KeptPort, LayeredSettings,
-    Limits, LogFormat, NO_DEFAULT, NotifyContent, NotifyKind, NotifySettings, PublicUrl, QueueBy, ReloadReport,
-    ReplayTurns, ResumeOnStart, RetentionSettings, SandboxMode, SandboxSettings, ServeTools, Setting, SettingOrigin,
-    SettingValueKind, Size, TlsSettings, WEBHOOK_SECRET_VARIABLE, WebhookUrl, WorkspaceRetention, own_variables,
-    parse_value, unknown_key,
+    ConfigKey, ConfigSources, DEFAULT_LISTEN, Delegation, Duration, FileStamp, KeeperScope, KeeperSettings, KeptPort,
+    LayeredSettings, Limits, LogFormat, NO_DEFAULT, NotifyContent, NotifyKind, NotifySettings, PublicUrl, QueueBy,
+    ReloadReport, ReplayTurns, ResumeOnStart, RetentionSettings, SandboxMode, SandboxSettings, ServeTools, Setting,
+    SettingOrigin, SettingValueKind, Size, TlsSettings, WEBHOOK_SECRET_VARIABLE, WebhookUrl, WorkspaceRetention,
+    own_variables, parse_value, unknown_key,
 };
 pub use descriptor::{Descriptor, ForkedFrom, Resources, TurnWord};
 pub use file_search::{FoundFile, FoundFiles};

@@ -9,7 +9,7 @@ use super::{Config, SettingOrigin};
 use crate::host::write_private;
 
 /// The default of `listen`.
-pub(super) const DEFAULT_LISTEN: &str = "127.0.0.1:7433";
+pub const DEFAULT_LISTEN: &str = "127.0.0.1:7433";
 /// The port of that address.
 const USUAL_PORT: u16 = 7433;
 /// Ports that are tried after the usual one. They lie below those that systems give to outgoing
@@ -68,8 +68,13 @@ impl Config {
     /// usual one, those nearby, and at last any free one.
     pub fn default_addresses(&self) -> impl Iterator<Item = SocketAddr> + use<> {
         let kept = KeptPort::of(&self.state_dir).read();
-        let others = std::iter::once(USUAL_PORT).chain(NEARBY_PORTS).filter(move |port| Some(*port) != kept);
-        kept.into_iter().chain(others).chain([0]).map(loopback)
+        let others = NEARBY_PORTS.filter(move |port| Some(*port) != kept).chain([0]);
+        self.known_default_addresses().chain(others.map(loopback))
+    }
+
+    /// Yields those of them that clients may know: the kept one and the usual one.
+    pub fn known_default_addresses(&self) -> impl Iterator<Item = SocketAddr> + use<> {
+        KeptPort::of(&self.state_dir).read().into_iter().chain([USUAL_PORT]).map(loopback)
     }
 }
 

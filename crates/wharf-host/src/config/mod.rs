@@ -30,7 +30,7 @@ use wharf_api::HostProcess;
 use wharf_core::{FormAnswerers, OnRestart, Settings};
 
 pub use amux::{AmuxSettings, ReplayTurns};
-pub use default_port::KeptPort;
+pub use default_port::{DEFAULT_LISTEN, KeptPort};
 pub use delegation::{AllowedAdapters, Children, Delegation};
 pub use environment::own_variables;
 pub use file_stamp::FileStamp;
@@ -365,7 +365,7 @@ impl Default for Config {
             log_file: None,
             process: HostProcess::default(),
             takes_free_port: false,
-            listen: default_port::DEFAULT_LISTEN.to_owned(),
+            listen: DEFAULT_LISTEN.to_owned(),
             hosts: Vec::new(),
             public_url: None,
             tls: TlsSettings::default(),

@@ -127,8 +127,14 @@ impl ListenPlan {
             return Err(BindError::NotLoopback(address));
         }
         // A proxy that serves `public_url` would go on to the program that has the port.
-        let may_move = config.takes_free_port && config.has_default_address() && config.public_url.is_none();
-        let candidates = if may_move { config.default_addresses().collect() } else { vec![address] };
+        let is_fixed = !config.has_default_address() || config.public_url.is_some();
+        let candidates = if is_fixed {
+            vec![address]
+        } else if config.takes_free_port {
+            config.default_addresses().collect()
+        } else {
+            config.known_default_addresses().collect()
+        };
         Ok(Self { candidates, tls })
     }
 }

@@ -46,12 +46,25 @@ async fn address_that_the_user_has_set_is_strict_and_the_error_says_how_to_chang
 }
 
 #[tokio::test]
-async fn host_that_may_not_move_refuses_a_taken_default() {
+async fn host_behind_a_proxy_refuses_a_taken_default() {
     let folder = tempfile::tempdir().unwrap();
     let (_program, taken) = other_program();
     KeptPort::of(folder.path()).keep(taken.port()).unwrap();
-    let settings = Config { takes_free_port: false, ..config(&folder, "") };
+    let settings = config(&folder, "public_url = \"https://box.example\"");
     assert!(matches!(bind(&settings), Err(BindError::Taken { address, .. }) if address == taken));
+}
+
+#[test]
+fn host_in_the_foreground_tries_the_kept_port_and_the_usual_one_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let candidates = || {
+        let settings = Config { takes_free_port: false, ..config(&folder, "") };
+        ListenPlan::of(&settings).unwrap().candidates
+    };
+    let usual = SocketAddr::from(([127, 0, 0, 1], 7433));
+    assert_eq!(candidates(), [usual]);
+    KeptPort::of(folder.path()).keep(7440).unwrap();
+    assert_eq!(candidates(), [SocketAddr::from(([127, 0, 0, 1], 7440)), usual]);
 }
 
 #[test]
