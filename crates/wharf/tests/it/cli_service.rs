@@ -173,6 +173,24 @@ fn service_is_not_installed_with_settings_that_cannot_be_used() -> Result<()> {
 }
 
 #[test]
+fn service_is_not_installed_with_settings_that_no_host_could_start_with() -> Result<()> {
+    let system = FakeSystem::with_running_service("")?;
+    for (text, complaint) in [
+        ("listen = \"127.0.0.1\"\n", "is not an address"),
+        ("listen = \"0.0.0.0:0\"\n", "not a loopback address"),
+        ("[tls]\ncert = \"/no/such.pem\"\nkey = \"/no/such.key\"\n", "/no/such.pem"),
+    ] {
+        fs::write(system.config_file(), text)?;
+        let output = system.run(&["service", "install"])?;
+        assert_eq!(output.status.code(), Some(2), "{text}: {}", said(&output));
+        assert!(said(&output).contains(complaint), "{text}: {}", said(&output));
+        assert!(!system.unit().exists(), "{text}: a unit was written");
+        assert!(!system.calls().iter().any(|call| call.contains("restart")), "{text}: {:?}", system.calls());
+    }
+    Ok(())
+}
+
+#[test]
 fn machine_without_systemd_is_told_what_to_run() -> Result<()> {
     let system = FakeSystem::new("echo Failed to connect to bus >&2; exit 1")?;
     let output = system.run(&["service", "install"])?;
