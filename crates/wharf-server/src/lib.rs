@@ -50,7 +50,7 @@ pub use auth::{
 pub use client_tls::tls_client_config;
 pub use limits::OpenClients;
 use limits::ServerLimits;
-pub use listen::{AddressOutlook, BindError, TlsError, check_start};
+pub use listen::{AddressOutlook, BindError, TlsError, check_settings, check_start};
 use listen::{BoundAddress, Listeners};
 pub use transcript::paint_line;
 

@@ -153,12 +153,50 @@ pub(crate) fn check_text(text: &str, path: &Path, base: &StartBase) -> Result<Ad
     let program = base.program.clone();
     let alone = Config { config_dir, state_dir: state_dir.clone(), program: program.clone(), ..alone };
     alone.check_agents().map_err(|error| invalid(error.to_string()))?;
-    let sources = ConfigSources::new(Some(path.to_owned()), true, &base.variables);
-    let config =
-        sources.and_then(|sources| sources.load_text(text)).map_err(|error| FileMistake::Start(error.to_string()))?;
-    let insecure_no_tls = base.running.insecure_no_tls;
-    let config = Config { state_dir, program, insecure_no_tls, takes_free_port: true, ..config };
-    check_startable(&config, base.running.port).map_err(|error| FileMistake::Start(format!("{error:#}")))
+    let load = |variables: &[(String, String)]| -> Result<Config, FileMistake> {
+        let config = ConfigSources::new(Some(path.to_owned()), true, variables);
+        let config = config.and_then(|sources| sources.load_text(text));
+        let config = config.map_err(|error| FileMistake::Start(error.to_string()))?;
+        let insecure_no_tls = base.running.insecure_no_tls;
+        let (state_dir, program) = (state_dir.clone(), program.clone());
+        Ok(Config { state_dir, program, insecure_no_tls, takes_free_port: true, ..config })
+    };
+    let outlook = check_startable(&load(&base.variables)?, base.running.address)
+        .map_err(|error| FileMistake::Start(format!("{error:#}")))?;
+    let (hiding, others): (Vec<_>, Vec<_>) =
+        base.variables.iter().cloned().partition(|(name, _)| hides_value(text, name));
+    if !hiding.is_empty() {
+        let names: Vec<&str> = hiding.iter().map(|(name, _)| name.as_str()).collect();
+        let without = |why: String| FileMistake::Start(format!("{why} (hidden here by {})", names.join(", ")));
+        wharf_server::check_settings(&load(&others)?).map_err(|error| without(error.to_string()))?;
+    }
+    Ok(outlook)
+}
+
+/// The keys that decide where a host listens, and whether it may.
+const ADDRESS_KEYS: [&str; 5] = ["listen", "auth", "public_url", "tls.cert", "tls.key"];
+
+/// Returns true if the variable counts before a value of the file that decides whether a host can start.
+fn hides_value(text: &str, variable: &str) -> bool {
+    let Ok(document) = text.parse::<DocumentMut>() else { return false };
+    let is_set = |key: &&&str| find_item(&document, key).is_some();
+    let keys = ADDRESS_KEYS.iter().filter(is_set).filter_map(|key| ConfigKey::find(key));
+    keys.map(ConfigKey::variable).any(|name| name == variable)
+}
+
+fn find_item<'a>(document: &'a DocumentMut, key: &str) -> Option<&'a Item> {
+    let mut parts = key.split('.');
+    let first = document.get(parts.next()?)?;
+    parts.try_fold(first, |item, part| item.get(part))
+}
+
+/// Returns true if the two texts of a file differ in what decides whether a host can start. A text that is not TOML differs.
+pub(crate) fn differs_in_address(before: &str, after: &str) -> bool {
+    let (Ok(before), Ok(after)) = (before.parse::<DocumentMut>(), after.parse::<DocumentMut>()) else { return true };
+    let value = |document: &DocumentMut, key: &str| {
+        find_item(document, key).and_then(Item::as_value).map(|value| value.clone().decorated("", "").to_string())
+    };
+    ADDRESS_KEYS.iter().any(|key| value(&before, key) != value(&after, key))
 }
 
 /// Reads a value of this key for the file.
@@ -309,10 +347,34 @@ mod tests {
             let mistake = check(text, RunningHost::default()).unwrap_err();
             assert!(matches!(&mistake, FileMistake::Start(why) if why.contains(word)), "{text}: {mistake}");
         }
-        let own = RunningHost { port: Some(taken.port()), ..RunningHost::default() };
+        let own = RunningHost { address: Some(taken), ..RunningHost::default() };
         assert!(check(&on_taken, own).unwrap().is_own);
         let open = RunningHost { insecure_no_tls: true, ..RunningHost::default() };
         check("listen = \"0.0.0.0:0\"", open).unwrap();
+    }
+
+    #[test]
+    fn variable_hides_no_mistake_of_the_file() {
+        let check = |text: &str, name: &str, value: &str| {
+            let variables = vec![(name.to_owned(), value.to_owned())];
+            check_text(text, Path::new("/x/config.toml"), &StartBase { variables, ..base() })
+        };
+        for (text, name, value, word) in [
+            ("listen = \"127.0.0.1\"", "WHARF_LISTEN", "127.0.0.1:0", "\"127.0.0.1\" is not an address"),
+            ("listen = \"0.0.0.0:0\"", "WHARF_LISTEN", "127.0.0.1:0", "not a loopback address"),
+            ("auth = \"none\"\npublic_url = \"https://box.example\"", "WHARF_AUTH", "token", "every session"),
+        ] {
+            let mistake = check(text, name, value).unwrap_err();
+            let told = mistake.to_string();
+            assert!(
+                matches!(&mistake, FileMistake::Start(_)) && told.contains(word) && told.contains(name),
+                "{text}: {told}"
+            );
+        }
+        check("listen = \"127.0.0.1:0\"", "WHARF_LISTEN", "127.0.0.1:0").unwrap();
+        let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let on_taken = format!("listen = \"{}\"", taken.local_addr().unwrap());
+        check(&on_taken, "WHARF_LISTEN", "127.0.0.1:0").unwrap();
     }
 
     #[test]

@@ -68,13 +68,18 @@ pub struct AddressOutlook {
     pub taken: Option<SocketAddr>,
 }
 
-/// Fails if a host could not start with these settings. `own_port` is that of the running host in
-/// whose place it would start.
-pub fn check_start(config: &Config, own_port: Option<u16>) -> Result<AddressOutlook, BindError> {
+/// Fails if a host could not start with these settings, whatever other programs do now.
+pub fn check_settings(config: &Config) -> Result<(), BindError> {
+    ListenPlan::of(config).map(drop)
+}
+
+/// Fails if a host could not start with these settings. `own` is the address of the running host in whose place it would
+/// start.
+pub fn check_start(config: &Config, own: Option<SocketAddr>) -> Result<AddressOutlook, BindError> {
     let plan = ListenPlan::of(config)?;
     let mut taken = None;
     for &address in &plan.candidates {
-        let is_own = address.port() != 0 && own_port == Some(address.port());
+        let is_own = own.is_some_and(|own| is_held_by(own, address));
         if is_own {
             return Ok(AddressOutlook { address, is_own, taken });
         }
@@ -85,6 +90,16 @@ pub fn check_start(config: &Config, own_port: Option<u16>) -> Result<AddressOutl
         }
     }
     Err(taken_error(config, taken))
+}
+
+/// Returns true if the host at `own` has the wanted address, so that it is free once that host has ended. An unspecified
+/// address is every one of its family, and `[::]` has those of IPv4, too.
+fn is_held_by(own: SocketAddr, wanted: SocketAddr) -> bool {
+    let is_same_family = own.is_ipv4() == wanted.is_ipv4();
+    let is_same = own.ip() == wanted.ip()
+        || own.ip().is_unspecified() && (is_same_family || own.is_ipv6())
+        || wanted.ip().is_unspecified() && is_same_family;
+    wanted.port() != 0 && own.port() == wanted.port() && is_same
 }
 
 /// Binds the address of these settings. A port that is taken in place of the usual one is kept for

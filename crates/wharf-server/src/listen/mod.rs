@@ -25,7 +25,7 @@ use wharf_host::{CountLimit, Host, Limits};
 
 use crate::auth::SocketPeer;
 use crate::fault::Fault;
-pub use address::{AddressOutlook, BindError, check_start};
+pub use address::{AddressOutlook, BindError, check_settings, check_start};
 pub(crate) use address::{BoundAddress, bind};
 pub(crate) use connection_permit::{ConnectionPermit, LocalEndpoint};
 pub(crate) use open_files::raise_open_file_limit;

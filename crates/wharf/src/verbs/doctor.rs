@@ -1,5 +1,7 @@
 //! `wharf doctor`: checks what this machine can do for a host, and what stands in the way.
 
+use std::net::SocketAddr;
+
 use clap::Args;
 use serde_json::json;
 use wharf_host::Config;
@@ -48,7 +50,7 @@ pub(crate) async fn run(global: &GlobalOptions, verb: DoctorVerb) -> anyhow::Res
     findings.push(check_host(global).await);
     if is_loaded {
         let config = Config { insecure_no_tls: running.insecure_no_tls, ..config.clone() };
-        findings.push(check_address(&config, running.port));
+        findings.push(check_address(&config, running.address));
     }
     findings.extend(examine_machine(&config));
     let broken = findings.iter().any(|finding| finding.level == Level::Broken);
@@ -61,8 +63,8 @@ pub(crate) async fn run(global: &GlobalOptions, verb: DoctorVerb) -> anyhow::Res
 }
 
 /// Tries the address as a host would at its start.
-fn check_address(config: &Config, own_port: Option<u16>) -> Finding {
-    let outlook = match check_startable(config, own_port) {
+fn check_address(config: &Config, own: Option<SocketAddr>) -> Finding {
+    let outlook = match check_startable(config, own) {
         Ok(outlook) => outlook,
         Err(error) => {
             let says = format!("no host could start with these settings: {error:#}");

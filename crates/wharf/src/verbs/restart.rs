@@ -1,5 +1,7 @@
 //! `wharf restart`: stops the host in order and starts it again, in the way in which it was started. Agents go on meanwhile.
 
+use std::net::SocketAddr;
+
 use clap::Args;
 use wharf_api::{HostInfo, HostProcess, StartKind, StopAgents};
 
@@ -8,7 +10,8 @@ use crate::client::HostClient;
 use crate::connect::{HostLocator, PortWatch};
 use crate::exit::{Exit, Failure};
 use crate::global::GlobalOptions;
-use crate::{output, start_check};
+use crate::output;
+use crate::start_check::RunningHost;
 
 #[derive(Debug, Args)]
 pub(crate) struct RestartVerb {}
@@ -25,20 +28,23 @@ pub(crate) async fn run(global: &GlobalOptions, _: RestartVerb) -> anyhow::Resul
     };
     let old_pid = client.pid;
     let host = status::describe_host(&client).await;
-    let own_port = host.as_ref().and_then(|host| start_check::port_of_url(&host.url));
+    let own = match &host {
+        Some(host) => RunningHost::of(&client, host).await.address,
+        None => None,
+    };
     let process = host.and_then(|host| host.process);
     let ports = PortWatch::begin(&global.state_dir()?);
     let started = match process {
         Some(HostProcess { started_as: StartKind::Service, service: Some(name), arguments }) => {
             // The service manager gives the host no variables of this shell.
-            check_settings(&arguments, &[], own_port, &client)?;
+            check_settings(&arguments, &[], own, &client)?;
             if !service::restart_installed(&name)? {
                 return Err(not_restartable("its service is not one that wharf installed", &client));
             }
             HostClient::open_again(HostLocator::new(global.state_dir()?, None, false, "wharf"), global.verbose).await?
         }
         Some(HostProcess { started_as: StartKind::Background, arguments, .. }) => {
-            check_settings(&arguments, &wharf_host::own_variables(), own_port, &client)?;
+            check_settings(&arguments, &wharf_host::own_variables(), own, &client)?;
             stop::stop_and_wait(&client, StopAgents::Leave).await?;
             let locator = HostLocator::with_arguments(global.state_dir()?, arguments, "wharf restart").without_notes();
             HostClient::open_any(locator, global.verbose).await?
@@ -58,10 +64,10 @@ pub(crate) async fn run(global: &GlobalOptions, _: RestartVerb) -> anyhow::Resul
 fn check_settings(
     arguments: &[String],
     variables: &[(String, String)],
-    own_port: Option<u16>,
+    own: Option<SocketAddr>,
     client: &HostClient,
 ) -> Result<(), Failure> {
-    serve::check_start(arguments, variables, own_port).map_err(|why| {
+    serve::check_start(arguments, variables, own).map_err(|why| {
         let pid = client.pid.map(|pid| format!(" (pid {pid})")).unwrap_or_default();
         Failure::new(
             Exit::Usage,

@@ -3,6 +3,7 @@
 mod greeting;
 mod signals;
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use anyhow::{Context, bail};
@@ -212,18 +213,18 @@ fn build_config_from(mut sources: ConfigSources, global: &GlobalOptions, serve: 
     config.log_file = serve.log_file.as_ref().map(std::path::absolute).transpose().context("finding the log file")?;
     config.insecure_no_tls = serve.insecure_no_tls;
     config.process = describe_process(serve.started_as.as_deref());
-    // A program that starts a host in the foreground may count on the usual address.
+    // A program that starts a host in the foreground may count on an address that it knows (rule 11.5).
     config.takes_free_port = config.process.started_as != StartKind::Foreground || global.screen().terminal;
     config.check_agents()?;
     Ok(config)
 }
 
 /// Refuses settings that a host with these arguments, from `serve` on, could not start with. `variables` are those of the
-/// host's environment, `own_port` is that of the running host in whose place it starts.
+/// host's environment, `own` is the address of the running host in whose place it starts.
 pub(super) fn check_start(
     arguments: &[String],
     variables: &[(String, String)],
-    own_port: Option<u16>,
+    own: Option<SocketAddr>,
 ) -> Result<(), Failure> {
     let refused = |why: String| Failure::new(Exit::Usage, format!("the settings cannot be used: {why}"));
     let words = std::iter::once("wharf").chain(arguments.iter().map(String::as_str));
@@ -233,7 +234,7 @@ pub(super) fn check_start(
         let global = &parsed.global;
         let sources = ConfigSources::new(Some(global.config_path()?), serve.requires_file(global), variables)?;
         let config = build_config_from(sources, global, &serve)?;
-        start_check::check_startable(&config, own_port)?;
+        start_check::check_startable(&config, own)?;
         Ok(())
     };
     check().map_err(|error| refused(format!("{error:#}")))

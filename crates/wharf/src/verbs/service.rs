@@ -107,7 +107,7 @@ async fn install(
     unit_file::check_replaceable(&path, spec)?;
     // The service gets no variables of this shell.
     let running = RunningHost::find(global).await;
-    super::serve::check_start(&spec.arguments(), &[], running.port)?;
+    super::serve::check_start(&spec.arguments(), &[], running.address)?;
     stop_other_host(global, replace).await?;
     unit_file::write(&path, &manager.file_text(spec))?;
     output::print_line(&format!("wrote {}", path.display()));

@@ -9,7 +9,8 @@ use std::process::{Command, Output};
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
-use crate::program::wharf_command;
+use crate::program::{Lines, start_and_read_lines, terminal_command, wharf_command};
+use crate::tls::CertificatePair;
 
 /// A home whose user has set nothing. Its host is stopped when the test ends.
 struct Home {
@@ -40,7 +41,22 @@ impl Home {
 
     /// Has the host of this home take a port that no other test tries.
     fn keep_free_port(&self) -> Result<()> {
-        let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
+        self.keep_port(TcpListener::bind("127.0.0.1:0")?.local_addr()?.port())
+    }
+
+    /// Runs a verb on a terminal of its own. `editor` is the program that changes files.
+    fn start_on_terminal(&self, arguments: &str, editor: &str) -> Result<Lines> {
+        let mut command = terminal_command(&format!("exec {} {arguments}", crate::wharf_binary().display()));
+        for name in ["WHARF_CONFIG", "WHARF_LISTEN", "WHARF_URL", "WHARF_CONTEXT", "XDG_CONFIG_HOME", "VISUAL"] {
+            command.env_remove(name);
+        }
+        command.env("HOME", self.folder.path()).env("WHARF_STATE_DIR", self.folder.path().join("state"));
+        command.env("TERM", "xterm").env("NO_COLOR", "1").env("EDITOR", editor);
+        start_and_read_lines(command)
+    }
+
+    /// Has the host of this home try this port first.
+    fn keep_port(&self, port: u16) -> Result<()> {
         let state = self.folder.path().join("state");
         fs::create_dir_all(&state)?;
         Ok(fs::write(state.join("port"), format!("{port}\n"))?)
@@ -169,5 +185,98 @@ fn several_settings_are_changed_in_one_step() -> Result<()> {
     home.run(&["config", "set", "ask_timeout", "2h", "limits.queue"], 2)?;
     home.run(&["config", "unset", "ask_timeout", "limits.queue"], 0)?;
     assert_eq!(fs::read_to_string(home.config_file())?.trim(), "");
+    Ok(())
+}
+
+#[test]
+fn serve_on_a_terminal_takes_another_port_and_says_which() -> Result<()> {
+    let other = TcpListener::bind("127.0.0.1:0")?;
+    let taken = other.local_addr()?;
+    let home = Home::new()?;
+    home.keep_port(taken.port())?;
+    let mut serve = home.start_on_terminal("serve", "true")?;
+    let moved = serve.find(|line| line.contains("another program has this host's usual port"))?;
+    let url = home.run(&["status", "--url"], 0)?.out;
+    let address = url.trim().strip_prefix("http://").context("another scheme")?;
+    assert!(moved.contains(address) && address != taken.to_string(), "{address}: {moved}");
+    home.run(&["stop", "--force"], 0)?;
+    let rest = serve.read_rest()?;
+    assert!(!rest.iter().any(|line| line.contains(&taken.to_string())), "the port of another program: {rest:#?}");
+    Ok(())
+}
+
+#[test]
+fn restart_does_not_end_the_host_if_its_new_port_is_taken() -> Result<()> {
+    let home = Home::new()?;
+    home.keep_free_port()?;
+    home.run(&["sessions"], 0)?;
+    let before = home.run(&["status", "--json"], 0)?;
+    let other = TcpListener::bind("127.0.0.1:0")?;
+    let taken = other.local_addr()?;
+    home.write_config(&format!("listen = \"{taken}\"\n"))?;
+    let told = home.run(&["restart"], 2)?;
+    for words in [&format!("cannot listen on {taken}"), "another program", "goes on"] {
+        assert!(told.err.contains(words), "no {words:?}: {told:?}");
+    }
+    let pid = |told: &Told| serde_json::from_str::<Value>(&told.out).map(|status| status["pid"].clone());
+    assert_eq!(pid(&home.run(&["status", "--json"], 0)?)?, pid(&before)?, "the host goes on");
+    Ok(())
+}
+
+#[test]
+fn port_of_another_address_is_not_taken_for_that_of_the_running_host() -> Result<()> {
+    let home = Home::new()?;
+    home.keep_free_port()?;
+    home.run(&["sessions"], 0)?;
+    let url = home.run(&["status", "--url"], 0)?.out;
+    let port = url.trim().rsplit(':').next().context("no port")?;
+    // All of 127.0.0.0/8 is this machine.
+    let other = TcpListener::bind(format!("127.0.0.2:{port}"))?;
+    let listen = other.local_addr()?.to_string();
+    let told = home.run(&["config", "set", "listen", &listen], 2)?;
+    assert!(told.err.contains("another program"), "{told:?}");
+    drop(other);
+    home.run(&["config", "set", "listen", &listen], 0)?;
+    home.run(&["restart"], 0)?;
+    assert_eq!(home.run(&["status", "--url"], 0)?.out.trim(), format!("http://{listen}"));
+    home.run(&["config", "set", "listen", &listen], 0)?;
+    Ok(())
+}
+
+#[test]
+fn certificate_with_the_key_of_another_is_refused() -> Result<()> {
+    let home = Home::new()?;
+    let (one, two) = (CertificatePair::new()?, CertificatePair::new()?);
+    let cert = one.cert().display().to_string();
+    let key = two.key().display().to_string();
+    let told = home.run(&["config", "set", "tls.cert", &cert, "tls.key", &key], 2)?;
+    assert!(told.err.contains("is not that of the certificate"), "{told:?}");
+    assert!(!home.config_file().exists(), "nothing is written");
+    let own_key = one.key().display().to_string();
+    home.run(&["config", "set", "tls.cert", &cert, "tls.key", &own_key], 0)?;
+    home.run(&["config", "set", "tls.key", &key], 2)?;
+    Ok(())
+}
+
+#[test]
+fn variable_hides_no_mistake_of_the_file() -> Result<()> {
+    let home = Home::new()?;
+    let set = home.command(&["config", "set", "listen", "127.0.0.1"]).env("WHARF_LISTEN", "127.0.0.1:0").output()?;
+    assert_eq!(set.status.code(), Some(2), "{}", String::from_utf8_lossy(&set.stderr));
+    assert!(!home.config_file().exists(), "nothing is written");
+    Ok(())
+}
+
+#[test]
+fn edit_saves_a_change_beside_a_fault_that_was_there() -> Result<()> {
+    let other = TcpListener::bind("127.0.0.1:0")?;
+    let listen = format!("listen = \"{}\"\n", other.local_addr()?);
+    let home = Home::new()?;
+    home.write_config(&format!("ask_timeout = \"1h\"\n{listen}"))?;
+    let mut edit = home.start_on_terminal("config edit", "sed -i s/1h/2h/")?;
+    let said = edit.read_rest()?;
+    assert_eq!(edit.code()?, Some(0), "{said:#?}");
+    assert!(said.iter().any(|line| line.contains("note: a host could not start")), "{said:#?}");
+    assert_eq!(fs::read_to_string(home.config_file())?, format!("ask_timeout = \"2h\"\n{listen}"));
     Ok(())
 }

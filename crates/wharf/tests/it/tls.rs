@@ -42,7 +42,7 @@ impl CertificatePair {
         self.0.path().join("cert.pem")
     }
 
-    fn key(&self) -> PathBuf {
+    pub(crate) fn key(&self) -> PathBuf {
         self.0.path().join("key.pem")
     }
 

@@ -41,7 +41,7 @@ async fn address_that_the_user_has_set_is_strict_and_the_error_says_how_to_chang
         let text = error.to_string();
         assert!(text.contains(&taken.to_string()) && text.contains("wharf config set listen"), "{text}");
     }
-    let own = check_start(&settings, Some(taken.port())).unwrap();
+    let own = check_start(&settings, Some(taken)).unwrap();
     assert_eq!(own, AddressOutlook { address: taken, is_own: true, taken: None });
 }
 
@@ -65,6 +65,29 @@ fn host_in_the_foreground_tries_the_kept_port_and_the_usual_one_alone() {
     assert_eq!(candidates(), [usual]);
     KeptPort::of(folder.path()).keep(7440).unwrap();
     assert_eq!(candidates(), [SocketAddr::from(([127, 0, 0, 1], 7440)), usual]);
+}
+
+#[test]
+fn address_belongs_to_the_running_host_if_it_listens_there() {
+    let held = |own: &str, wanted: &str| is_held_by(own.parse().unwrap(), wanted.parse().unwrap());
+    for (own, wanted) in [
+        ("127.0.0.1:80", "127.0.0.1:80"),
+        ("0.0.0.0:80", "127.0.0.1:80"),
+        ("[::]:80", "127.0.0.1:80"),
+        ("[::]:80", "[::1]:80"),
+        ("127.0.0.1:80", "0.0.0.0:80"),
+    ] {
+        assert!(held(own, wanted), "{own} {wanted}");
+    }
+    for (own, wanted) in [
+        ("127.0.0.1:80", "[::1]:80"),
+        ("127.0.0.1:80", "127.0.0.2:80"),
+        ("127.0.0.1:80", "127.0.0.1:81"),
+        ("127.0.0.1:0", "127.0.0.1:0"),
+        ("0.0.0.0:80", "[::1]:80"),
+    ] {
+        assert!(!held(own, wanted), "{own} {wanted}");
+    }
 }
 
 #[test]

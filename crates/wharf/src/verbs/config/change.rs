@@ -8,7 +8,7 @@ use wharf_api::{ReloadReceipt, SettingSource};
 use wharf_host::{Config, ConfigKey, ConfigSources};
 
 use crate::client::HostCall;
-use crate::config_file::{ConfigFileEditor, FileMistake, StartBase, check_text, read_value};
+use crate::config_file::{ConfigFileEditor, FileMistake, StartBase, check_text, differs_in_address, read_value};
 use crate::exit::{Exit, Failure};
 use crate::global::GlobalOptions;
 use crate::start_check::RunningHost;
@@ -59,7 +59,7 @@ struct SettingChange {
 /// Sets the keys in the file, if a host could use the result.
 fn change_values(changes: &[SettingChange], file: &Path, base: &StartBase) -> anyhow::Result<()> {
     let mut editor = ConfigFileEditor::open(file)?;
-    let before = editor.check(base).err();
+    let before = FileState::of(&editor, base);
     let mut lines = Vec::new();
     for change in changes {
         let value = read_value(change.key, &change.value)?;
@@ -67,24 +67,36 @@ fn change_values(changes: &[SettingChange], file: &Path, base: &StartBase) -> an
         let shown = if change.key.secret { "(set)".to_owned() } else { value.to_string() };
         lines.push(format!("{} = {}", change.path, shown.trim()));
     }
-    judge_change(before.as_ref(), editor.check(base).err().as_ref())?;
+    judge_change(&before, &FileState::of(&editor, base))?;
     editor.save()?;
     drop(editor);
     lines.iter().for_each(|line| output::print_line(line));
     Ok(())
 }
 
+/// The text of the file at one time, and why no host could start with it.
+struct FileState {
+    text: String,
+    mistake: Option<FileMistake>,
+}
+
+impl FileState {
+    fn of(editor: &ConfigFileEditor, base: &StartBase) -> Self {
+        Self { text: editor.text().to_owned(), mistake: editor.check(base).err() }
+    }
+}
+
 /// Refuses a change that keeps a host from starting. If the file kept it from that already, for the
 /// same reason, a note says so.
-fn judge_change(before: Option<&FileMistake>, after: Option<&FileMistake>) -> Result<(), Failure> {
+fn judge_change(before: &FileState, after: &FileState) -> Result<(), Failure> {
     let refused = |mistake: &FileMistake, advice: &str| Failure::new(Exit::Usage, format!("{mistake}{advice}"));
-    match (before, after) {
+    match (&before.mistake, &after.mistake) {
         (_, None) => Ok(()),
         (Some(FileMistake::Settings(_)), Some(mistake @ FileMistake::Settings(_))) => {
             Err(refused(mistake, EDIT_ADVICE))
         }
-        (before, Some(mistake @ FileMistake::Start(_)))
-            if before == after || matches!(before, Some(FileMistake::Settings(_))) =>
+        (Some(was), Some(mistake @ FileMistake::Start(_)))
+            if was == mistake || !differs_in_address(&before.text, &after.text) =>
         {
             output::print_note(&format!("note: {mistake}"));
             Ok(())
@@ -117,7 +129,7 @@ pub(super) async fn unset(global: &GlobalOptions, paths: &[String]) -> anyhow::R
     let file = file_path(global)?;
     let base = find_start_base(global).await?;
     let mut editor = ConfigFileEditor::open(&file)?;
-    let before = editor.check(&base).err();
+    let before = FileState::of(&editor, &base);
     let mut removed = Vec::new();
     for path in paths {
         // A key that is unknown, but in the file, is a mistake that this mends.
@@ -132,16 +144,16 @@ pub(super) async fn unset(global: &GlobalOptions, paths: &[String]) -> anyhow::R
         return Ok(Exit::Ok);
     }
     let is_mended = removed.iter().any(|path| find_key(path).is_err());
-    let after = editor.check(&base).err();
+    let after = FileState::of(&editor, &base);
     // The file may have further mistakes; without this one it is no worse.
     if !is_mended {
-        judge_change(before.as_ref(), after.as_ref())?;
+        judge_change(&before, &after)?;
     }
     editor.save()?;
     drop(editor);
     removed.iter().for_each(|path| output::print_line(&format!("{path} is not set any more")));
     if is_mended {
-        judge_change(before.as_ref(), after.as_ref())?;
+        judge_change(&before, &after)?;
         return reload_running_host(global, &file).await;
     }
     report_effect(global, &removed, &file).await
@@ -191,6 +203,7 @@ pub(super) async fn edit(global: &GlobalOptions) -> anyhow::Result<Exit> {
     }
     let base = find_start_base(global).await?;
     let mut editor = ConfigFileEditor::open(&file)?;
+    let before = FileState::of(&editor, &base);
     let folder = connect::PrivateFolder::create("wharf-config").context("making a copy to edit")?;
     let copy = folder.path().join("config.toml");
     std::fs::write(&copy, editor.text()).with_context(|| format!("writing {}", copy.display()))?;
@@ -201,13 +214,15 @@ pub(super) async fn edit(global: &GlobalOptions) -> anyhow::Result<Exit> {
             output::print_note("nothing was changed");
             return Ok(Exit::Ok);
         }
-        match check_text(&text, &file, &base) {
-            Ok(_) => {
-                editor.replace_text(text);
+        let mistake = check_text(&text, &file, &base).err();
+        let after = FileState { text, mistake };
+        match judge_change(&before, &after) {
+            Ok(()) => {
+                editor.replace_text(after.text);
                 break;
             }
-            Err(mistake) => {
-                output::print_error(&mistake.to_failure().into());
+            Err(failure) => {
+                output::print_error(&failure.into());
                 if !output::confirm("edit it again? [Y/n] ", true)? {
                     output::print_note(&format!("{} stays as it was", file.display()));
                     return Ok(Exit::Usage);
@@ -247,4 +262,46 @@ pub(super) async fn check(global: &GlobalOptions, named: Option<&Path>) -> anyho
         None => output::print_line(&format!("there is no {}: every setting has its default", file.display())),
     }
     Ok(Exit::Ok)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::net::TcpListener;
+
+    use super::*;
+
+    fn base() -> StartBase {
+        let state_dir = PathBuf::from("/nonexistent");
+        let program = PathBuf::from("/bin/sh");
+        StartBase { state_dir, program, variables: Vec::new(), running: RunningHost::default() }
+    }
+
+    /// Sets the keys in a file with this text. Returns the text afterwards.
+    fn set_in(text: &str, pairs: &[(&str, &str)]) -> Result<String, String> {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("config.toml");
+        fs::write(&file, text).unwrap();
+        let change = |(path, value): &(&str, &str)| SettingChange {
+            key: find_key(path).unwrap(),
+            path: (*path).to_owned(),
+            value: (*value).to_owned(),
+        };
+        let changes: Vec<SettingChange> = pairs.iter().map(change).collect();
+        let changed = change_values(&changes, &file, &base()).map_err(|error| error.to_string());
+        let after = fs::read_to_string(&file).unwrap();
+        assert!(changed.is_ok() || after == text, "a refused change touches nothing");
+        changed.map(|()| after)
+    }
+
+    #[test]
+    fn change_that_mends_one_mistake_and_makes_another_is_refused() {
+        let invalid = "ask_timeout = \"soon\"\n";
+        let refused = set_in(invalid, &[("ask_timeout", "1h"), ("listen", "127.0.0.1")]).unwrap_err();
+        assert!(refused.contains("is not an address"), "{refused}");
+        let other = TcpListener::bind("127.0.0.1:0").unwrap();
+        let listen = format!("listen = \"{}\"\n", other.local_addr().unwrap());
+        let mended = set_in(&format!("{invalid}{listen}"), &[("ask_timeout", "1h")]).unwrap();
+        assert_eq!(mended, format!("ask_timeout = \"1h\"\n{listen}"));
+    }
 }
