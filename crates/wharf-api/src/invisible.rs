@@ -144,7 +144,7 @@ impl InvisibleFinder {
 
     fn is_at_work(&self, c: char) -> bool {
         if let Some(tags) = self.flag_tags {
-            return c == END_OF_TAGS || (is_flag_tag(c) && tags < MAX_FLAG_TAGS) || self.is_excepted(c);
+            return (c == END_OF_TAGS && tags > 0) || (is_flag_tag(c) && tags < MAX_FLAG_TAGS) || self.is_excepted(c);
         }
         self.is_excepted(c)
     }
