@@ -4,7 +4,8 @@ import fs from "node:fs";
 import os from "node:os";
 import path from "node:path";
 
-const WAIT_MS = Number(process.env.WHARF_PAGE_WAIT_MS ?? 20_000);
+/** Only what never comes takes so long, also on a machine with much other work. */
+const WAIT_MS = Number(process.env.WHARF_PAGE_WAIT_MS ?? 120_000);
 
 /** Returns the path of Chromium, or null if there is none. */
 export function findChromium() {
@@ -12,6 +13,8 @@ export function findChromium() {
   const places = ["/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr/bin/google-chrome", "/snap/bin/chromium"];
   return [named, ...places].find((place) => place && fs.existsSync(place)) ?? null;
 }
+
+const ENDED = "Chromium has ended";
 
 export class Browser {
   static async launch() {
@@ -28,6 +31,14 @@ export class Browser {
   constructor(child, folder) {
     Object.assign(this, { child, folder, next: 1, pending: new Map(), listeners: new Map() });
     this.ended = new Promise((resolve) => child.once("exit", resolve));
+    this.isEnded = false;
+    this.ended.then(() => {
+      this.isEnded = true;
+      this.pending.forEach(({ reject }) => reject(new Error(ENDED)));
+      this.pending.clear();
+    });
+    // The end of the process says the same.
+    child.stdio[3].on("error", () => {});
     let rest = Buffer.alloc(0);
     child.stdio[4].on("data", (data) => {
       rest = Buffer.concat([rest, data]);
@@ -48,6 +59,7 @@ export class Browser {
   }
 
   send(method, params = {}, sessionId = undefined) {
+    if (this.isEnded) return Promise.reject(new Error(ENDED));
     const id = this.next++;
     this.child.stdio[3].write(`${JSON.stringify({ id, method, params, sessionId })}\0`);
     return new Promise((resolve, reject) => this.pending.set(id, { resolve, reject }));
@@ -163,14 +175,19 @@ export class Tab {
     return this.wait((where) => Boolean(document.querySelector(where)), selector, selector);
   }
 
-  /** Clicks the middle of the first element that matches and, if given, has this text. */
+  /** Clicks the middle of the first element that matches and, if given, has this text, when it stands still. */
   async click(selector, text = "") {
-    const place = await this.wait((where, wanted) => {
-      const found = [...document.querySelectorAll(where)].find((one) => one.textContent.includes(wanted) && !one.disabled && one.getClientRects().length);
-      if (!found) return null;
-      found.scrollIntoView({ block: "nearest", inline: "nearest" });
-      const box = found.getBoundingClientRect();
-      return box.width ? { x: box.x + box.width / 2, y: box.y + box.height / 2 } : null;
+    const place = await this.wait(async (where, wanted) => {
+      const find = () => [...document.querySelectorAll(where)].find((one) => one.textContent.includes(wanted) && !one.disabled && one.getClientRects().length);
+      const measure = () => {
+        const box = find()?.getBoundingClientRect();
+        return box?.width ? { x: box.x + box.width / 2, y: box.y + box.height / 2 } : null;
+      };
+      find()?.scrollIntoView({ block: "nearest", inline: "nearest" });
+      const before = measure();
+      await new Promise((resolve) => requestAnimationFrame(() => requestAnimationFrame(resolve)));
+      const after = measure();
+      return before?.x === after?.x && before?.y === after?.y ? after : null;
     }, `${selector} ${text} to click`, selector, text);
     for (const type of ["mousePressed", "mouseReleased"]) await this.send("Input.dispatchMouseEvent", { type, ...place, button: "left", clickCount: 1 });
   }

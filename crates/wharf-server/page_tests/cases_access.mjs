@@ -131,11 +131,12 @@ test("axe_finds_nothing_serious", async (world) => {
   };
   await check(login, "sign-in");
   await login.close();
+  const routes = { [`#/s/${id}`]: ".dock", "#/": ".centre", "#/new": ".places button", "#/devices": ".device", "#/search": ".search-field", "#/about": ".keys" };
   for (const scheme of ["light", "dark"]) {
     await tab.colours(scheme);
-    for (const route of [`#/s/${id}`, "#/", "#/new", "#/devices", "#/search", "#/about"]) {
+    for (const [route, part] of Object.entries(routes)) {
       await tab.run((hash) => { location.hash = hash; }, route);
-      await tab.run(() => new Promise((resolve) => setTimeout(resolve, 150)));
+      await tab.waitFor(`.main ${part}`);
       await check(tab, `${route} ${scheme}`);
     }
   }

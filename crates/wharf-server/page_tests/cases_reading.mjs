@@ -103,8 +103,13 @@ test("answered_session_stays_in_its_place_with_the_answer", async (world) => {
   const tab = await openPage(world);
   await tab.click(`.item:has([data-session="${id}"]) .review`);
   await waitSettled(tab, "dialog");
+  // The answer is shown for some seconds only.
+  await tab.run(() => {
+    const note = () => { window.hasAnswer ||= Boolean(document.querySelector(".group-needs .item.state-answered")?.textContent.includes("Allow once")); };
+    new MutationObserver(note).observe(document.body, { subtree: true, childList: true, attributes: true, characterData: true });
+  });
   await tab.click("dialog .ask-options button", "Allow once");
-  await tab.waitText("Allow once", `.group-needs .item.state-answered`);
+  await tab.wait(() => window.hasAnswer, "the answer in the list");
   await waitIdle(world, id);
   await tab.wait(() => !document.querySelector(".state-answered"), "the answer to go");
 });
@@ -130,11 +135,17 @@ test("list_keeps_its_order_for_a_moment_after_a_touch", async (world) => {
   const tab = await openPage(world);
   await tab.waitFor(`[data-session="${first}"]`);
   const order = await withModule(tab, "store.js", async ({ app, changed }, id) => {
+    // The moment lasts until the list has been looked at.
+    const now = Date.now;
+    const touchedAt = now();
+    Date.now = () => touchedAt;
     document.querySelector(".list").dispatchEvent(new PointerEvent("pointerdown", { bubbles: true }));
     app.sessions.set("sess_new", { ...app.sessions.get(id), id: "sess_new", title: "newer", attention: { ...app.sessions.get(id).attention, since: new Date().toISOString() } });
     changed();
     await new Promise((resolve) => requestAnimationFrame(() => requestAnimationFrame(resolve)));
-    return [...document.querySelectorAll(".item a")].map((one) => one.dataset.session);
+    const shown = [...document.querySelectorAll(".item a")].map((one) => one.dataset.session);
+    Date.now = now;
+    return shown;
   }, first);
   assert.equal(order.includes("sess_new"), false, "what is under the finger stays there");
   await tab.waitFor('[data-session="sess_new"]');

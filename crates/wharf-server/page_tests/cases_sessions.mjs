@@ -38,13 +38,18 @@ test("question_is_answered_from_the_list_and_two_taps_answer_one", async (world)
   await tab.click(`.item:has([data-session="${id}"]) .review`);
   await tab.waitText("Question 1 of 2", "dialog");
   await waitSettled(tab, "dialog");
-  // The second tap comes right after the next question is shown.
-  await tab.run(async () => {
-    const tap = () => document.querySelector("dialog .ask-options button")?.click();
+  // The second tap comes in the moment in which the next question is shown.
+  await tab.run(() => new Promise((resolve) => {
+    const tap = () => document.querySelector("dialog .ask-options button").click();
+    const observer = new MutationObserver(() => {
+      if (!document.querySelector("dialog")?.textContent.includes("Question 2 of 2")) return;
+      observer.disconnect();
+      tap();
+      resolve();
+    });
+    observer.observe(document.body, { subtree: true, childList: true, characterData: true });
     tap();
-    while (!document.querySelector("dialog")?.textContent.includes("Question 2 of 2")) await new Promise(requestAnimationFrame);
-    tap();
-  });
+  }));
   await tab.waitText("Question 2 of 2", "dialog");
   const asks = (await world.host.rows(id)).filter((row) => row.kind === "ask");
   assert.deepEqual(asks.map((row) => row.state), ["answered", "open"]);
@@ -126,7 +131,7 @@ test("reload_in_mid_stream_loses_nothing", async (world) => {
   await waitSameText(world, tab, id);
 });
 
-/** Kills the host at five random points of a turn, and compares what the page shows with the rows of the host. */
+/** Kills the host at five random moments of a turn, and compares what the page shows with the rows of the host. */
 async function killInMidStream(world, agent, prompt) {
   const id = await world.host.session(agent, prompt);
   const tab = await openPage(world, `#/s/${id}`);

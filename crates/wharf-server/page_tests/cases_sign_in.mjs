@@ -1,6 +1,6 @@
 import { Host } from "./host.mjs";
 import { startBehindProxy } from "./proxy.mjs";
-import { assert, openPage, test, withModule } from "./suite.mjs";
+import { assert, openPage, test, waitMessage, withModule } from "./suite.mjs";
 
 test("code_in_the_address_signs_in_once_and_is_gone_from_the_address", async (world) => {
   const address = await world.host.signInAddress();
@@ -31,7 +31,7 @@ test("code_in_an_address_that_comes_into_a_page_that_is_shown_signs_in", async (
   await tab.wait(() => !document.querySelector(".new-link"), "the login of an observer");
   assert.equal(await tab.run(() => location.hash), "#/about", "the page stays where it was");
   await paste(tab, address);
-  await tab.waitText("was used already", ".messages");
+  await waitMessage(tab, "was used already");
   assert.equal(await tab.run(() => document.querySelector(".side-head") !== null), true, "the login that there is stays");
   assert.deepEqual((await readHistory(tab)).filter((url) => url.includes("c=")), []);
   const other = await world.browser.open();
@@ -48,8 +48,9 @@ test("code_in_an_address_that_comes_into_a_page_that_is_shown_signs_in", async (
 
 test("expired_and_foreign_codes_have_their_own_sentences", async (world) => {
   const tab = await world.browser.open();
-  const { code } = await world.host.call("POST", "login/codes", { codeSeconds: 1 });
-  await new Promise((resolve) => setTimeout(resolve, 1100));
+  const { code } = await world.host.call("POST", "login/codes", {});
+  // Ends the time of the code.
+  await world.host.call("DELETE", "login/codes");
   await tab.go(`${world.host.url}/#c=${code}`);
   await tab.waitText("has expired", ".login");
   await tab.type(".code-field", "AAAA-BBBB");

@@ -9,6 +9,14 @@ import { promisify } from "node:util";
 export const REAL_AGENT = process.env.WHARF_PAGE_AGENT ?? "";
 const AGENT = new URL("./rows_agent.mjs", import.meta.url).pathname;
 
+/** The hosts that have been started and not been stopped. @type {Set<Host>} */
+export const openHosts = new Set();
+// A run that dies leaves none.
+process.on("exit", () => openHosts.forEach((host) => {
+  host.child.kill("SIGCONT");
+  host.child.kill("SIGINT");
+}));
+
 export class Host {
   static async start(settings = "", flags = []) {
     const host = new Host();
@@ -18,10 +26,16 @@ export class Host {
     host.loginFile = path.join(host.folder, "signed-in");
     fs.mkdirSync(host.work);
     fs.writeFileSync(path.join(host.work, "hello.py"), "print('hello')\n");
-    fs.writeFileSync(path.join(host.folder, "config.toml"), `default_agent = "demo"\n${settings}\n[agents.rows]\ncommand = ["${process.execPath}", "${AGENT}"]\n[agents.members]\ncommand = ["${process.execPath}", "${AGENT}", "--login", "${host.loginFile}"]\n${REAL_AGENT ? `[agents.real]\ncommand = ${JSON.stringify(REAL_AGENT.split(" "))}\n` : ""}`);
+    fs.writeFileSync(path.join(host.folder, "config.toml"), `default_agent = "demo"\n${settings}\n[agents.rows]\ncommand = ["${process.execPath}", "${AGENT}"]\n[agents.forgetful]\ncommand = ["${process.execPath}", "${AGENT}", "--forgetful"]\n[agents.locked]\ncommand = ["${process.execPath}", "${AGENT}", "--refuse", "the database is locked"]\n[agents.members]\ncommand = ["${process.execPath}", "${AGENT}", "--login", "${host.loginFile}"]\n${REAL_AGENT ? `[agents.real]\ncommand = ${JSON.stringify(REAL_AGENT.split(" "))}\n` : ""}`);
     host.flags = flags;
     host.listen = "127.0.0.1:0";
-    await host.run();
+    try {
+      await host.run();
+    } catch (error) {
+      host.#forget();
+      throw error;
+    }
+    openHosts.add(host);
     return host;
   }
 
@@ -57,7 +71,24 @@ export class Host {
   async stop() {
     this.child.kill("SIGINT");
     await this.ended;
+    this.#forget();
+  }
+
+  #forget() {
+    openHosts.delete(this);
     fs.rmSync(this.folder, { recursive: true, force: true, maxRetries: 5 });
+  }
+
+  /** Has the process run: a test may have stopped or killed it. */
+  async revive() {
+    this.child.kill("SIGCONT");
+    if (this.child.exitCode !== null || this.child.signalCode !== null) await this.run();
+  }
+
+  /** Ends what a test has left of the host: only a host that runs ends the agents of one that was killed. */
+  async discard() {
+    await this.revive();
+    await this.stop();
   }
 
   async call(method, route, body, headers = {}) {

@@ -6,6 +6,9 @@ import path from "node:path";
 import { execFileSync } from "node:child_process";
 import { Host } from "./host.mjs";
 
+/** The proxies that have not been stopped. */
+export const openProxies = new Set();
+
 /**
  * Starts a proxy. `holdAfter` makes it pass on only so many bytes of a response until the response has ended.
  */
@@ -13,6 +16,7 @@ export async function startProxy(host, { prefix = "", strip = false, tls = null,
   const serve = (request, response) => {
     const route = strip && request.url.startsWith(prefix) ? request.url.slice(prefix.length) || "/" : request.url;
     const target = new URL(host.url);
+    if (proxy.status && request.url.endsWith(proxy.statusOf)) return void response.writeHead(proxy.status).end("a proxy says so");
     if (proxy.isStopped) return void waiting.push(() => serve(request, response));
     const onward = http.request({ host: target.hostname, port: target.port, method: request.method, path: route, headers: { ...request.headers, "x-forwarded-for": "10.1.2.3" } }, (answer) => {
       if (holdAfter === null || !proxy.holds) passOn(answer, response);
@@ -37,6 +41,9 @@ export async function startProxy(host, { prefix = "", strip = false, tls = null,
   const proxy = {
     holds: true,
     isStopped: false,
+    /** The status that it answers requests to addresses with this end with, instead of the host. */
+    status: 0,
+    statusOf: "",
     keepsAnswers: false,
     /** Stands still from now on, as a stopped process does; or passes requests on and keeps the answers. */
     freeze({ answersOnly = false } = {}) {
@@ -50,10 +57,12 @@ export async function startProxy(host, { prefix = "", strip = false, tls = null,
     },
     port: server.address().port,
     stop() {
+      openProxies.delete(proxy);
       server.closeAllConnections();
       server.close();
     },
   };
+  openProxies.add(proxy);
   return proxy;
 }
 

@@ -12,9 +12,11 @@
 //   name PATH        names a file that it has changed
 //   grow             a message that goes on when it is cancelled, then a tool call and another message
 //   hold             nothing, until it is cancelled
-//   fail CODE TEXT   the turn fails with this error
+//   fail CODE TEXT   the turn fails with this error, the first line of the text
+//   leave            the turn ends, and then the agent, with 3
 //   crash TEXT       writes the text to stderr and exits with 3
-// With the argument --login FILE it asks for a login until the file exists.
+// With the argument --login FILE it asks for a login until the file exists; with --forgetful it cannot load a session;
+// with --refuse TEXT it begins none.
 import fs from "node:fs";
 import readline from "node:readline";
 
@@ -80,7 +82,8 @@ async function perform(sessionId, id, text) {
   } else if (word === "crash") {
     fs.writeSync(2, `${rest.join(" ")}\n`);
     process.exit(3);
-  } else if (word === "fail") return void send({ id, error: { code: Number(rest[0]), message: rest.slice(1).join(" ") } });
+  } else if (word === "fail") return void send({ id, error: { code: Number(rest[0]), message: rest.slice(1).join(" ").split("\n")[0] } });
+  else if (word === "leave") return void process.stdout.write(`${JSON.stringify({ jsonrpc: "2.0", id, result: { stopReason: "end_turn" } })}\n`, () => process.exit(3));
   else if (word === "hold") await new Promise((resolve) => held.set(sessionId, { resolve }));
   else say(sessionId, `You said: ${text}`);
   const cancelled = held.get(sessionId)?.cancelled;
@@ -90,8 +93,9 @@ async function perform(sessionId, id, text) {
 
 readline.createInterface({ input: process.stdin }).on("line", (line) => {
   const { id, method, params } = JSON.parse(line);
-  if (method === "initialize") send({ id, result: { protocolVersion: 1, agentCapabilities: { loadSession: true, promptCapabilities: { image: true, embeddedContext: true } }, authMethods: [] } });
+  if (method === "initialize") send({ id, result: { protocolVersion: 1, agentCapabilities: { loadSession: !process.argv.includes("--forgetful"), promptCapabilities: { image: true, embeddedContext: true } }, authMethods: [] } });
   else if (needsLogin() && id !== undefined) send({ id, error: { code: -32000, message: "Authentication required" } });
+  else if (method === "session/new" && process.argv.includes("--refuse")) send({ id, error: { code: -32000, message: process.argv.at(-1) } });
   else if (method === "session/new") {
     const sessionId = `rows-${process.pid}-${nextId++}`;
     folders.set(sessionId, params.cwd);

@@ -1,7 +1,8 @@
 // Runs the tests of the page against a host and headless Chromium: node run.mjs [part of a name]
 import path from "node:path";
 import { Browser } from "./browser.mjs";
-import { Host } from "./host.mjs";
+import { Host, openHosts } from "./host.mjs";
+import { openProxies } from "./proxy.mjs";
 import { assert, cases } from "./suite.mjs";
 import "./cases_sign_in.mjs";
 import "./cases_sessions.mjs";
@@ -15,7 +16,8 @@ import "./cases_push.mjs";
 
 const wanted = process.argv[2] ?? "";
 const folder = process.env.WHARF_PAGE_PICTURES ?? "target/page-pictures";
-const CASE_MS = 60_000;
+/** Only a test that hangs takes so long, also on a machine with much other work. */
+const CASE_MS = 300_000;
 const begin = Date.now();
 const world = { browser: await Browser.launch(), host: await Host.start(), tabs: [], picture: (name) => path.join(folder, `${name}.png`) };
 const failed = [];
@@ -39,8 +41,11 @@ for (const { name, work } of cases.filter((one) => one.name.includes(wanted))) {
   }
   clearTimeout(timer);
   for (const tab of world.tabs.splice(0)) await tab.close().catch(() => {});
+  // A test that failed may have left hosts, and the host of all tests stopped or dead.
+  for (const proxy of [...openProxies]) proxy.stop();
+  for (const host of [...openHosts]) await (host === world.host ? host.revive() : host.discard()).catch((error) => console.log(`  ${error.message}`));
 }
 await world.browser.close();
-await world.host.stop();
+await world.host.discard();
 console.log(`${count - failed.length} of ${count} tests of the page passed in ${((Date.now() - begin) / 1000).toFixed(1)} s${failed.length ? `; failed: ${failed.join(", ")}` : ""}`);
 process.exit(failed.length ? 1 : 0);

@@ -7,11 +7,22 @@ export { assert };
 export const cases = [];
 export const test = (name, work) => cases.push({ name, work });
 
+/** Notes violations of the content policy, and the sentences that the page shows for some seconds only. */
+const RECORDER = `
+  window.violations = [];
+  window.messages = new Set();
+  document.addEventListener("securitypolicyviolation", (event) => window.violations.push(event.violatedDirective + " " + event.blockedURI));
+  new MutationObserver(() => document.querySelectorAll(".messages p").forEach((one) => window.messages.add(one.textContent)))
+    .observe(document, { subtree: true, childList: true, characterData: true });`;
+
+/** Waits until the page has shown a sentence with this text for some seconds. */
+export const waitMessage = (tab, text) => tab.wait((wanted) => [...window.messages].some((one) => one.includes(wanted)), `the message ${JSON.stringify(text)}`, text);
+
 /** Opens a page that is signed in, at a route. */
 export async function openPage(world, route = "", { code = {}, host = world.host, context = null } = {}) {
   const tab = await world.browser.open({ context });
   world.tabs.push(tab);
-  await tab.send("Page.addScriptToEvaluateOnNewDocument", { source: "window.violations = []; document.addEventListener('securitypolicyviolation', (e) => window.violations.push(e.violatedDirective + ' ' + e.blockedURI));" });
+  await tab.send("Page.addScriptToEvaluateOnNewDocument", { source: RECORDER });
   if (context) await tab.go(`${host.url}/${route}`);
   else {
     await tab.go(await host.signInAddress(code));
