@@ -1,10 +1,14 @@
 // @ts-check
 /** Why a turn or a start failed, in words that say what to do. */
 
-/** The code by which agents say that a login is needed (ACP). */
+/** The code by which agents say that a login is needed (ACP). It is also the first one of JSON-RPC for errors of any server. */
 const AUTH_REQUIRED = -32000;
+const AUTH_CODE = new RegExp(`\\(${AUTH_REQUIRED}[;)]`);
 const LOGIN_WORDS = /authentication required|\bnot (logged|signed) in\b|\blog ?in (is )?required|please (run \/login|log in|sign in)|invalid api key|\b401 unauthorized/i;
 const LIMIT_WORDS = /\b(usage|rate|spending) limit|\bquota\b|too many requests|credit balance|insufficient (credits?|funds|balance|quota)/i;
+
+/** Returns true if the words of a failure say that a login is needed. The code alone may stand for something else. @param {string} text */
+export const namesLogin = (text) => LOGIN_WORDS.test(text);
 
 /**
  * Returns the kind of a failure, or null for an end that is none: `login`, `limit`, `start`, `crash` or `error`.
@@ -16,7 +20,7 @@ export function failureOf(row) {
   if (!isEnd && !isNotice) return null;
   const text = row.message ?? row.text ?? "";
   const didNotStart = row.reason === "start_failed" || (isNotice && /did not start/.test(text));
-  if (row.error?.code === AUTH_REQUIRED || text.includes(`(${AUTH_REQUIRED})`) || LOGIN_WORDS.test(text)) return "login";
+  if (row.error?.code === AUTH_REQUIRED || AUTH_CODE.test(text) || namesLogin(text)) return "login";
   if (LIMIT_WORDS.test(text)) return "limit";
   if (didNotStart) return "start";
   return row.reason === "agent_exited" || isNotice ? "crash" : "error";

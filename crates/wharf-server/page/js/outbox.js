@@ -15,7 +15,8 @@ const RETRY_PAUSE_MS = 2000;
 const MAX_AGE_MS = 600_000;
 
 /**
- * `body` is null until the images have been uploaded.
+ * `body` is null until the images have been uploaded. Of the files those with an address of their own (`uri`) go along in any case,
+ * others if the text names them.
  * @typedef {{ session: string, key: string, text: string, at: number, body: any, images: { blob: Blob, name: string, url: string }[],
  *   files: any[], isTakenBack?: boolean }} OutgoingPrompt
  */
@@ -161,7 +162,7 @@ async function sendOnce(prompt) {
     const uploads = [];
     for (const image of prompt.images) {
       const path = `sessions/${prompt.session}/uploads${api.toQuery({ name: image.name })}`;
-      uploads.push(await api.call("POST", path, { raw: image.blob, headers: { "Content-Type": "application/octet-stream" } }));
+      uploads.push(await api.call("POST", path, { raw: image.blob, headers: { "Content-Type": image.blob.type || "application/octet-stream" } }));
     }
     prompt.body = { prompt: buildPrompt(prompt.text, uploads, prompt.files), queue: true };
     if (!prompt.isTakenBack) keep(prompt.session);
@@ -186,11 +187,11 @@ onAnswersChange((answers) => {
 
 /** Returns the content of a prompt. @param {string} text @param {{ id: string }[]} uploads @param {any[]} files */
 export function buildPrompt(text, uploads, files) {
-  const named = files.filter((file) => text.includes(`@${file.path}`));
+  const named = files.filter((file) => file.uri || text.includes(`@${file.path}`));
   if (!uploads.length && !named.length) return text;
   return [
     ...(text.trim() ? [{ type: "text", text }] : []),
-    ...named.map((file) => ({ type: "resource_link", uri: `file://${encodeURI(file.absolute)}`, name: file.path })),
+    ...named.map((file) => ({ type: "resource_link", uri: file.uri ?? `file://${encodeURI(file.absolute)}`, name: file.path })),
     ...uploads.map((upload) => ({ type: "upload", id: upload.id })),
   ];
 }

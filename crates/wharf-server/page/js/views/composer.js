@@ -129,7 +129,7 @@ export function Composer({ transcript }) {
   return html`<form class="composer" onSubmit=${(/** @type {Event} */ event) => { event.preventDefault(); sendPrompt(); }}
       onDragOver=${(/** @type {Event} */ event) => event.preventDefault()} onDrop=${(/** @type {DragEvent} */ event) => { event.preventDefault(); addImages(event.dataTransfer?.files ?? []); }}>
     ${completion ? html`<${CompletionList} completion=${completion} selected=${Math.min(selected, completion.items.length - 1)} onChoose=${choose} />` : ""}
-    ${images.length ? html`<div class="attachments">${images.map((image) => html`<span class="attachment"><img src=${image.url} alt=${image.name} />
+    ${images.length ? html`<div class="attachments">${images.map((image) => html`<span class="attachment">${image.blob.type.startsWith("image/") ? html`<img src=${image.url} alt=${image.name} />` : image.name}
       <button type="button" class="icon-button" aria-label=${`Remove ${image.name}`} onClick=${() => setImages(images.filter((other) => other !== image))}><${Icon} name="close" /></button></span>`)}</div>` : ""}
     ${isConnected() ? "" : html`<p class="warning">Your text is kept; what you send is sent once, when the host answers.</p>`}
     <div class="composer-line">

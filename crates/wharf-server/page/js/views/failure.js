@@ -2,14 +2,15 @@
 /** The card of a failure: what is wrong, what helps, and the way to try again. */
 import { useState } from "preact/hooks";
 import * as api from "../api.js";
-import { failureOf, loginCommand } from "../failures.js";
+import { failureOf, loginCommand, namesLogin } from "../failures.js";
+import { baseName } from "../format.js";
 import { html } from "../html.js";
 import { sendLater } from "../outbox.js";
 import { go, sessionLink } from "../router.js";
-import { app, attempt, mayControl, showMessage, useApp } from "../store.js";
+import { app, attempt, mayControl, useApp } from "../store.js";
 import { plainText } from "../text.js";
 import { compareRows } from "../transcript.js";
-import { PlainText } from "./parts.js";
+import { copyText, PlainText } from "./parts.js";
 
 /** @type {Record<string, string>} */
 const HEADINGS = { limit: "The agent has reached a limit", start: "The agent did not start", crash: "The agent ended", error: "The turn failed" };
@@ -27,58 +28,90 @@ export function FailureCard({ row, transcript }) {
     await attempt(tryAgain(row, transcript, info));
     setBusy(false);
   };
+  const text = row.message ?? row.text ?? "";
+  // Other failures may have the code of a missing login: their words say more.
+  const isSure = kind === "login" && namesLogin(text);
+  const heading = kind === "login" ? `${adapter} ${isSure ? "is not" : "may not be"} signed in` : HEADINGS[kind];
   return html`<section class=${`failure failure-${kind}`} aria-label="Failure">
-    <h4>${kind === "login" ? `${adapter} is not signed in` : HEADINGS[kind]}</h4>
-    ${kind === "login" ? html`<p>On the machine of the host, run <code>${loginCommand(adapter)}</code>, then try again.</p>` : html`<p>${plainText(row.message ?? row.text ?? "")}</p>`}
+    <h4>${heading}</h4>
+    ${isSure || !text ? "" : html`<p>${plainText(text)}</p>`}
+    ${kind === "login" ? html`<p>${isSure ? "On" : "If it wants a login: on"} the machine of the host, run <code>${loginCommand(adapter)}</code>, then try again.</p>` : ""}
     ${row.stderr ? html`<pre class="output" tabindex="0"><${PlainText} text=${row.stderr} /></pre>` : ""}
     ${row.next?.requeued ? html`<p class="faint">The prompt is in the queue again.</p>` : ""}
     <div class="failure-buttons">${isLast && mayControl() && !row.next?.requeued ? html`<button class="again" disabled=${busy} onClick=${retry}>Try again</button>` : ""}
-      ${kind === "login" ? html`<button class="quiet" onClick=${() => copyCommand(loginCommand(adapter))}>Copy the command</button>` : ""}</div>
+      ${kind === "login" ? html`<button class="quiet" onClick=${() => copyText(loginCommand(adapter), "The command")}>Copy the command</button>` : ""}</div>
   </section>`;
 }
 
-/** @param {string} command */
-async function copyCommand(command) {
-  await navigator.clipboard?.writeText(command).catch(() => {});
-  showMessage("The command is in the clipboard.");
-}
-
 /**
- * Sends the prompt of a turn again: to the session, or to a new one if its agent cannot come back.
- * @param {any} row @param {import("../transcript.js").Transcript} transcript @param {any} info
+ * Sends the prompt of a turn again: to the session, or to a new one if its agent cannot come back. After a failure without a turn the
+ * agent is started again.
+ * @param {any} row @param {import("../transcript.js").Transcript} transcript @param {any} known
  */
-async function tryAgain(row, transcript, info) {
+async function tryAgain(row, transcript, known) {
   const session = transcript.session;
-  const known = transcript.rows.findLast((one) => one.kind === "prompt" && compareRows(one.id, row.id) < 0);
-  const prompt = known ? await readPrompt(session, known.id) : { text: "", images: [], files: [] };
-  const isOver = !["starting", "running"].includes(info?.status) && !info?.resumable;
+  const info = known ?? (await api.get(`sessions/${session}`));
+  const prompt = row.turn ? await readPrompt(session, row.turn) : null;
+  const isOver = !["starting", "running"].includes(info.status) && !info.resumable;
   if (!isOver) {
-    if (known) sendLater({ session, ...prompt });
+    if (prompt) sendLater({ session, ...prompt });
     else await api.post(`sessions/${session}/resume`);
     return;
   }
-  const isPlain = !prompt.images.length && !prompt.files.length;
-  const body = { adapter: info.adapterSlug, cwd: info.cwd, ...(info.label ? { label: info.label } : {}), ...(isPlain && prompt.text.trim() ? { prompt: prompt.text } : {}) };
+  const isPlain = !prompt?.images.length && !prompt?.files.length;
+  const label = info.label ? { label: info.label, onLabel: "take" } : {};
+  const body = { adapter: info.adapterSlug, cwd: info.cwd, ...label, ...(isPlain && prompt?.text.trim() ? { prompt: prompt.text } : {}) };
   // Two taps start one session.
   const headers = { "Idempotency-Key": `again-${session}-${row.id}`, ...(isPlain ? { Prefer: "respond-async" } : {}) };
   const made = await api.post("sessions/agent", body, headers);
-  if (!isPlain) sendLater({ session: made.id, ...prompt });
-  // The new session has all that was in this one.
-  if (row.reason === "start_failed") await api.call("PATCH", `sessions/${session}`, { body: { archived: true } }).catch(() => {});
+  if (prompt && !isPlain) sendLater({ session: made.id, ...prompt });
+  // The new session has all that was in one whose agent never ran. Another one keeps its history, and the label is the new one's.
+  const change = info.agentSessionId ? { label: null } : { archived: true };
+  if (!info.agentSessionId || info.label) await api.call("PATCH", `sessions/${session}`, { body: change }).catch(() => {});
   go(sessionLink(made.id));
 }
 
-/** Returns the content of a prompt, as it was written. @param {string} session @param {string} id */
-async function readPrompt(session, id) {
-  const row = await api.get(`sessions/${session}/rows/${id}`);
+/**
+ * Returns the content of a turn's prompt, as its row has it; null for a turn of the agent.
+ * @param {string} session @param {string} turn
+ */
+async function readPrompt(session, turn) {
+  const page = await api.get(`sessions/${session}/rows`, { turn, kinds: "prompt", limit: 200 });
+  const first = page.rows.find((/** @type {any} */ one) => !one.by.agent);
+  if (!first) return null;
+  const row = await api.get(`sessions/${session}/rows/${first.id}`);
+  const texts = [];
   const images = [];
-  for (const part of row.parts.filter((/** @type {any} */ one) => one.type === "blob" && one.media === "image")) {
-    const response = await api.send("GET", `sessions/${session}/blobs/${part.blob}`);
-    if (!response.ok) throw await api.toError(response);
-    const blob = await response.blob();
-    images.push({ blob, name: part.name ?? "image.png", url: URL.createObjectURL(blob) });
+  const files = [];
+  for (const part of row.parts) {
+    if (part.type === "text") texts.push(part.cut ? await readCutText(session, part.cut) : part.text);
+    else if (part.type === "blob") images.push(await readBlob(session, part));
+    else if (part.type === "file") files.push({ path: part.name ?? part.uri, uri: part.uri });
   }
-  const files = row.parts.filter((/** @type {any} */ one) => one.type === "file" && one.uri?.startsWith("file://"));
-  const text = row.parts.filter((/** @type {any} */ one) => one.type === "text").map((/** @type {any} */ one) => one.text).join("\n");
-  return { text, images, files: files.map((/** @type {any} */ one) => ({ path: one.name, absolute: decodeURI(one.uri.slice("file://".length)) })) };
+  return { text: texts.join("\n"), images, files };
+}
+
+/** Returns a text that is too large for one answer. @param {string} session @param {any} cut */
+async function readCutText(session, cut) {
+  let text = "";
+  for (let next = 0; next !== null; ) {
+    const page = await api.get(`sessions/${session}/${cut.whole}&offset=${next}`);
+    text += page.text;
+    next = page.next ?? null;
+  }
+  return text;
+}
+
+/** The first bytes of sounds, whose type the host does not tell. */
+const SOUNDS = [["RIFF", "audio/wav"], ["OggS", "audio/ogg"], ["fLaC", "audio/flac"]];
+
+/** Returns the bytes of a part, with a name that an upload may have. @param {string} session @param {any} part */
+async function readBlob(session, part) {
+  const response = await api.send("GET", `sessions/${session}/blobs/${part.blob}`);
+  if (!response.ok) throw await api.toError(response);
+  const bytes = await response.blob();
+  const start = await bytes.slice(0, 4).text();
+  const sound = SOUNDS.find(([beginning]) => beginning === start)?.[1] ?? "audio/mpeg";
+  const blob = part.media === "audio" ? new Blob([bytes], { type: sound }) : bytes;
+  return { blob, name: part.name ? baseName(part.name).slice(0, 200) : part.media, url: URL.createObjectURL(blob) };
 }

@@ -5,7 +5,7 @@ import * as api from "../api.js";
 import { size } from "../format.js";
 import { html } from "../html.js";
 import { MarkdownView } from "../markdown.js";
-import { attempt } from "../store.js";
+import { attempt, showMessage } from "../store.js";
 import { appendText, OddFinder, plainText } from "../text.js";
 
 /** The most bytes of a text that a row shows, with its end. Below that there is no gap between the beginning and the end. */
@@ -137,6 +137,17 @@ export function saveBlob(blob, name) {
   link.download = name;
   link.click();
   setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
+}
+
+/** Puts a text into the clipboard, and says whether that was possible. @param {string} text @param {string} name how the sentence begins */
+export async function copyText(text, name) {
+  try {
+    await navigator.clipboard.writeText(text);
+    showMessage(`${name} is in the clipboard.`);
+  } catch {
+    // There is no clipboard over plain HTTP, and a browser may forbid it.
+    showMessage(`The browser lets the page copy nothing. ${name}: ${text}`);
+  }
 }
 
 /** Shows the text that is too large for its row, a piece at each press. @param {{ session: string, cut: any }} props */

@@ -6,14 +6,14 @@ import { sayNow, sayPolitely } from "../announce.js";
 import { money, placeOf, plural, shortNumber, titleOf } from "../format.js";
 import { html } from "../html.js";
 import { changesLink, go, sessionLink } from "../router.js";
-import { app, attempt, mayControl, showMessage, useApp } from "../store.js";
+import { app, attempt, mayControl, useApp } from "../store.js";
 import { plainText } from "../text.js";
 import { AskDock, askTitle } from "./ask.js";
 import { Composer } from "./composer.js";
 import { Dialog } from "./dialog.js";
 import { Icon } from "./icon.js";
 import { Outbox } from "./outbox.js";
-import { saveBlob } from "./parts.js";
+import { copyText, saveBlob } from "./parts.js";
 import { Queue } from "./queue.js";
 import { Plan } from "./rows.js";
 import { FindInSession } from "./search.js";
@@ -103,10 +103,7 @@ function Menu({ info, session, onFind }) {
     const response = await attempt(api.send("GET", `sessions/${session}/export?format=md`));
     if (response?.ok) saveBlob(await response.blob(), `${titleOf(info)}.md`);
   };
-  const copyLink = async () => {
-    await navigator.clipboard?.writeText(new URL(sessionLink(session), document.baseURI).href).catch(() => {});
-    showMessage("The link is in the clipboard.");
-  };
+  const copyLink = () => copyText(new URL(sessionLink(session), document.baseURI).href, "The link");
   const fork = async () => {
     const made = await attempt(api.post(`sessions/${session}/fork`, {}));
     if (made) go(sessionLink(made.id));
