@@ -60,14 +60,15 @@ export function authHeaders() {
 
 /**
  * Sends a request and returns the response, whatever its status.
- * @param {string} method @param {string} path @param {{ body?: any, raw?: Blob, headers?: Record<string, string>, signal?: AbortSignal }} [options]
+ * @param {string} method @param {string} path @param {{ body?: any, raw?: Blob, headers?: Record<string, string>, signal?: AbortSignal, mayWait?: boolean }} [options]
+ *   `mayWait` is true for a request that the host answers when there is news
  */
 export async function send(method, path, options = {}) {
   const headers = { ...authHeaders(), ...options.headers };
   const body = options.raw ?? (options.body === undefined ? undefined : JSON.stringify(options.body));
   if (options.body !== undefined) headers["Content-Type"] = "application/json";
-  // Streams and polls may wait for long: the beats tell of them.
-  const noteEnd = options.signal ? () => {} : noteSent();
+  // The answer of a stream begins at once. Of polls that wait the silence of 25 seconds tells.
+  const noteEnd = options.mayWait ? () => {} : noteSent();
   try {
     const response = await fetch(routeUrl(path), {
       method, headers, body, credentials: "same-origin", cache: "no-store", redirect: "error",

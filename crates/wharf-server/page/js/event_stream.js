@@ -63,7 +63,7 @@ export function followStream(options) {
     const silence = way.isHeldBack && waitMs === null ? PROBE_SILENCE_MS : SILENCE_MS;
     let timer = cutLater(waitMs === null ? FIRST_EVENT_MS : waitMs + SILENCE_MS);
     try {
-      const response = await send("GET", options.path(waitMs), { headers: options.headers?.(), signal: own.signal });
+      const response = await send("GET", options.path(waitMs), { headers: options.headers?.(), signal: own.signal, mayWait: Boolean(waitMs) });
       if (!response.ok || !response.body) throw await toError(response);
       options.onState("open");
       const parse = makeEventParser((event, data, id) => {

@@ -19,6 +19,7 @@ const watch = {
   isFollowing: false,
   /** Counts what came from the host. */
   heard: 0,
+  heardAt: 0,
   isProbing: false,
   /** @type {ReturnType<typeof setTimeout> | undefined} */
   silence: undefined,
@@ -36,24 +37,39 @@ export const hostAnswers = () => watch.answers;
 /** Notes that something came from the host. */
 export function noteHeard() {
   watch.heard += 1;
+  watch.heardAt = performance.now();
   setAnswers(true);
   waitForSilence();
 }
 
-/** Notes that a request is under way that has an answer soon. Returns what notes its end. */
+/**
+ * Notes that a request is under way whose answer begins soon. While there is none, the host has to give other signs of life. Returns
+ * what notes its end.
+ */
 export function noteSent() {
-  const before = watch.heard;
-  const isOpen = () => watch.heard === before;
-  const probe = setTimeout(() => { if (isOpen()) probeHost(); }, PROBE_AFTER_MS);
-  const limit = setTimeout(() => { if (isOpen()) setAnswers(false); }, ANSWER_MS);
-  return () => {
-    clearTimeout(probe);
-    clearTimeout(limit);
+  const sentAt = performance.now();
+  /** What had come when the host was asked. */
+  let probedAfter = -1;
+  /** @type {ReturnType<typeof setTimeout>} */
+  let timer;
+  const look = () => {
+    const silence = performance.now() - Math.max(sentAt, watch.heardAt);
+    if (silence >= ANSWER_MS) setAnswers(false);
+    else if (silence >= PROBE_AFTER_MS && probedAfter !== watch.heard) {
+      probedAfter = watch.heard;
+      probeHost();
+    }
+    const next = silence < PROBE_AFTER_MS ? PROBE_AFTER_MS : silence < ANSWER_MS ? ANSWER_MS : silence + ANSWER_MS;
+    timer = setTimeout(look, next - silence);
   };
+  timer = setTimeout(look, PROBE_AFTER_MS);
+  return () => clearTimeout(timer);
 }
 
 /** Says whether a stream or polls go on, so that silence means something. @param {boolean} isFollowing */
 export function setFollowing(isFollowing) {
+  // Another session that is followed is no sign of life.
+  if (isFollowing === watch.isFollowing) return;
   watch.isFollowing = isFollowing;
   waitForSilence();
 }
@@ -83,6 +99,12 @@ export async function probeHost() {
   }
 }
 
+/** Asks the host of a tab that is seen again. What came before says nothing of it. */
+async function checkHost() {
+  const before = watch.heard;
+  if (!(await probeHost()) && watch.heard === before) setAnswers(false);
+}
+
 /** Asks a host that does not answer until it does. */
 async function keepProbing() {
   if (watch.isProbing) return;
@@ -94,6 +116,9 @@ async function keepProbing() {
   watch.isProbing = false;
 }
 
-document.addEventListener("visibilitychange", waitForSilence);
+document.addEventListener("visibilitychange", () => {
+  waitForSilence();
+  if (watch.isFollowing && document.visibilityState === "visible") checkHost();
+});
 addEventListener("offline", () => setAnswers(false));
 addEventListener("online", () => { if (!watch.answers) probeHost(); });
