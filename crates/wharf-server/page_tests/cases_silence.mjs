@@ -244,3 +244,59 @@ test("prompt_that_is_refused_comes_back_into_its_field", async (world) => {
   assert.equal(await tab.run(() => document.querySelector(".outgoing")), null);
   assert.equal(await withModule(tab, "drafts.js", ({ readDraft }, session) => readDraft(session), id), "first thought\n\nsecond thought");
 });
+
+/** Has the requests of a tab to addresses with this text wait until `window.goOn` is called. */
+const holdRequests = (tab, part) => tab.run((text) => {
+  const real = window.fetch;
+  const held = new Promise((resolve) => { window.goOn = resolve; });
+  window.fetch = (url, options) => (String(url).includes(text) ? held.then(() => real(url, options)) : real(url, options));
+}, part);
+
+test("prompt_of_one_tab_is_kept_when_another_tab_is_done", async (world) => {
+  const id = await world.host.session("rows", "say before");
+  const one = await openPage(world, `#/s/${id}`);
+  const two = await openPage(world, `#/s/${id}`, { context: one.context });
+  for (const tab of [one, two]) await tab.waitText("before", ".row-message");
+  await holdRequests(one, "/prompt");
+  await typePrompt(one, "say of the first tab");
+  await one.waitText("of the first tab", ".outgoing");
+  await typePrompt(two, "say of the second tab");
+  await two.waitText("of the second tab", ".row-message");
+  await two.wait(() => !document.querySelector(".outgoing"), "the prompt to be taken");
+  await closeTab(world, one);
+  const three = await openPage(world, `#/s/${id}`, { context: two.context });
+  await three.waitText("of the first tab", ".row-message");
+  await waitIdle(world, id);
+  assert.deepEqual(await listPrompts(world.host, id), ["say before", "say of the second tab", "say of the first tab"]);
+});
+
+test("prompt_whose_image_another_tab_uploads_stays_with_that_tab", async (world) => {
+  const id = await world.host.session("rows", "say before");
+  const one = await openPage(world, `#/s/${id}`);
+  await one.waitText("before", ".row-message");
+  await one.run(async () => {
+    const canvas = Object.assign(document.createElement("canvas"), { width: 20, height: 20 });
+    const blob = await new Promise((resolve) => canvas.toBlob(resolve));
+    const data = new DataTransfer();
+    data.items.add(new File([blob], "shot.png", { type: "image/png" }));
+    document.querySelector("#composer").dispatchEvent(new ClipboardEvent("paste", { clipboardData: data, bubbles: true, cancelable: true }));
+  });
+  await one.waitFor(".attachment img");
+  await holdRequests(one, "/uploads");
+  await typePrompt(one, "say with an image");
+  await one.waitText("with an image", ".outgoing");
+  const two = await openPage(world, `#/s/${id}`, { context: one.context });
+  await two.waitText("before", ".row-message");
+  // The tab that was opened later would have taken it up by now.
+  await withModule(two, "outbox.js", async ({ resumeOutbox }) => {
+    resumeOutbox();
+    await navigator.locks?.query();
+  });
+  assert.equal(await two.run(() => document.querySelector("#composer").value), "", "the other tab has it");
+  await one.run(() => window.goOn());
+  await two.wait(() => document.querySelector(".row-prompt .image"), "the prompt with its image");
+  await waitIdle(world, id);
+  assert.deepEqual(await listPrompts(world.host, id), ["say before", "say with an image"]);
+  assert.equal(await two.run(() => document.querySelector("#composer").value), "", "the other tab had it");
+  await two.wait(() => !Object.keys(localStorage).some((key) => key.includes(":outbox:")), "nothing to be kept");
+});

@@ -1,7 +1,8 @@
 // @ts-check
 /**
  * Prompts on their way to the host, per session in the order in which they were written. Each is sent until the host has answered,
- * with one idempotency key, so that it counts once. They are kept in the browser until then.
+ * with one idempotency key, so that it counts once. They are kept in the browser until then, each under a name of its own: other tabs
+ * have prompts too, and a prompt belongs to its tab until that is closed.
  */
 import * as api from "./api.js";
 import { readDraft, writeDraft } from "./drafts.js";
@@ -13,6 +14,9 @@ const PREFIX = "outbox:";
 const RETRY_PAUSE_MS = 2000;
 /** A prompt that a page finds after so long is put back into the field: its time may be over. */
 const MAX_AGE_MS = 600_000;
+
+/** The lock that this tab holds until it is closed. */
+const OWN_LOCK = `${PREFIX}${api.randomText()}`;
 
 /**
  * `body` is null until the images have been uploaded. Of the files those with an address of their own (`uri`) go along in any case,
@@ -58,33 +62,48 @@ export function sendLater(prompt) {
 /** @param {OutgoingPrompt} prompt */
 function add(prompt) {
   waiting.set(prompt.session, [...listOutgoing(prompt.session), prompt]);
-  keep(prompt.session);
+  keep(prompt);
   sendFirst(prompt.session);
 }
 
-/** Takes up what an earlier page of this browser has left. */
+/** Takes up the prompts of tabs that have been closed, or that are just being closed. */
 export function resumeOutbox() {
-  for (const name of storage.listNames(PREFIX)) {
-    const session = name.slice(PREFIX.length);
-    if (waiting.has(session)) continue;
-    /** @type {OutgoingPrompt[]} */
-    const kept = parseKept(storage.load(name));
-    storage.save(name, null);
-    for (const prompt of kept) {
-      // Images are not kept in the browser.
-      const known = { ...prompt, images: [], files: [] };
-      if (!prompt.body || Date.now() - prompt.at > MAX_AGE_MS) giveBack(known);
-      else add(known);
+  for (const owner of new Set(listForeign().map((kept) => kept.owner))) {
+    // Over plain HTTP browsers have no locks.
+    if (navigator.locks) navigator.locks.request(owner, () => takeOver(owner, true));
+    else takeOver(owner, false);
+  }
+}
+
+/** @param {string} owner the lock of a tab @param {boolean} isClosed true if that tab is known to be closed */
+function takeOver(owner, isClosed) {
+  const left = listForeign().filter((kept) => kept.owner === owner);
+  for (const { session, key, text, at, body } of left.sort((one, other) => one.at - other.at)) {
+    // Images are not kept in the browser.
+    const prompt = { session, key, text, at, body, images: [], files: [] };
+    const isOld = Date.now() - at > MAX_AGE_MS;
+    if (body && !isOld) add(prompt);
+    // The other tab may be uploading the images.
+    else if (isClosed || isOld) {
+      storage.save(nameOf(prompt), null);
+      giveBack(prompt);
     }
   }
 }
 
-/** @param {string | null} text @returns {OutgoingPrompt[]} */
+/** Returns the prompts that are kept and that this tab has not. */
+function listForeign() {
+  const kept = storage.listNames(PREFIX).map((name) => parseKept(storage.load(name)));
+  return kept.flatMap((one) => (one && !listOutgoing(one.session).some((own) => own.key === one.key) ? [one] : []));
+}
+
+/** @param {string | null} text @returns {{ owner: string, session: string, key: string, text: string, at: number, body: any } | null} */
 function parseKept(text) {
   try {
-    return JSON.parse(text ?? "[]");
+    const kept = JSON.parse(text ?? "null");
+    return kept?.owner && kept.session && kept.key ? kept : null;
   } catch {
-    return [];
+    return null;
   }
 }
 
@@ -123,13 +142,16 @@ function remove(prompt) {
   const rest = listOutgoing(prompt.session).filter((one) => one !== prompt);
   if (rest.length) waiting.set(prompt.session, rest);
   else waiting.delete(prompt.session);
-  keep(prompt.session);
+  storage.save(nameOf(prompt), null);
+  views.changed();
 }
 
-/** @param {string} session */
-function keep(session) {
-  const kept = listOutgoing(session).map(({ key, text, at, body }) => ({ session, key, text, at, body }));
-  storage.save(PREFIX + session, kept.length ? JSON.stringify(kept) : null);
+/** Returns the name under which a prompt is kept. @param {{ session: string, key: string }} prompt */
+const nameOf = (prompt) => `${PREFIX}${prompt.session}:${prompt.key}`;
+
+/** @param {OutgoingPrompt} prompt */
+function keep({ session, key, text, at, body }) {
+  storage.save(nameOf({ session, key }), JSON.stringify({ owner: OWN_LOCK, session, key, text, at, body }));
   views.changed();
 }
 
@@ -165,7 +187,7 @@ async function sendOnce(prompt) {
       uploads.push(await api.call("POST", path, { raw: image.blob, headers: { "Content-Type": image.blob.type || "application/octet-stream" } }));
     }
     prompt.body = { prompt: buildPrompt(prompt.text, uploads, prompt.files), queue: true };
-    if (!prompt.isTakenBack) keep(prompt.session);
+    if (!prompt.isTakenBack) keep(prompt);
   }
   if (!prompt.isTakenBack) await api.post(`sessions/${prompt.session}/prompt`, prompt.body, { "Idempotency-Key": prompt.key });
 }
@@ -195,3 +217,5 @@ export function buildPrompt(text, uploads, files) {
     ...uploads.map((upload) => ({ type: "upload", id: upload.id })),
   ];
 }
+
+navigator.locks?.request(OWN_LOCK, () => new Promise(() => {}));
