@@ -245,6 +245,23 @@ test("prompt_that_is_refused_comes_back_into_its_field", async (world) => {
   assert.equal(await withModule(tab, "drafts.js", ({ readDraft }, session) => readDraft(session), id), "first thought\n\nsecond thought");
 });
 
+test("prompt_that_a_proxy_never_takes_can_be_taken_back_although_the_host_answers", async (world) => {
+  const { host, proxy, signIn } = await startBehindProxy();
+  const { id, tab } = await openOwn(world, { host, address: await signIn() });
+  proxy.status = 503;
+  proxy.statusOf = "/prompt";
+  await typePrompt(tab, "say never");
+  await tab.click(".outgoing .take-back", "Take back");
+  await tab.wait(() => document.querySelector("#composer").value === "say never" && !document.querySelector(".outgoing"), "the text in the field");
+  assert.equal(await tab.run(() => document.querySelector(".banner")), null, "the host answers");
+  proxy.status = 0;
+  assert.deepEqual(await listPrompts(host, id), ["say before"]);
+  tab.errors = tab.errors.filter((error) => !/status of 503/.test(error));
+  await closeTab(world, tab);
+  proxy.stop();
+  await host.stop();
+});
+
 /** Has the requests of a tab to addresses with this text wait until `window.goOn` is called. */
 const holdRequests = (tab, part) => tab.run((text) => {
   const real = window.fetch;
