@@ -104,9 +104,9 @@ fn pager_gets_no_control_characters() {
         })
     };
     scene.press("k j o");
-    assert_eq!(paged(&mut scene).as_deref(), Some("ab\n\tc31md"));
+    assert_eq!(paged(&mut scene).as_deref(), Some("ab\n\tc31md[U+202E]"));
     scene.press("v o");
-    assert_eq!(paged(&mut scene).as_deref(), Some("ab\n\tc31md"));
+    assert_eq!(paged(&mut scene).as_deref(), Some("ab\n\tc31md[U+202E]"));
     let (mut cut, _) = open_transcript(80, 20, &[prompt_row(2, "Fix it"), failed_run_row(7)]);
     cut.press("k j o");
     let calls = cut.take_calls();
