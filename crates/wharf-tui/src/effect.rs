@@ -22,6 +22,8 @@ pub enum TuiEffect {
     StartHost {
         is_urgent: bool,
     },
+    /// Asks the host whether it is there; the outcome is `TuiInput::HostProbed`.
+    ProbeHost,
     /// Reads a file of this machine and sends it to the host for a prompt; the outcome is `TuiInput::Answer`.
     UploadFile {
         id: CallId,

@@ -33,6 +33,10 @@ pub enum TuiInput {
     },
     /// The host was started again, or the reason why not.
     HostStarted(Result<(), String>),
+    /// The host has answered a probe, or has not done so in time.
+    HostProbed {
+        has_answered: bool,
+    },
     /// A program that the shell ran has ended.
     Program(ProgramEnd),
     /// The text was copied, or not: the text says why.
@@ -71,6 +75,8 @@ pub struct HostReady {
 pub enum StreamInput<E> {
     Connected,
     Event(E),
+    /// Nothing has come for so long that the host seems not to answer. The shell opens the stream again.
+    Silent,
     /// The connection is gone. The shell tries again after `retry_in`; without it the stream is over.
     Lost {
         reason: String,

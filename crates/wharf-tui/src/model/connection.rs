@@ -9,6 +9,8 @@ pub(crate) enum HostPresence {
         since: Duration,
     },
     Connected,
+    /// Nothing comes from the host although something should have. The connection may still stand.
+    Silent,
     /// The host was told to stop. The connection still stands.
     Stopping,
     /// The connection is gone. The shell tries again.

@@ -7,6 +7,7 @@ mod composer_chips;
 mod composing;
 mod connection;
 mod drafts;
+mod host_watch;
 mod last_lines;
 mod list_order;
 mod new_session;
@@ -28,6 +29,7 @@ pub(crate) use composer_chips::{AttachedUpload, ComposerChips, LeftDraft, Upload
 pub(crate) use composing::{Completion, CompletionItem, ComposingState, HistoryWalk, QueueEdit};
 pub(crate) use connection::{HostLoss, HostPresence};
 pub(crate) use drafts::DraftStore;
+pub(crate) use host_watch::HostWatch;
 pub(crate) use last_lines::NewestLines;
 pub(crate) use list_order::{ListEntry, attention_mark, last_activity, needs_person, order_sessions};
 pub(crate) use new_session::{NewSessionField, NewSessionForm, StartChoices};

@@ -7,8 +7,8 @@ use std::time::Duration;
 use wharf_api::SessionInfo;
 
 use super::{
-    AskFormInput, DraftStore, HostPresence, LeftDraft, NewSessionForm, OpenSession, Overlay, PendingCalls, SessionList,
-    StartChoices, UnansweredPrompts,
+    AskFormInput, DraftStore, HostPresence, HostWatch, LeftDraft, NewSessionForm, OpenSession, Overlay, PendingCalls,
+    SessionList, StartChoices, UnansweredPrompts,
 };
 use crate::api_call::ApiCall;
 use crate::effect::{DraftKey, TuiEffect};
@@ -75,6 +75,7 @@ pub struct TuiState {
     pub(crate) is_focus_reported: bool,
     pub(crate) last_key_at: Duration,
     pub(crate) connection: HostPresence,
+    pub(crate) host_watch: HostWatch,
     pub(crate) list: SessionList,
     pub(crate) is_list_hidden: bool,
     pub(crate) open: Option<OpenSession>,
@@ -123,6 +124,7 @@ impl TuiState {
             is_focus_reported: false,
             last_key_at: now.elapsed,
             connection: HostPresence::Connecting { since: now.elapsed },
+            host_watch: HostWatch::default(),
             list: SessionList::default(),
             is_list_hidden: false,
             open: None,
@@ -157,6 +159,9 @@ impl TuiState {
 
     /// Adds an effect to those that `update` returns.
     pub(crate) fn emit(&mut self, effect: TuiEffect) {
+        if matches!(effect, TuiEffect::Call { .. } | TuiEffect::OpenRows { .. } | TuiEffect::UploadFile { .. }) {
+            self.host_watch.note_sent(self.now.elapsed);
+        }
         self.outbox.push(effect);
     }
 

@@ -142,6 +142,8 @@ impl TuiState {
             let is_stopped = matches!(self.connection, HostPresence::Lost { loss: HostLoss::Stopped, .. });
             self.tell_error(if is_stopped && self.options.may_start_host {
                 "not done: the host was stopped · Ctrl-X S starts it again"
+            } else if self.is_host_silent() {
+                "not done: the host does not answer"
             } else {
                 "not done: the host is not reachable"
             });

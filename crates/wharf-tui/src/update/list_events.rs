@@ -19,6 +19,7 @@ impl TuiState {
         match input {
             StreamInput::Connected => self.note_connected(),
             StreamInput::Event(event) => self.handle_list_event(event),
+            StreamInput::Silent => self.note_silent(),
             StreamInput::Lost { reason, retry_in } => self.note_lost(reason, retry_in, false),
             StreamInput::Refused { reason, retry_in } => self.note_lost(reason, Some(retry_in), true),
         }
@@ -40,8 +41,10 @@ impl TuiState {
             HostPresence::Lost { loss: HostLoss::Refusing, .. } if !is_refused => self.restart_host(0),
             HostPresence::Lost { loss, .. } => loss.clone(),
             HostPresence::Stopping => HostLoss::Stopped,
-            HostPresence::Connecting { .. } | HostPresence::Connected if is_refused => HostLoss::Refusing,
-            HostPresence::Connecting { .. } | HostPresence::Connected => self.restart_host(0),
+            HostPresence::Connecting { .. } | HostPresence::Connected | HostPresence::Silent if is_refused => {
+                HostLoss::Refusing
+            }
+            HostPresence::Connecting { .. } | HostPresence::Connected | HostPresence::Silent => self.restart_host(0),
         };
         let retry_at = retry_in.map(|wait| self.now.elapsed + wait);
         self.connection = HostPresence::Lost { loss, reason, is_refused, retry_at };
@@ -70,6 +73,7 @@ impl TuiState {
                 self.emit(TuiEffect::StartHost { is_urgent: true });
             }
             HostPresence::Stopping => self.tell("the host is still stopping"),
+            HostPresence::Silent => self.tell("the host runs, but does not answer"),
             HostPresence::Connecting { .. } | HostPresence::Connected => self.tell("the host runs"),
         }
     }

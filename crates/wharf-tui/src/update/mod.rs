@@ -8,6 +8,7 @@ mod completion;
 mod composer_commands;
 mod form_commands;
 mod global_commands;
+mod host_watch;
 mod keys;
 mod last_lines;
 mod list_commands;
@@ -41,12 +42,14 @@ use crate::moment::Moment;
 /// Applies one input. Returns the effects in the order in which the shell is to carry them out.
 pub fn update(state: &mut TuiState, input: TuiInput, now: Moment) -> Vec<TuiEffect> {
     state.now = now;
+    state.note_host_input(&input);
     match input {
         TuiInput::Key(key) => state.handle_key(key),
         TuiInput::Paste(text) => state.handle_paste(&text),
         TuiInput::Resized(size) => state.size = size,
         TuiInput::TerminalFocus(has_focus) => state.handle_terminal_focus(has_focus),
-        TuiInput::Tick => {}
+        // These are noted above.
+        TuiInput::Tick | TuiInput::HostProbed { .. } => {}
         TuiInput::HostReady(ready) => state.handle_host_ready(ready),
         TuiInput::List(input) => state.handle_list_stream(input),
         TuiInput::Rows { stream, input } => state.handle_rows_stream(stream, input),

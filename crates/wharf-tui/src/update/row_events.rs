@@ -18,6 +18,10 @@ impl TuiState {
                 }
             }
             StreamInput::Event(event) => self.handle_row_event(event),
+            StreamInput::Silent => {
+                self.note_rows_lost("the host does not answer".to_owned(), true);
+                self.note_silent();
+            }
             StreamInput::Lost { reason, retry_in } => self.note_rows_lost(reason, retry_in.is_some()),
             StreamInput::Refused { reason, .. } => self.note_rows_lost(reason, true),
         }

@@ -44,6 +44,7 @@ impl TuiState {
             self.next_line_at(),
             self.next_age_at(),
             self.list.notices.next_due(),
+            self.host_watch_at(),
         ];
         all.into_iter().flatten().min()
     }
@@ -57,6 +58,7 @@ impl TuiState {
             HostPresence::Lost { .. }
             | HostPresence::Connecting { .. }
             | HostPresence::Connected
+            | HostPresence::Silent
             | HostPresence::Stopping => false,
         };
         let is_working = self.open_info().is_some_and(|info| {
@@ -80,6 +82,7 @@ impl TuiState {
     /// Does everything whose time has come.
     pub(super) fn run_due_timers(&mut self) {
         let now = self.now.elapsed;
+        self.watch_host();
         if self.message.as_ref().is_some_and(|message| message.until <= now) {
             self.message = None;
         }

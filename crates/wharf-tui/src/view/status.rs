@@ -18,7 +18,10 @@ pub(super) fn draw_status(state: &TuiState, area: Rect, has_list: bool, canvas: 
     let (text, style) = match (&state.connection, &state.message) {
         (HostPresence::Connecting { .. }, _) => ("starting the host…".to_owned(), theme.faint),
         (HostPresence::Stopping, _) => ("the host is stopping · your text is kept".to_owned(), theme.wants),
-        (HostPresence::Lost { .. }, Some(message)) if message.is_error => (message.text.clone(), theme.bad),
+        (HostPresence::Lost { .. } | HostPresence::Silent, Some(message)) if message.is_error => {
+            (message.text.clone(), theme.bad)
+        }
+        (HostPresence::Silent, _) => ("the host does not answer · your text is kept".to_owned(), theme.wants),
         (HostPresence::Lost { .. }, _) => (describe_loss(state).unwrap_or_default(), theme.wants),
         (HostPresence::Connected, Some(message)) if message.is_error => (message.text.clone(), theme.bad),
         (HostPresence::Connected, Some(message)) => (message.text.clone(), theme.plain),

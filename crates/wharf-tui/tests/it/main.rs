@@ -10,6 +10,7 @@ mod first_screens;
 mod frames;
 mod held_rows;
 mod host_loss;
+mod host_silence;
 mod input_places;
 mod kept_texts;
 mod key_page;

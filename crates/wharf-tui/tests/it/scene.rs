@@ -19,6 +19,8 @@ pub(crate) struct Scene {
     now: Moment,
     /// The effects since the last look.
     effects: Vec<TuiEffect>,
+    /// The host has stopped answering probes.
+    is_frozen: bool,
 }
 
 impl Scene {
@@ -38,11 +40,21 @@ impl Scene {
 
     pub(crate) fn starting(options: TuiOptions) -> Self {
         let now = Moment { elapsed: Duration::ZERO, unix_millis: START_MILLIS };
-        Self { state: TuiState::new(options, now), now, effects: Vec::new() }
+        Self { state: TuiState::new(options, now), now, effects: Vec::new(), is_frozen: false }
     }
 
     pub(crate) fn feed(&mut self, input: TuiInput) {
         self.effects.extend(update(&mut self.state, input, self.now));
+        let probes = self.effects.len();
+        self.effects.retain(|effect| !matches!(effect, TuiEffect::ProbeHost));
+        if self.effects.len() < probes && !self.is_frozen {
+            self.feed(TuiInput::HostProbed { has_answered: true });
+        }
+    }
+
+    /// Has the host answer nothing any more.
+    pub(crate) const fn freeze_host(&mut self) {
+        self.is_frozen = true;
     }
 
     /// Presses keys, written as in the table and separated by blanks: `ctrl-g a`.
@@ -71,6 +83,11 @@ impl Scene {
         }
         self.set_time(end);
         self.feed(TuiInput::Tick);
+    }
+
+    /// Lets time pass in which the client is not woken: another program has the terminal.
+    pub(crate) fn pass_time_unnoticed(&mut self, time: Duration) {
+        self.set_time(self.now.elapsed + time);
     }
 
     fn set_time(&mut self, elapsed: Duration) {

@@ -48,6 +48,11 @@ impl StreamConnection {
         }
     }
 
+    /// Returns true if no byte has come for so long.
+    pub(crate) fn is_silent(&self, limit: Duration) -> bool {
+        self.heard_at.elapsed() >= limit
+    }
+
     /// Returns the next event, or `None` if the stream has ended or the connection is lost. A connection on which no byte
     /// comes for the time of `silence` counts as lost. Dropping the future loses no event.
     pub(crate) async fn next_unless_silent(&mut self, silence: Option<Duration>) -> anyhow::Result<Option<SseEvent>> {

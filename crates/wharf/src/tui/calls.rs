@@ -21,6 +21,19 @@ pub(super) fn start_call(client: &HostClient, id: CallId, call: ApiCall, inputs:
     });
 }
 
+/// Asks the host whether it is there; the outcome comes as an input.
+pub(super) fn start_probe(client: &HostClient, inputs: &Sender<TuiInput>) {
+    let (client, inputs) = (client.clone(), inputs.clone());
+    tokio::spawn(async move {
+        let call = HostCall::get("/healthz");
+        let answer = tokio::time::timeout(PROBE_TIMEOUT, client.send_call(&call)).await;
+        let has_answered = answer.is_ok_and(|answer| answer.is_ok());
+        let _ = inputs.send(TuiInput::HostProbed { has_answered }).await;
+    });
+}
+
+/// How long the answer to a probe may take. A host that goes on answers the probe that it finds then.
+const PROBE_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long a call may take. The host answers calls that take longer before they are done.
 const CALL_TIMEOUT: Duration = Duration::from_secs(60);
 /// How long a file may take: 20 MB over a slow link.

@@ -220,6 +220,11 @@ impl EventLoop {
             }
             TuiEffect::CloseRows => self.rows = None,
             TuiEffect::StartHost { is_urgent } => start_host(&self.global, is_urgent, &self.sender),
+            TuiEffect::ProbeHost => {
+                if let Some(client) = &self.client {
+                    calls::start_probe(client, &self.sender);
+                }
+            }
             TuiEffect::UploadFile { id, session, path, name } => {
                 if let Some(client) = &self.client {
                     calls::start_upload(client, id, &session, (path, name), &self.sender);

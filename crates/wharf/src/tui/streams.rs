@@ -5,6 +5,7 @@ use std::time::Duration;
 use anyhow::Context;
 use tokio::sync::mpsc::Sender;
 use tokio::task::JoinHandle;
+use tokio::time::timeout;
 use wharf_api::{ErrorCode, RowStreamEvent, SessionInfo, SessionStreamEvent};
 use wharf_tui::{StreamId, StreamInput, TuiInput};
 
@@ -19,10 +20,9 @@ const MAX_RETRY_DELAY: Duration = Duration::from_secs(5);
 const MAX_LOCAL_RETRY_DELAY: Duration = Duration::from_secs(1);
 /// A longer event is parsed beside the loop, which keeps reading keys.
 const MAX_PARSED_IN_LOOP_BYTES: usize = 32 << 10;
-/// The host sends something at least every 10 s; without a byte for so long the connection is dead.
-const LIST_SILENCE_LIMIT: Duration = Duration::from_secs(60);
-/// The host sends a beat every 10 s (rule 13.5).
-const ROWS_SILENCE_LIMIT: Duration = Duration::from_secs(25);
+/// The host sends something at least every 10 s (rule 13.5); without a byte for so long it does not answer, or the connection
+/// is dead (rule 19.8).
+const SILENCE_LIMIT: Duration = Duration::from_secs(25);
 
 /// A stream that is followed. It ends when this is dropped.
 #[derive(Debug)]
@@ -39,7 +39,7 @@ pub(super) fn follow_list(client: &HostClient, inputs: Sender<TuiInput>) -> Foll
     let follower = Follower {
         client: client.clone(),
         path: "/sessions/stream".to_owned(),
-        silence_limit: LIST_SILENCE_LIMIT,
+        silence_limit: SILENCE_LIMIT,
         inputs,
         keeps_place: false,
     };
@@ -59,7 +59,7 @@ pub(super) fn follow_rows(
     let follower = Follower {
         client: client.clone(),
         path: url_path(&["sessions", session, "rows", "stream"]),
-        silence_limit: ROWS_SILENCE_LIMIT,
+        silence_limit: SILENCE_LIMIT,
         inputs,
         keeps_place: true,
     };
@@ -82,6 +82,10 @@ struct Follower {
 enum StreamLoss {
     /// The connection was lost, or there was none. A new one may be possible.
     Lost(String),
+    /// Nothing came from the host for too long. It may answer a new connection.
+    Silent,
+    /// The host has refused the stream.
+    Refused(String),
     /// The client has left, or the stream is over for good.
     Over,
 }
@@ -98,32 +102,31 @@ impl Follower {
         let mut delay = FIRST_RETRY_DELAY;
         let max_delay = if self.client.is_remote() { MAX_RETRY_DELAY } else { MAX_LOCAL_RETRY_DELAY };
         loop {
-            let mut is_refused = false;
-            let reason = match StreamConnection::open(&self.client, &self.path, last.as_deref()).await {
-                Ok(Some(connection)) => {
+            // A host that was stopped by a signal accepts connections and answers nothing.
+            let opening = StreamConnection::open(&self.client, &self.path, last.as_deref());
+            let loss = match timeout(self.silence_limit, opening).await {
+                Ok(Ok(Some(connection))) => {
                     delay = FIRST_RETRY_DELAY;
-                    match self.read_events(connection, &mut last, read, &to_input).await {
-                        StreamLoss::Lost(reason) => reason,
-                        StreamLoss::Over => return,
-                    }
+                    self.read_events(connection, &mut last, read, &to_input).await
                 }
-                Ok(None) => "the stream is over".to_owned(),
-                Err(ConnectError::NoHost) => "no host is running".to_owned(),
-                Err(ConnectError::Refused(error)) => {
+                Ok(Ok(None)) => StreamLoss::Lost("the stream is over".to_owned()),
+                Ok(Err(ConnectError::NoHost)) => StreamLoss::Lost("no host is running".to_owned()),
+                Ok(Err(ConnectError::Refused(error))) => {
                     // A place that the host does not know any more: the next attempt begins anew.
                     last = None;
                     if let Some(event) = Failure::code_of(&error).and_then(&last_event) {
                         let _ = self.inputs.send(to_input(StreamInput::Event(event))).await;
                         return;
                     }
-                    is_refused = true;
-                    error.to_string()
+                    StreamLoss::Refused(error.to_string())
                 }
+                Err(_) => StreamLoss::Silent,
             };
-            let lost = if is_refused {
-                StreamInput::Refused { reason, retry_in: delay }
-            } else {
-                StreamInput::Lost { reason, retry_in: Some(delay) }
+            let lost = match loss {
+                StreamLoss::Lost(reason) => StreamInput::Lost { reason, retry_in: Some(delay) },
+                StreamLoss::Silent => StreamInput::Silent,
+                StreamLoss::Refused(reason) => StreamInput::Refused { reason, retry_in: delay },
+                StreamLoss::Over => return,
             };
             if self.inputs.send(to_input(lost)).await.is_err() {
                 return;
@@ -147,6 +150,7 @@ impl Follower {
             }
             let event = match connection.next_unless_silent(Some(self.silence_limit)).await {
                 Ok(Some(event)) => event,
+                Ok(None) if connection.is_silent(self.silence_limit) => return StreamLoss::Silent,
                 Ok(None) => return StreamLoss::Lost("the connection was lost".to_owned()),
                 Err(error) => return StreamLoss::Lost(error.to_string()),
             };
@@ -170,4 +174,36 @@ async fn parse_event<E: Send + 'static>(
         return read(&event);
     }
     tokio::task::spawn_blocking(move || read(&event)).await.context("parsing an event")?
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::connect::HostAddress;
+
+    /// The test fails then.
+    const NEVER: Duration = Duration::from_secs(60);
+
+    /// A host that is stopped by a signal accepts connections, since its kernel does, and answers nothing.
+    #[tokio::test]
+    async fn host_that_accepts_and_answers_nothing_is_told_as_silent() -> anyhow::Result<()> {
+        let directory = tempfile::tempdir()?;
+        let path = directory.path().join("wharf.sock");
+        let _listener = tokio::net::UnixListener::bind(&path)?;
+        let (sender, mut inputs) = tokio::sync::mpsc::channel(1);
+        let follower = Follower {
+            client: HostClient::unconnected(HostAddress::Socket(path)),
+            path: "/sessions/stream".to_owned(),
+            silence_limit: Duration::from_millis(10),
+            inputs: sender,
+            keeps_place: false,
+        };
+        let read = |_: &SseEvent| -> anyhow::Result<SessionStreamEvent<SessionInfo>> { anyhow::bail!("an event") };
+        let _stream = FollowedStream(tokio::spawn(follower.run(read, TuiInput::List, |_| None)));
+        for _ in 0..2 {
+            let input = timeout(NEVER, inputs.recv()).await.context("the attempt has no end")?;
+            anyhow::ensure!(matches!(input, Some(TuiInput::List(StreamInput::Silent))), "{input:?}");
+        }
+        Ok(())
+    }
 }
