@@ -123,6 +123,11 @@ pub fn send_sigstop(pid: u32) -> bool {
     as_pid(pid).is_some_and(|pid| kill_process(pid, Signal::STOP).is_ok())
 }
 
+/// Sends SIGCONT. Returns false if there is no such process.
+pub fn send_sigcont(pid: u32) -> bool {
+    as_pid(pid).is_some_and(|pid| kill_process(pid, Signal::CONT).is_ok())
+}
+
 fn as_pid(pid: u32) -> Option<Pid> {
     i32::try_from(pid).ok().and_then(Pid::from_raw)
 }

@@ -69,7 +69,7 @@ pub(crate) enum CallPurpose {
         stream: StreamId,
     },
     Reading(ReadingPurpose),
-    /// A prompt; the text goes back to the composer if it is refused.
+    /// A prompt of the outbox.
     SendPrompt(SentPrompt),
     /// The changed text of a waiting prompt; it goes back to the composer if it is refused.
     SaveQueued(SavedQueueEdit),
@@ -133,7 +133,7 @@ pub(crate) struct SavedQueueEdit {
     pub(crate) is_sent_now: bool,
 }
 
-/// Prompts of which it is not known whether the host has them.
+/// Prompts that the person has taken back, although the host may have them.
 #[derive(Debug, Default)]
 pub(crate) struct UnansweredPrompts(Vec<SentPrompt>);
 
@@ -148,7 +148,7 @@ impl UnansweredPrompts {
         self.0.push(prompt);
     }
 
-    /// Returns the key under which this text was sent without an answer.
+    /// Returns the key under which this text was sent.
     pub(crate) fn take_key(&mut self, session: &str, text: &str) -> Option<String> {
         let place = self.0.iter().position(|prompt| prompt.session == session && prompt.text == text)?;
         Some(self.0.remove(place).key)
@@ -156,11 +156,9 @@ impl UnansweredPrompts {
 }
 
 impl CallPurpose {
-    /// Returns the session and the text of a prompt that the person wrote.
-    pub(crate) fn sent_text(&self) -> Option<(String, String)> {
-        if let Self::SendPrompt(SentPrompt { session, text, .. })
-        | Self::SaveQueued(SavedQueueEdit { session, text, .. }) = self
-        {
+    /// Returns the session and the text of a waiting prompt that the person has changed.
+    pub(crate) fn changed_text(&self) -> Option<(String, String)> {
+        if let Self::SaveQueued(SavedQueueEdit { session, text, .. }) = self {
             return Some((session.clone(), text.clone()));
         }
         None

@@ -42,6 +42,11 @@ impl DraftStore {
         self.unsaved.entry(key).or_insert(now + SAVE_DELAY);
     }
 
+    /// Has a text written a little later although it is the same: what is kept beside it has changed.
+    pub(crate) fn mark_unsaved(&mut self, key: DraftKey, now: Duration) {
+        self.unsaved.entry(key).or_insert(now + SAVE_DELAY);
+    }
+
     /// Returns the texts whose time has come; all of them if `now` is `None`.
     pub(crate) fn take_due(&mut self, now: Option<Duration>) -> Vec<(DraftKey, String)> {
         let due: Vec<DraftKey> = self

@@ -7,8 +7,8 @@ use std::time::Duration;
 use wharf_api::SessionInfo;
 
 use super::{
-    AskFormInput, DraftStore, HostPresence, HostWatch, LeftDraft, NewSessionForm, OpenSession, Overlay, PendingCalls,
-    SessionList, StartChoices, UnansweredPrompts,
+    AskFormInput, DraftStore, HostPresence, HostWatch, LeftDraft, NewSessionForm, OpenSession, Outbox, Overlay,
+    PendingCalls, SessionList, StartChoices, UnansweredPrompts,
 };
 use crate::api_call::ApiCall;
 use crate::effect::{DraftKey, TuiEffect};
@@ -92,6 +92,7 @@ pub struct TuiState {
     /// The drafts with chips of sessions that were open before.
     pub(crate) left_drafts: BTreeMap<String, LeftDraft>,
     pub(crate) calls: PendingCalls,
+    pub(crate) outbox: Outbox,
     pub(crate) unanswered_prompts: UnansweredPrompts,
     /// The form whose answer is on its way. It comes back if the host does not take the answer.
     pub(crate) sent_form: Option<AskFormInput>,
@@ -108,7 +109,7 @@ pub struct TuiState {
     /// The laid-out rows. It is a cache: the picture does not depend on what it holds.
     pub(crate) layouts: RefCell<LayoutCache>,
     streams: u64,
-    outbox: Vec<TuiEffect>,
+    effects: Vec<TuiEffect>,
 }
 
 impl TuiState {
@@ -137,6 +138,7 @@ impl TuiState {
             drafts,
             left_drafts: BTreeMap::new(),
             calls: PendingCalls::default(),
+            outbox: Outbox::default(),
             unanswered_prompts: UnansweredPrompts::default(),
             sent_form: None,
             message: None,
@@ -147,14 +149,14 @@ impl TuiState {
             cancel_timeout: None,
             layouts: RefCell::new(LayoutCache::default()),
             streams: 0,
-            outbox: Vec::new(),
+            effects: Vec::new(),
             options,
         }
     }
 
     /// Returns true while the host has not answered something that the person wants done.
     pub fn has_unanswered_changes(&self) -> bool {
-        self.calls.changes().next().is_some()
+        self.calls.changes().next().is_some() || !self.outbox.is_empty()
     }
 
     /// Adds an effect to those that `update` returns.
@@ -162,11 +164,11 @@ impl TuiState {
         if matches!(effect, TuiEffect::Call { .. } | TuiEffect::OpenRows { .. } | TuiEffect::UploadFile { .. }) {
             self.host_watch.note_sent(self.now.elapsed);
         }
-        self.outbox.push(effect);
+        self.effects.push(effect);
     }
 
     pub(crate) fn take_effects(&mut self) -> Vec<TuiEffect> {
-        std::mem::take(&mut self.outbox)
+        std::mem::take(&mut self.effects)
     }
 
     /// Sends a request; its answer is handled by its purpose.

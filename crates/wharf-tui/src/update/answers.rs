@@ -69,8 +69,8 @@ impl TuiState {
                     self.call(call, CallPurpose::Change { failed: "not sent" });
                 }
             }
-            CallPurpose::SendPrompt(_)
-            | CallPurpose::Change { .. }
+            CallPurpose::SendPrompt(prompt) => self.finish_prompt(prompt),
+            CallPurpose::Change { .. }
             | CallPurpose::NextMode { .. }
             | CallPurpose::Interrupt { .. }
             | CallPurpose::AnswerAsk { .. }
@@ -81,15 +81,7 @@ impl TuiState {
 
     fn take_failure(&mut self, call: CallId, purpose: CallPurpose, failure: ApiFailure) {
         match purpose {
-            CallPurpose::SendPrompt(prompt) => {
-                self.restore_prompt(&prompt.session, &prompt.text);
-                if failure.code.is_none() {
-                    self.tell_error(format!("not known whether it was sent: {}", failure.text));
-                    self.unanswered_prompts.add(prompt);
-                } else {
-                    self.tell_error(format!("not sent: {}", failure.text));
-                }
-            }
+            CallPurpose::SendPrompt(prompt) => self.fail_prompt(&prompt, &failure),
             CallPurpose::SaveQueued(edit) => {
                 self.restore_prompt(&edit.session, &edit.text);
                 self.tell_error(format!("the waiting prompt was not changed: {}", failure.text));

@@ -67,10 +67,12 @@ impl TuiState {
             self.after_edit();
             return;
         }
-        if open.composer.text().trim().is_empty() || !self.can_send() || !self.require_host() {
+        let is_change = open.composing.queue_edit.is_some();
+        if open.composer.text().trim().is_empty() || !self.can_send() {
             return;
         }
-        let Some(open) = &mut self.open else { return };
+        let is_reachable = if is_change { self.require_host() } else { self.can_deliver() };
+        let Some(open) = self.open.as_mut().filter(|_| is_reachable) else { return };
         let session = open.id.clone();
         let queue_edit = open.composing.queue_edit.take();
         let written = open.composer.clear();
@@ -89,7 +91,7 @@ impl TuiState {
             let known = self.unanswered_prompts.take_key(&session, &text);
             let key = known.unwrap_or_else(|| self.new_idempotency_key());
             let call = send_prompt(&session, content, when, &key);
-            self.call(call, CallPurpose::SendPrompt(SentPrompt { session, text, key }));
+            self.send_later(SentPrompt { session, text, key }, call);
         }
         if let Some(open) = &mut self.open {
             open.composing.forget_pastes_beside(&[&written, open.composer.text()]);
@@ -129,10 +131,11 @@ impl TuiState {
 
     /// Keeps all unsent texts, and the prompts that the host has not answered.
     pub(super) fn keep_texts(&mut self) {
-        let sent: Vec<_> = self.calls.changes().filter_map(CallPurpose::sent_text).collect();
+        let sent: Vec<_> = self.calls.changes().filter_map(CallPurpose::changed_text).collect();
         for (session, text) in sent {
             self.restore_prompt(&session, &text);
         }
+        self.keep_all_outgoing();
         self.save_drafts(None);
     }
 

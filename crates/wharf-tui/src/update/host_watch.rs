@@ -48,6 +48,7 @@ impl TuiState {
         self.host_watch.clear();
         if self.is_host_silent() {
             self.connection = HostPresence::Connected;
+            self.outbox.retry_unanswered(self.now.elapsed);
             self.tell("the host answers again");
         }
     }

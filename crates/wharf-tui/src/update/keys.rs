@@ -149,7 +149,12 @@ impl TuiState {
         let Some(open) = &self.open else { return };
         let composing = &open.composing;
         let is_in_queue = composing.queue_edit.is_some() || (is_up && open.composer.is_empty());
-        if composing.history.is_none() && is_in_queue && self.edit_queued(is_up) {
+        let is_first_step = composing.history.is_none() && composing.queue_edit.is_none();
+        if is_up && is_first_step && self.take_back_prompt() {
+            return;
+        }
+        let Some(open) = &self.open else { return };
+        if open.composing.history.is_none() && is_in_queue && self.edit_queued(is_up) {
             return;
         }
         self.walk_history(is_up);

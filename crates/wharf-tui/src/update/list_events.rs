@@ -28,6 +28,7 @@ impl TuiState {
     fn note_connected(&mut self) {
         if matches!(self.connection, HostPresence::Lost { .. }) {
             self.tell("connected again");
+            self.outbox.retry_unanswered(self.now.elapsed);
             self.call(describe_host(), CallPurpose::Host);
         }
         self.connection = HostPresence::Connected;

@@ -16,6 +16,7 @@ mod list_events;
 mod menu_commands;
 mod newer_rows;
 mod open_session;
+mod outbox;
 mod pick_commands;
 mod programs;
 mod queue_commands;

@@ -45,6 +45,7 @@ impl TuiState {
             self.next_age_at(),
             self.list.notices.next_due(),
             self.host_watch_at(),
+            self.outbox.next_retry().filter(|_| self.connection.is_connected()),
         ];
         all.into_iter().flatten().min()
     }
@@ -83,6 +84,7 @@ impl TuiState {
     pub(super) fn run_due_timers(&mut self) {
         let now = self.now.elapsed;
         self.watch_host();
+        self.deliver_prompts();
         if self.message.as_ref().is_some_and(|message| message.until <= now) {
             self.message = None;
         }
@@ -107,6 +109,7 @@ impl TuiState {
     /// Has the shell write unsent texts: those that are due, or all of them.
     pub(super) fn save_drafts(&mut self, now: Option<Duration>) {
         for (key, text) in self.drafts.take_due(now) {
+            let text = self.draft_on_disk(&key, text);
             self.emit(TuiEffect::SaveDraft { key, text });
         }
     }

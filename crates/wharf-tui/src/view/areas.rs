@@ -42,6 +42,8 @@ pub(crate) struct ScreenAreas {
 pub(crate) struct SessionAreas {
     pub(crate) header: Option<Rect>,
     pub(crate) transcript: Rect,
+    /// The prompts that the host has not taken yet.
+    pub(crate) outgoing: Option<Rect>,
     pub(crate) plan: Option<Rect>,
     pub(crate) dock: Option<Rect>,
     pub(crate) queue: Option<Rect>,
@@ -94,7 +96,8 @@ fn divide_session(state: &TuiState, area: Rect) -> SessionAreas {
         let room = rest.height.saturating_sub(3);
         take_bottom(&mut rest, lines.min(room))
     });
-    SessionAreas { header, transcript: rest, plan, dock, queue, composer }
+    let outgoing = super::outgoing::count_outgoing_lines(state, rest).map(|lines| take_bottom(&mut rest, lines));
+    SessionAreas { header, transcript: rest, outgoing, plan, dock, queue, composer }
 }
 
 fn composer_lines(state: &TuiState, width: u16) -> u16 {

@@ -6,6 +6,7 @@ mod canvas;
 mod composer;
 mod empty_transcript;
 mod header;
+mod outgoing;
 mod overlays;
 mod plan;
 mod queue;
@@ -101,6 +102,9 @@ fn draw_session(state: &TuiState, areas: &SessionAreas, canvas: &mut Canvas) {
         header::draw_header(state, area, canvas);
     }
     transcript::draw_transcript(state, areas.transcript, canvas);
+    if let Some(area) = areas.outgoing {
+        outgoing::draw_outgoing(state, area, canvas);
+    }
     if let Some(area) = areas.plan {
         plan::draw_plan(state, area, canvas);
     }

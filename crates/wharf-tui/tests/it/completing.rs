@@ -30,8 +30,10 @@ fn open_session() -> Scene {
     scene
 }
 
+/// Returns the prompt that was sent. The host takes it.
 fn sent_prompt(scene: &mut Scene) -> Value {
-    let (_, call) = scene.take_calls().into_iter().find(|(_, call)| call.path.ends_with("/prompt")).unwrap();
+    let (id, call) = scene.take_calls().into_iter().find(|(_, call)| call.path.ends_with("/prompt")).unwrap();
+    scene.answer(id, &json!({}));
     serde_json::from_str::<Value>(&call.body.unwrap()).unwrap()["prompt"].clone()
 }
 

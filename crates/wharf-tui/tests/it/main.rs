@@ -19,6 +19,7 @@ mod link_questions;
 mod list_ages;
 mod moving;
 mod notifications;
+mod outgoing;
 mod queueing;
 mod random_keys;
 mod reading;

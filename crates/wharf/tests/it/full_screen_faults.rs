@@ -4,7 +4,8 @@ use std::fmt::Write;
 
 use anyhow::{Result, ensure};
 use wharf_testkit::WAIT_LIMIT;
-use wharf_testkit::processes::{send_sighup, send_sigterm, wait_gone};
+use wharf_testkit::http::RestClient;
+use wharf_testkit::processes::{send_sigcont, send_sighup, send_sigstop, send_sigterm, wait_gone};
 use wharf_testkit::random::TestRandom;
 
 use crate::cli::{run_wharf, start_kept_session};
@@ -45,6 +46,31 @@ fn dead_host_is_started_again() -> Result<()> {
     let stopped = run_wharf(&host, &["stop"]);
     back?;
     stopped?;
+    Ok(())
+}
+
+/// Rule 19.8.
+#[tokio::test]
+async fn prompt_for_a_frozen_host_is_shown_as_sending_and_runs_once() -> Result<()> {
+    let host = scripted_host(&[])?.start_host()?;
+    let session = start_kept_session(&host, &[])?;
+    let mut client = ScreenTerminal::run_starting_wharf(&host, SIZE, &["attach", &session])?;
+    client.wait_for_text("idle")?;
+    ensure!(send_sigstop(host.pid()), "there is no host");
+    client.press("echo only once\r")?;
+    client.wait_for_text("▌ sending…")?;
+    client.wait_for("the notice", |screen| {
+        screen.contains("the host does not answer") && screen.contains("▌ echo only once")
+    })?;
+    client.press("echo and then this\r")?;
+    client.wait_for_text("▌ echo and then this")?;
+    ensure!(send_sigcont(host.pid()), "the host is gone");
+    client.wait_for("both answers", |screen| !screen.contains("sending…") && screen.matches("── done").count() == 2)?;
+
+    let turns = RestClient::new(&host).get(&format!("/sessions/{session}/turns")).await?.expect(200)?;
+    let prompts: Vec<&str> =
+        turns["turns"].as_array().into_iter().flatten().filter_map(|turn| turn["summary"].as_str()).collect();
+    assert_eq!(prompts, ["echo only once", "echo and then this"], "{turns}");
     Ok(())
 }
 
