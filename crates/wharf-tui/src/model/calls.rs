@@ -133,7 +133,7 @@ pub(crate) struct SavedQueueEdit {
     pub(crate) is_sent_now: bool,
 }
 
-/// Prompts that the person has taken back, although the host may have them.
+/// Prompts that came back into their field, although the host may have them.
 #[derive(Debug, Default)]
 pub(crate) struct UnansweredPrompts(Vec<SentPrompt>);
 

@@ -1,5 +1,7 @@
 //! Prompts on their way to the host: sending, sending again, and taking back (rule 19.8).
 
+use wharf_api::ErrorCode;
+
 use crate::api_call::ApiCall;
 use crate::effect::DraftKey;
 use crate::input::ApiFailure;
@@ -47,6 +49,10 @@ impl TuiState {
             self.restore_prompt(&prompt.session, &prompt.text);
             self.keep_outgoing(&prompt.session);
             self.tell_error(format!("not sent: {}", failure.text));
+            // Sent again as it is, it is the same prompt: the host may have taken it before.
+            if failure.code != Some(ErrorCode::IDEMPOTENCY_KEY_REUSED) {
+                self.unanswered_prompts.add(prompt.clone());
+            }
         }
         self.deliver_prompts();
     }
