@@ -70,7 +70,7 @@ async fn prompt_for_a_frozen_host_is_shown_as_sending_and_runs_once() -> Result<
     let turns = RestClient::new(&host).get(&format!("/sessions/{session}/turns")).await?.expect(200)?;
     let prompts: Vec<&str> =
         turns["turns"].as_array().into_iter().flatten().filter_map(|turn| turn["summary"].as_str()).collect();
-    assert_eq!(prompts, ["echo only once", "echo and then this"], "{turns}");
+    assert_eq!(prompts, ["echo and then this", "echo only once"], "the newest turn is the first one: {turns}");
     Ok(())
 }
 
