@@ -18,6 +18,7 @@
 mod api_call;
 mod composer;
 mod effect;
+mod failures;
 mod input;
 pub mod keymap;
 mod layout;
@@ -31,6 +32,7 @@ mod view;
 
 pub use api_call::{ApiCall, ApiMethod, percent_encode};
 pub use effect::{DraftKey, TuiEffect};
+pub use failures::{FailureKind, login_command};
 pub use input::{ApiFailure, CallId, CopyPlace, HostReady, ProgramEnd, ScreenSize, StreamId, StreamInput, TuiInput};
 pub use model::{TuiOptions, TuiState};
 pub use moment::{Moment, TimeZone};

@@ -9,6 +9,13 @@ pub fn is_asleep(session: &SessionInfo) -> bool {
     !session.status.is_alive() && session.resumable && !stays_away
 }
 
+/// Returns true if the agent of the session failed and the next prompt does not simply bring it back.
+pub(crate) fn has_failed(session: &SessionInfo) -> bool {
+    let is_failed = matches!(session.status, SessionStatus::Error | SessionStatus::Exited);
+    let is_over = matches!(session.end_reason, Some(EndCause::Finished | EndCause::Closed | EndCause::User));
+    is_failed && !is_over && !is_asleep(session)
+}
+
 /// Returns true if a person ended the session: it comes back only when it is resumed.
 pub(crate) fn is_killed_by_person(session: &SessionInfo) -> bool {
     session.status == SessionStatus::Killed && !is_asleep(session)

@@ -43,6 +43,11 @@ pub(crate) fn read_prompts(session: &str) -> ApiCall {
     ApiCall::get(format!("{}?kinds=prompt&limit={MAX_READ_PROMPTS}", join_path(&["sessions", session, "rows"])))
 }
 
+/// Reads the newest prompt of a session; a long one is cut.
+pub(crate) fn read_newest_prompt(session: &str) -> ApiCall {
+    ApiCall::get(format!("{}?kinds=prompt&limit=1", join_path(&["sessions", session, "rows"])))
+}
+
 /// Searches the rows of all sessions.
 pub(crate) fn search_rows(query: &str) -> ApiCall {
     ApiCall::get(format!("{}?q={}", join_path(&["search"]), percent_encode(query)))

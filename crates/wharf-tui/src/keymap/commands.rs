@@ -27,6 +27,8 @@ pub enum GlobalCommand {
     OpenSettings,
     ResumeSession,
     LogIn,
+    /// Sends the prompt of a turn that failed again.
+    TryAgain,
     StartHost,
     OpenHelp,
     Redraw,

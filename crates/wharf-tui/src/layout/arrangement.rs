@@ -4,8 +4,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
-use wharf_api::{AskState, NoticeLevel, RowBody, RowTool, ToolState, TranscriptRow};
+use wharf_api::{AskState, NoticeLevel, RowBody, RowTool, RowTurnEnd, ToolState, TranscriptRow};
 
+use crate::failures::{FailureKind, is_failed_end, repeats_failure};
 use crate::model::TranscriptView;
 use crate::rows::{OlderRows, RowPlace, RowSet};
 
@@ -26,6 +27,18 @@ pub(crate) struct RowContext {
     pub(crate) has_gap_after: bool,
     /// The row is the first that came while the person was elsewhere.
     pub(crate) is_first_unread: bool,
+    pub(crate) failure: FailureDetail,
+}
+
+/// How much the end of a failed turn says.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum FailureDetail {
+    #[default]
+    Reason,
+    /// It is the newest turn: the ways on are told too.
+    WaysOn,
+    /// The card of the session tells the reason and the ways on.
+    InCard,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -57,8 +70,8 @@ pub(crate) fn has_tool_failed(tool: &RowTool) -> bool {
     tool.state == ToolState::Failed || code != 0
 }
 
-/// Arranges the rows that are held.
-pub(crate) fn arrange_rows(rows: &RowSet, view: &TranscriptView) -> RowArrangement {
+/// Arranges the rows that are held. `has_card` is true if a card tells below them why the session's agent failed.
+pub(crate) fn arrange_rows(rows: &RowSet, view: &TranscriptView, has_card: bool) -> RowArrangement {
     let mut arrangement = RowArrangement::default();
     let mut run = StepRun::default();
     for (place, row) in rows.iter() {
@@ -73,6 +86,7 @@ pub(crate) fn arrange_rows(rows: &RowSet, view: &TranscriptView) -> RowArrangeme
         }
     }
     run.fold(&mut arrangement, view);
+    arrangement.tell_failures_once(rows, has_card);
     arrangement.divide_messages(rows);
     if let Some(after) = view.unread_after {
         arrangement.mark_first_unread(rows, after);
@@ -90,6 +104,46 @@ impl RowArrangement {
         if !is_shown {
             context.fold = RowFold::Hidden;
         }
+    }
+
+    /// Has each failure told once: by the end of its turn or by the card below, and not by the notice of the agent's end.
+    fn tell_failures_once(&mut self, rows: &RowSet, has_card: bool) {
+        let mut last_end: Option<(RowPlace, &RowTurnEnd)> = None;
+        let mut last_notice = None;
+        for (place, row) in rows.iter() {
+            match &row.body {
+                RowBody::TurnEnd(end) => {
+                    last_end = Some((place, end));
+                    last_notice = None;
+                }
+                RowBody::Prompt(_) => {
+                    last_end = None;
+                    last_notice = None;
+                }
+                RowBody::Notice(notice) if is_failed_end(notice) => {
+                    last_notice = Some(place);
+                    if last_end.is_some_and(|(_, end)| repeats_failure(notice, end)) {
+                        self.contexts.entry(place).or_default().fold = RowFold::Hidden;
+                    }
+                }
+                RowBody::Notice(_)
+                | RowBody::Message(_)
+                | RowBody::Thought(_)
+                | RowBody::Tool(_)
+                | RowBody::Plan(_)
+                | RowBody::Ask(_)
+                | RowBody::Unknown => {}
+            }
+        }
+        if let Some(notice) = last_notice.filter(|_| has_card) {
+            self.contexts.entry(notice).or_default().fold = RowFold::Hidden;
+        }
+        let Some((place, end)) = last_end.filter(|(_, end)| FailureKind::of_turn(end).is_some()) else { return };
+        self.contexts.entry(place).or_default().failure = match end.reason.as_str() {
+            "start_failed" | "agent_exited" if has_card => FailureDetail::InCard,
+            _ if has_card => FailureDetail::Reason,
+            _ => FailureDetail::WaysOn,
+        };
     }
 
     /// Marks the first row after this place that is shown, unless there may be earlier ones that are not loaded.

@@ -10,6 +10,7 @@ use wharf_api::TranscriptRow;
 use super::{RowArrangement, RowContext, RowLayout, arrange_rows};
 use crate::model::TranscriptView;
 use crate::rows::{RowPlace, RowSet};
+use crate::session_words::has_failed;
 use crate::view::{RowLayoutOptions, lay_out_row};
 
 /// The rows that are kept: several screens in both directions.
@@ -18,8 +19,7 @@ const MAX_CACHED_ROWS: usize = 1_000;
 #[derive(Debug, Default)]
 pub(crate) struct LayoutCache {
     rows: HashMap<RowPlace, (LayoutKey, Rc<RowLayout>)>,
-    /// The arrangement of the rows, and the revisions that it was made of.
-    arrangement: Option<((u64, u64), Rc<RowArrangement>)>,
+    arrangement: Option<(ArrangementKey, Rc<RowArrangement>)>,
     /// The rows that were laid out so far.
     #[cfg(test)]
     laid_out: u64,
@@ -47,6 +47,15 @@ struct LayoutKey {
     context: RowContext,
     /// The length of the live output, which is not part of the row.
     live_bytes: u64,
+}
+
+/// What an arrangement was made of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct ArrangementKey {
+    rows: u64,
+    folds: u64,
+    /// A card tells why the session's agent failed.
+    has_card: bool,
 }
 
 impl LayoutCache {
@@ -83,13 +92,14 @@ impl LayoutCache {
 
     /// Returns the way in which the rows stand among one another.
     pub(crate) fn arrange(&mut self, rows: &RowSet, view: &TranscriptView) -> Rc<RowArrangement> {
-        let key = (rows.revision(), view.fold_revision);
+        let has_card = rows.state().is_some_and(|state| has_failed(&state.session));
+        let key = ArrangementKey { rows: rows.revision(), folds: view.fold_revision, has_card };
         if let Some((held, arrangement)) = &self.arrangement
             && *held == key
         {
             return Rc::clone(arrangement);
         }
-        let arrangement = Rc::new(arrange_rows(rows, view));
+        let arrangement = Rc::new(arrange_rows(rows, view, has_card));
         self.arrangement = Some((key, Rc::clone(&arrangement)));
         arrangement
     }

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::TextSource;
 use crate::input::{CallId, StreamId};
+use crate::rows::RowPlace;
 
 /// The use of a text that is read whole.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,6 +74,16 @@ pub(crate) enum CallPurpose {
     SendPrompt(SentPrompt),
     /// The changed text of a waiting prompt; it goes back to the composer if it is refused.
     SaveQueued(SavedQueueEdit),
+    /// The newest prompt of a failed turn that is to be tried again.
+    FindPrompt(TriedTurn),
+    /// The whole prompt of that turn.
+    TryAgain(TriedTurn),
+    /// A session in the place of one whose agent cannot come back, which is archived if it is named. The new one opens if the
+    /// person has pressed no key since.
+    StartAgain {
+        replaced: Option<String>,
+        since: Duration,
+    },
     Interrupt {
         session: String,
     },
@@ -121,6 +132,14 @@ pub(crate) struct SentPrompt {
     pub(crate) text: String,
     /// The idempotency key: the host takes a prompt once for each key.
     pub(crate) key: String,
+}
+
+/// A failed turn that is tried again.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct TriedTurn {
+    pub(crate) session: String,
+    /// The row of its end.
+    pub(crate) end: RowPlace,
 }
 
 /// A changed waiting prompt that was sent.
@@ -173,6 +192,9 @@ impl CallPurpose {
             | Self::AnswerAsk { .. }
             | Self::Change { .. }
             | Self::NextMode { .. }
+            | Self::FindPrompt(_)
+            | Self::TryAgain(_)
+            | Self::StartAgain { .. }
             | Self::Fork { .. }
             | Self::Spawn { .. } => true,
             Self::LastLine { .. }

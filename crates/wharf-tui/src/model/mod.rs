@@ -24,7 +24,8 @@ mod transcript_view;
 pub(crate) use ask_dock::{ANSWER_GUARD, AskDock, FormAnswer, ResolvedAsk, form_answers, only_option, option_key};
 pub(crate) use ask_form::{AskFormField, AskFormInput};
 pub(crate) use calls::{
-    CallPurpose, PendingCalls, ReadingPurpose, RowSearch, SavedQueueEdit, SentPrompt, TextUse, UnansweredPrompts,
+    CallPurpose, PendingCalls, ReadingPurpose, RowSearch, SavedQueueEdit, SentPrompt, TextUse, TriedTurn,
+    UnansweredPrompts,
 };
 pub(crate) use composer_chips::{AttachedUpload, ComposerChips, LeftDraft, UploadState};
 pub(crate) use composing::{Completion, CompletionItem, ComposingState, HistoryWalk, QueueEdit};

@@ -60,6 +60,8 @@ pub(crate) struct OpenSession {
     pub(crate) composing: ComposingState,
     pub(crate) dock: AskDock,
     pub(crate) interrupt: TurnInterrupt,
+    /// The end of the failed turn that is being tried again.
+    pub(crate) tried_again: Option<RowPlace>,
     /// The mode that Shift-Tab requested last, and until when it counts as the current one.
     pub(crate) requested_mode: Option<(String, Duration)>,
     /// An older page was requested.
@@ -85,6 +87,7 @@ impl OpenSession {
             composing: ComposingState::default(),
             dock: AskDock::default(),
             interrupt: TurnInterrupt::default(),
+            tried_again: None,
             requested_mode: None,
             is_loading_older: false,
             is_loading_newer: false,

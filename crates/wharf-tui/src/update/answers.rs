@@ -62,6 +62,11 @@ impl TuiState {
             CallPurpose::Upload { .. } => self.finish_upload(call, &read_answer(body)?),
             CallPurpose::Search { query } => self.show_hits(query, read_answer::<SearchPage>(body)?),
             CallPurpose::Fork { since } => self.finish_fork(read_answer::<SpawnedSession>(body)?, *since),
+            CallPurpose::FindPrompt(tried) => self.take_found_prompt(tried, &read_answer(body)?),
+            CallPurpose::TryAgain(tried) => self.send_prompt_again(tried, &read_answer(body)?),
+            CallPurpose::StartAgain { replaced, since } => {
+                self.finish_start_again(read_answer(body)?, replaced.as_deref(), *since);
+            }
             CallPurpose::Host => self.note_host(&read_answer::<HostInfo>(body)?),
             CallPurpose::SaveQueued(edit) => {
                 if edit.is_sent_now {
@@ -109,6 +114,16 @@ impl TuiState {
                     open.interrupt = TurnInterrupt::default();
                 }
                 self.tell_error(format!("not interrupted: {}", failure.text));
+            }
+            CallPurpose::FindPrompt(tried) | CallPurpose::TryAgain(tried) => {
+                self.forget_try(&tried);
+                self.tell_error(format!("not tried again: {}", failure.text));
+            }
+            CallPurpose::StartAgain { .. } => {
+                if let Some(open) = &mut self.open {
+                    open.tried_again = None;
+                }
+                self.tell_error(format!("not started: {}", failure.text));
             }
             CallPurpose::OlderRows { stream } => {
                 self.stop_seeking(stream);

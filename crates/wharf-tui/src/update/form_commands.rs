@@ -162,7 +162,7 @@ impl TuiState {
         self.open_made_session(spawned, is_awaited, "copied · Ctrl-T shows it");
     }
 
-    fn open_made_session(&mut self, spawned: SpawnedSession, is_awaited: bool, note: &str) {
+    pub(super) fn open_made_session(&mut self, spawned: SpawnedSession, is_awaited: bool, note: &str) {
         let id = spawned.session.id.clone();
         self.list.put(spawned.session);
         self.list.sort();

@@ -27,6 +27,7 @@ impl TuiState {
             GlobalCommand::OpenSettings => self.open_settings(),
             GlobalCommand::ResumeSession => self.resume_selected(),
             GlobalCommand::LogIn => self.log_in(),
+            GlobalCommand::TryAgain => self.try_again(),
             GlobalCommand::StartHost => self.start_host(),
             GlobalCommand::OpenHelp => self.overlays.push(Overlay::Reader(help_text())),
             GlobalCommand::Redraw => self.emit(TuiEffect::Redraw),

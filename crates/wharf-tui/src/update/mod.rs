@@ -29,6 +29,7 @@ mod transcript_commands;
 mod transcript_copy;
 mod transcript_find;
 mod transcript_jumps;
+mod try_again;
 
 use std::time::Duration;
 

@@ -48,6 +48,9 @@ impl TuiState {
         if self.outbox.remove(&prompt.key).is_some() {
             self.restore_prompt(&prompt.session, &prompt.text);
             self.keep_outgoing(&prompt.session);
+            if let Some(open) = self.find_open(&prompt.session) {
+                open.tried_again = None;
+            }
             self.tell_error(format!("not sent: {}", failure.text));
             // Sent again as it is, it is the same prompt: the host may have taken it before.
             if failure.code != Some(ErrorCode::IDEMPOTENCY_KEY_REUSED) {

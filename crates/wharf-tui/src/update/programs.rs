@@ -14,7 +14,12 @@ impl TuiState {
                     self.note_draft();
                 }
             }
-            ProgramEnd::Login(Ok(())) => self.load_start_choices(),
+            ProgramEnd::Login(Ok(())) => {
+                self.load_start_choices();
+                if self.can_try_again() {
+                    self.tell("logged in · Ctrl-X A tries again");
+                }
+            }
             ProgramEnd::Editor(Err(reason)) | ProgramEnd::Pager(Err(reason)) | ProgramEnd::Login(Err(reason)) => {
                 self.tell_error(reason);
             }

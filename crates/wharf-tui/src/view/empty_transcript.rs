@@ -7,8 +7,8 @@ use ratatui_core::style::Style;
 use wharf_api::SessionStatus;
 
 use super::Canvas;
-use super::state_card::failed_session;
 use crate::model::{OpenSession, RowsLink, TuiState};
+use crate::session_words::has_failed;
 use crate::text::{shorten_path, to_printable};
 
 /// "Opening" is not shown for a session that opens at once.
@@ -42,7 +42,7 @@ fn describe_start(state: &TuiState) -> (String, bool) {
         (SessionStatus::Running | SessionStatus::Starting, _) | (_, None) => {
             (format!("{} in {directory} · nothing was said yet", info.adapter_slug), false)
         }
-        (_, Some(_)) if failed_session(state).is_some() => (format!("{} in {directory}", info.adapter_slug), false),
+        (_, Some(_)) if has_failed(info) => (format!("{} in {directory}", info.adapter_slug), false),
         (status, Some(message)) => (format!("{} in {directory} · {status}: {message}", info.adapter_slug), true),
     }
 }

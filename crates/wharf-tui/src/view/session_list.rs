@@ -5,6 +5,7 @@ use wharf_api::SessionInfo;
 
 use super::{Canvas, divide_screen};
 use crate::composer::lay_out_editor;
+use crate::failures::login_command;
 use crate::model::{ListEntry, PaneFocus, TuiState, attention_mark, last_activity, needs_person};
 use crate::rows::last_line;
 use crate::session_words::display_name;
@@ -204,7 +205,10 @@ pub(crate) fn shown_since(session: &SessionInfo) -> u64 {
 
 /// Returns the line below the title: the reason of the attention, else the newest line.
 fn describe_last_line(state: &TuiState, session: &SessionInfo) -> String {
-    let reason = session.attention.as_ref().and_then(|attention| attention.text.clone());
+    let attention = session.attention.as_ref();
+    let needs_login = attention.is_some_and(|attention| attention.why.as_deref() == Some("login"));
+    let login = needs_login.then(|| format!("not signed in: {}", login_command(&session.adapter_slug)));
+    let reason = login.or_else(|| attention.and_then(|attention| attention.text.clone()));
     let newest = || match state.open.as_ref().filter(|open| open.id == session.id) {
         Some(open) => open.rows.iter().rev().find_map(|(_, row)| last_line(row)),
         None => state.list.last_lines.get(&session.id).map(str::to_owned),

@@ -2,11 +2,13 @@
 
 use ratatui_core::layout::Rect;
 use ratatui_core::text::Line;
-use wharf_api::{EndCause, LoginState, SessionInfo, SessionStatus};
+use wharf_api::{EndCause, LoginState, SessionInfo};
 
 use super::Canvas;
+use super::rows::describe_ways_on;
+use crate::failures::FailureKind;
 use crate::model::TuiState;
-use crate::session_words::is_asleep;
+use crate::session_words::has_failed;
 use crate::text::{to_printable, wrap_plain};
 
 /// The most lines of the reason.
@@ -21,13 +23,21 @@ pub(super) fn card_lines(state: &TuiState, area: Rect) -> Option<u16> {
 
 pub(super) fn draw_card(state: &TuiState, area: Rect, canvas: &mut Canvas) {
     let Some(info) = failed_session(state) else { return };
-    let title = match &info.end_reason {
-        Some(EndCause::StartFailed) => format!("! {} did not start", info.adapter_slug),
-        Some(EndCause::Unresponsive) => format!("! {} does not respond", info.adapter_slug),
-        Some(EndCause::LogFull) => "! the session's log is full".to_owned(),
-        Some(_) | None => format!("! {} is gone", info.adapter_slug),
+    let kind = FailureKind::of_session(info);
+    let agent = &info.adapter_slug;
+    let title = match (kind, &info.end_reason) {
+        (FailureKind::Login, _) => format!("! {agent} is not signed in"),
+        (FailureKind::Limit, _) => format!("! {agent} has reached a limit"),
+        (_, Some(EndCause::StartFailed)) => format!("! {agent} did not start"),
+        (_, Some(EndCause::Unresponsive)) => format!("! {agent} does not respond"),
+        (_, Some(EndCause::LogFull)) => "! the session's log is full".to_owned(),
+        (_, Some(_) | None) => format!("! {agent} is gone"),
     };
-    canvas.write_rule(Rect { height: 1, ..area }, &title, canvas.theme.bad);
+    let style = match kind {
+        FailureKind::Login | FailureKind::Limit => canvas.theme.wants,
+        FailureKind::Start | FailureKind::Crash | FailureKind::Error => canvas.theme.bad,
+    };
+    canvas.write_rule(Rect { height: 1, ..area }, &title, style);
     let lines = reason_lines(state, info, area.width);
     for (line, y) in lines.iter().zip(area.y + 1..area.bottom()) {
         canvas.write_line(area.x + 2, y, area.width.saturating_sub(2), line);
@@ -46,14 +56,15 @@ pub(super) fn draw_card(state: &TuiState, area: Rect, canvas: &mut Canvas) {
 }
 
 /// Returns the open session if its agent failed and the next prompt does not simply bring it back.
-pub(super) fn failed_session(state: &TuiState) -> Option<&SessionInfo> {
-    let info = state.open_info()?;
-    let is_failed = matches!(info.status, SessionStatus::Error | SessionStatus::Exited);
-    let is_over = matches!(info.end_reason, Some(EndCause::Finished | EndCause::Closed | EndCause::User));
-    (is_failed && !is_over && !is_asleep(info)).then_some(info)
+fn failed_session(state: &TuiState) -> Option<&SessionInfo> {
+    state.open_info().filter(|info| has_failed(info))
 }
 
+/// Returns the reason in the agent's words. A login that is needed is told by the heading and the command.
 fn reason_lines(state: &TuiState, info: &SessionInfo, width: u16) -> Vec<Line<'static>> {
+    if FailureKind::of_session(info) == FailureKind::Login {
+        return Vec::new();
+    }
     let columns = usize::from(width.saturating_sub(2));
     let mut lines = Vec::new();
     for line in info.message.as_deref().unwrap_or("its agent has ended").lines() {
@@ -70,8 +81,13 @@ fn describe_actions(state: &TuiState, info: &SessionInfo) -> String {
     if state.options.is_readonly {
         return "its history stays".to_owned();
     }
+    let kind = FailureKind::of_session(info);
     let adapter = state.choices.adapters.iter().find(|adapter| adapter.slug == info.adapter_slug);
-    let is_out = adapter.is_some_and(|adapter| adapter.login == LoginState::No);
-    let login = if is_out { "not signed in: Ctrl-X L logs in · " } else { "Ctrl-X L logs in · " };
-    format!("Ctrl-X R tries again · {login}wharf logs {}", info.id)
+    let is_out = kind != FailureKind::Login && adapter.is_some_and(|adapter| adapter.login == LoginState::No);
+    let login = if is_out { " · not signed in: Ctrl-X L logs in" } else { "" };
+    format!(
+        "{}{login} · wharf logs {}",
+        describe_ways_on(kind, &info.adapter_slug, state.list.host_name.as_deref()),
+        info.id
+    )
 }

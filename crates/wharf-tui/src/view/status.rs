@@ -6,7 +6,7 @@ use wharf_api::{SessionInfo, SessionStatus, StoragePause, TurnPhase};
 use super::Canvas;
 use crate::keymap::{ComposerCommand, KeyBinding, KeyMeaning, KeyPress, TuiCommand, all_bindings};
 use crate::model::{HostLoss, HostPresence, InterruptStep, TuiState};
-use crate::session_words::is_asleep;
+use crate::session_words::{has_failed, is_asleep};
 use crate::text::{format_age, parse_millis};
 
 /// A start that takes longer is explained.
@@ -121,6 +121,7 @@ fn describe_turn(state: &TuiState, info: &SessionInfo) -> String {
             let age = age.map(|at| format!(" {}", format_age(at, state.now.unix_millis))).unwrap_or_default();
             with_keys(&format!("killed{age} · its history stays"), "Ctrl-X R resumes")
         }
+        _ if has_failed(info) => with_keys(info.status.as_str(), "Ctrl-X A tries again"),
         (status, _) => format!("{status} · {}", info.message.as_deref().unwrap_or("its history stays")),
     }
 }

@@ -157,6 +157,9 @@ fn lay_out_visible(
         context: &row_context(state, open, place),
         live: find_live_output(open, row),
         time_zone: state.options.time_zone,
+        agent: open.rows.state().map_or("the agent", |state| state.session.adapter_slug.as_str()),
+        host_name: state.list.host_name.as_deref(),
+        can_send: !state.options.is_readonly,
     };
     state.layouts.borrow_mut().lay_out(place, row, &look)
 }

@@ -6,6 +6,7 @@
 mod asks;
 mod completing;
 mod composing;
+mod failures;
 mod first_screens;
 mod frames;
 mod held_rows;

@@ -33,7 +33,7 @@ fn open_session(scene: &mut Scene, members: Value) {
 #[test]
 fn failed_start_is_a_card_with_the_reason_and_the_ways_on() {
     let mut scene = open_with(json!({ "status": "error", "endReason": "start_failed", "exitCode": 1,
-        "message": "claude ended before it was ready\nError: not logged in", "resumable": true }));
+        "message": "claude ended before it was ready\nError: no such model", "resumable": true }));
     check_frame(&scene, "start_failed_80x24");
     scene.press("ctrl-x r");
     let (_, call) = scene.take_calls().pop().unwrap();

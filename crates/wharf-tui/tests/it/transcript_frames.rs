@@ -180,7 +180,7 @@ fn session_without_rows_leaves_the_reason_to_its_card() {
         "sess_a",
         "Fix the parser",
         json!({ "status": "error", "endReason": "start_failed",
-        "message": "not logged in" }),
+        "message": "no such model" }),
     );
     let mut scene = Scene::connected(60, 20);
     scene.list(std::slice::from_ref(&failed));

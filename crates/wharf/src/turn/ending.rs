@@ -2,6 +2,7 @@
 
 use serde_json::{Map, Value, json};
 use wharf_api::{EndCause, RowBody, RowTurnEnd, SeenArgs, SessionInfo, TranscriptRow, TurnDetail, TurnInfo, TurnState};
+use wharf_tui::{FailureKind, login_command};
 
 use super::{TurnFormat, WatchEnd, WatchedTurn};
 use crate::client::{HostCall, HostClient, url_path};
@@ -9,9 +10,6 @@ use crate::exit::Exit;
 use crate::format::{Screen, TextStyle};
 use crate::output;
 use crate::transcript::describe_turn_numbers;
-
-/// The code by which ACP agents say that they need a login.
-const AUTH_REQUIRED_CODE: i64 = -32000;
 
 /// The end of a turn, as the host tells it.
 #[derive(Debug, Default)]
@@ -163,10 +161,12 @@ fn read_session(session: &Value) -> Option<SessionInfo> {
 pub(crate) fn advise_after_failure(end: &RowTurnEnd, session: Option<&SessionInfo>, agent: &str) -> Option<String> {
     let attention = session.and_then(|session| session.attention.as_ref());
     let is_marked = attention.is_some_and(|attention| attention.why.as_deref() == Some("login"));
-    let code = end.error.as_ref().and_then(|error| error["code"].as_i64());
-    let message = end.message.as_deref().unwrap_or_default().to_lowercase();
-    let needs_login = is_marked || code == Some(AUTH_REQUIRED_CODE) || message.contains("authentication required");
-    needs_login.then(|| format!("login needed: wharf login {agent}"))
+    let needs_login = is_marked || FailureKind::of_turn(end) == Some(FailureKind::Login);
+    needs_login.then(|| advise_login(agent))
+}
+
+fn advise_login(agent: &str) -> String {
+    format!("login needed: {}, then try again", login_command(agent))
 }
 
 /// Returns the exit code for a session that ended with its turn, and prints the reason.
@@ -178,7 +178,7 @@ pub(crate) async fn report_session_end(client: &HostClient, session: &str) -> Ex
     output::print_note(&format!("the session ended: {}", message.unwrap_or(word)));
     let attention = known.as_ref().and_then(|known| known.attention.as_ref());
     if let (Some(known), Some("login")) = (&known, attention.and_then(|attention| attention.why.as_deref())) {
-        output::print_note(&format!("login needed: wharf login {}", known.adapter_slug));
+        output::print_note(&advise_login(&known.adapter_slug));
     }
     if matches!(reason, Some(EndCause::User | EndCause::Closed | EndCause::Finished)) {
         Exit::Cancelled

@@ -21,7 +21,7 @@ async fn login_by_the_agent_is_checked_with_a_session_that_leaves_no_trace() -> 
     let failed = command_for_host(&host, &["run", "scripted", "echo x"]).output()?;
     assert_eq!(failed.status.code(), Some(13), "{failed:?}");
     let said = String::from_utf8_lossy(&failed.stderr).into_owned();
-    assert!(said.lines().any(|line| line == "login needed: wharf login scripted"), "{said}");
+    assert!(said.lines().any(|line| line == "login needed: wharf login scripted, then try again"), "{said}");
     assert_eq!(login_state(&host).await?, "no");
     assert!(
         run_wharf(&host, &["agents"])?.lines().any(|line| line.starts_with("scripted\t") && line.ends_with("\tno"))

@@ -19,6 +19,7 @@ pub(super) const BINDINGS: &[KeyBinding] = &[
     bind(SCOPE, run(GlobalCommand::OpenSettings), &["ctrl-x m"], "Mode, model and options of the agent"),
     bind(SCOPE, run(GlobalCommand::ResumeSession), &["ctrl-x r"], "Resume the session"),
     bind(SCOPE, run(GlobalCommand::LogIn), &["ctrl-x l"], "Log the agent in"),
+    bind(SCOPE, run(GlobalCommand::TryAgain), &["ctrl-x a"], "Try again after a failure: sends its prompt again"),
     bind(SCOPE, run(GlobalCommand::StartHost), &["ctrl-x s"], "Start the host again after it was stopped"),
     bind(SCOPE, run(GlobalCommand::OpenHelp), &[], "All keys"),
     bind(SCOPE, run(GlobalCommand::Redraw), &["ctrl-l"], "Draw the screen anew"),

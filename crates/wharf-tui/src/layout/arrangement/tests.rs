@@ -23,7 +23,7 @@ fn arrange(rows: &[Value], view: &TranscriptView) -> Vec<RowFold> {
         "midTurn": false, "turnHead": null });
     let mut set = RowSet::new(100);
     set.apply(RowStreamEvent::read("page", page).unwrap());
-    let arrangement = arrange_rows(&set, view);
+    let arrangement = arrange_rows(&set, view, false);
     set.iter().map(|(place, _)| arrangement.context(place).fold).collect()
 }
 

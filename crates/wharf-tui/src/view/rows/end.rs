@@ -4,6 +4,8 @@ use ratatui_core::text::Line;
 use wharf_api::{RowTurnEnd, TokenUsage, TurnOutcome};
 
 use super::RowLayoutOptions;
+use crate::failures::{FailureKind, login_command};
+use crate::layout::FailureDetail;
 use crate::text::{
     expand_tabs, format_cost, format_count, format_duration, to_printable, to_printable_line, truncate_to_columns,
     wrap_plain,
@@ -19,8 +21,26 @@ pub(super) fn turn_end_lines(end: &RowTurnEnd, look: &RowLayoutOptions<'_>) -> V
         TurnOutcome::Stopped | TurnOutcome::Refused | TurnOutcome::CutOff => theme.wants,
         TurnOutcome::Failed | TurnOutcome::Other(_) => theme.bad,
     };
-    let text = format!("── {}", describe_end(end).join(" · "));
+    let kind = FailureKind::of_turn(end);
+    let style = match (kind, look.context.failure) {
+        (Some(_), FailureDetail::InCard) => theme.faint,
+        (Some(FailureKind::Login | FailureKind::Limit), _) => theme.wants,
+        (Some(FailureKind::Start | FailureKind::Crash | FailureKind::Error) | None, _) => style,
+    };
+    let text = format!("── {}", describe_end(end, kind, look).join(" · "));
     let mut lines = wrap_plain(&text, style, look.columns());
+    let is_requeued = end.next.as_ref().is_some_and(|next| next.requeued);
+    if let Some(kind) = kind
+        && look.context.failure == FailureDetail::WaysOn
+        && look.can_send
+        && !is_requeued
+    {
+        let ways_on = format!("   {}", describe_ways_on(kind, look.agent, look.host_name));
+        lines.extend(wrap_plain(&ways_on, theme.plain, look.columns()));
+    }
+    if kind == Some(FailureKind::Login) {
+        return lines;
+    }
     for line in last_lines(end.stderr.as_deref().unwrap_or_default(), MAX_STDERR_LINES) {
         let text = format!("  │ {}", expand_tabs(&to_printable_line(line)));
         lines.push(Line::styled(truncate_to_columns(&text, look.columns()), theme.faint));
@@ -28,14 +48,38 @@ pub(super) fn turn_end_lines(end: &RowTurnEnd, look: &RowLayoutOptions<'_>) -> V
     lines
 }
 
-fn describe_end(end: &RowTurnEnd) -> Vec<String> {
+/// Returns the ways on after a failure: the command that helps, and the key that tries again.
+pub(in crate::view) fn describe_ways_on(kind: FailureKind, agent: &str, host_name: Option<&str>) -> String {
+    if kind != FailureKind::Login {
+        return "Ctrl-X A tries again".to_owned();
+    }
+    let command = to_printable(&login_command(agent));
+    match host_name {
+        Some(host) => format!("run {command} on {}, then Ctrl-X A tries again", to_printable(host)),
+        None => format!("{command} (Ctrl-X L), then Ctrl-X A tries again"),
+    }
+}
+
+fn describe_end(end: &RowTurnEnd, kind: Option<FailureKind>, look: &RowLayoutOptions<'_>) -> Vec<String> {
     let mut parts = vec![end.outcome.as_str().replace('_', " ")];
+    let is_told_below = kind.is_some() && look.context.failure == FailureDetail::InCard;
     // The agent's reason says more than the outcome unless the turn simply ended.
     let has_own_reason = matches!(end.outcome, TurnOutcome::Stopped | TurnOutcome::Failed) && end.message.is_none();
-    if has_own_reason && end.reason != end.outcome.as_str() {
+    if has_own_reason && !is_told_below && kind != Some(FailureKind::Login) && end.reason != end.outcome.as_str() {
         parts.push(to_printable(&end.reason).replace('_', " "));
     }
-    parts.extend(end.message.as_deref().map(to_printable));
+    let agent = to_printable(look.agent);
+    match kind {
+        _ if is_told_below => {}
+        Some(FailureKind::Login) => parts.push(format!("{agent} is not signed in")),
+        Some(FailureKind::Limit) => {
+            let words = end.message.as_deref().map(|message| format!(": {}", to_printable(message)));
+            parts.push(format!("{agent} has reached a limit{}", words.unwrap_or_default()));
+        }
+        Some(FailureKind::Start | FailureKind::Crash | FailureKind::Error) | None => {
+            parts.extend(end.message.as_deref().map(to_printable));
+        }
+    }
     parts.extend(end.duration_ms.map(format_duration));
     parts.extend(end.usage.as_ref().and_then(describe_tokens));
     parts.extend(end.usage.as_ref().and_then(|usage| usage.cost.as_ref()).map(format_cost));

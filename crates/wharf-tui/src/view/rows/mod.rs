@@ -9,6 +9,7 @@ mod text;
 mod tool;
 
 pub(super) use diff::{diff_lines, file_diff_lines};
+pub(super) use end::describe_ways_on;
 
 use ratatui_core::text::{Line, Span};
 use wharf_api::{LiveOutput, NoticeLevel, RowBody, RowNotice, RowPart, RowPlan, TranscriptRow};
@@ -30,6 +31,12 @@ pub(crate) struct RowLayoutOptions<'a> {
     /// The output of the row's command, which is not in the row yet.
     pub(crate) live: Option<&'a LiveOutput>,
     pub(crate) time_zone: TimeZone,
+    /// The agent of the session.
+    pub(crate) agent: &'a str,
+    /// The machine of the host, if it is another one: a login is needed there.
+    pub(crate) host_name: Option<&'a str>,
+    /// This client may send prompts.
+    pub(crate) can_send: bool,
 }
 
 impl RowLayoutOptions<'_> {

@@ -3,12 +3,17 @@
 use ratatui_core::style::Modifier;
 
 use super::*;
-use crate::layout::{RowContext, RowFold};
+use crate::layout::{FailureDetail, RowContext, RowFold};
 use crate::view::{ColourUse, Theme};
 
 fn look(width: u16) -> RowLayoutOptions<'static> {
-    const PLAIN: &RowContext =
-        &RowContext { fold: RowFold::Shown, indent: 0, has_gap_after: false, is_first_unread: false };
+    const PLAIN: &RowContext = &RowContext {
+        fold: RowFold::Shown,
+        indent: 0,
+        has_gap_after: false,
+        is_first_unread: false,
+        failure: FailureDetail::Reason,
+    };
     let theme = Theme::new(ColourUse::Ansi);
     RowLayoutOptions {
         width,
@@ -17,6 +22,9 @@ fn look(width: u16) -> RowLayoutOptions<'static> {
         context: PLAIN,
         live: None,
         time_zone: crate::TimeZone::default(),
+        agent: "claude",
+        host_name: None,
+        can_send: true,
     }
 }
 
