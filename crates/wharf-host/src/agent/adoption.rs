@@ -22,7 +22,7 @@ use super::keeper::protocol::{
 };
 use super::kept_files::{KeptFiles, file_position, file_size, read_range};
 use super::ledger::{InFlight, Ledger};
-use super::left_output::LeftOutput;
+use super::left_output::{LeftOutput, remove_output};
 use super::outbox::Outbox;
 use super::process_records::{KeeperLimits, KeptRecord, LeftTree, ProcessRecords};
 use super::process_table;
@@ -146,17 +146,24 @@ pub(crate) struct EndedAgent {
 
 /// Finds the agents whose output is on the disk. Output that cannot be read is left alone.
 pub(crate) fn find_ended_agents(records: &ProcessRecords) -> Vec<EndedAgent> {
-    let mut found = Vec::new();
-    for (path, tree) in records.find_left_outputs() {
-        match LeftOutput::open(&path) {
-            Ok(output) => found.push(EndedAgent { tree, path, output }),
-            Err(error) => {
-                let session = &tree.kept.session;
-                tracing::error!(session, path = %path.display(), %error, "the output that a keeper has left cannot be read");
-            }
+    records.find_left_outputs().into_iter().filter_map(|(path, tree)| open_ended_agent(path, tree)).collect()
+}
+
+/// Finds the output that the keeper of this tree has left.
+fn find_ended_agent(tree: &LeftTree, records: &ProcessRecords) -> Option<EndedAgent> {
+    let (path, tree) = records.find_left_outputs().into_iter().find(|(_, found)| found.is_same(tree))?;
+    open_ended_agent(path, tree)
+}
+
+fn open_ended_agent(path: PathBuf, tree: LeftTree) -> Option<EndedAgent> {
+    match LeftOutput::open(&path) {
+        Ok(output) => Some(EndedAgent { tree, path, output }),
+        Err(error) => {
+            let session = &tree.kept.session;
+            tracing::error!(session, path = %path.display(), %error, "the output that a keeper has left cannot be read");
+            None
         }
     }
-    found
 }
 
 impl EndedAgent {
@@ -176,7 +183,7 @@ impl EndedAgent {
 }
 
 fn remove_left_output(path: &Path) {
-    if let Err(error) = fs::remove_dir_all(path) {
+    if let Err(error) = remove_output(path) {
         tracing::warn!(path = %path.display(), %error, "output of an agent that is in the log stays on the disk");
     }
 }
@@ -230,7 +237,7 @@ pub(crate) async fn ask_until_answered(tree: LeftTree, records: ProcessRecords) 
         let asking = move || match ask_keeper(&asked, &its_records, Instant::now() + ANSWER_TIMEOUT) {
             Ok(keeper) => Ok(FoundAgent::Kept(Box::new(keeper))),
             Err(AskError::Lost(error)) => {
-                let ended = find_ended_agents(&its_records).into_iter().find(|ended| ended.tree.is_same(&asked));
+                let ended = find_ended_agent(&asked, &its_records);
                 ended.map(|ended| FoundAgent::Ended(Box::new(ended))).ok_or(AskError::Lost(error))
             }
             Err(silent) => Err(silent),

@@ -21,18 +21,24 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::ExitStatus;
 
-use rustix::fs::SeekFrom;
+use rustix::fs::{OFlags, SeekFrom};
 
 use super::agent_process::AgentExit;
 use super::keeper::protocol::{EXITED, SIGNALLED};
 use super::kept_files::{KeptFiles, file_position, file_size, read_range, write_at};
 use super::ledger::find_records;
-use super::record_files::{LEFT_OUTPUT_EXTENSION, UNFINISHED_OUTPUT_EXTENSION};
+use super::record_files::{
+    LEFT_OUTPUT_EXTENSION, TAKEN_OUTPUT_EXTENSION, UNFINISHED_OUTPUT_EXTENSION, open_regular, read_bounded,
+};
 use crate::ids::Now;
 
 /// The first line of `end`. A host that does not know it leaves the directory alone.
 const VERSION: &str = "wharf left output 1";
 const COPIED_BYTES: u64 = 64 << 10;
+/// No file `end` is larger: it has two lines.
+const MAX_END_BYTES: u64 = 4 << 10;
+/// No file `stderr` is larger. A keeper keeps less.
+const MAX_STDERR_BYTES: u64 = 1 << 20;
 
 /// The things that a keeper leaves beside the files of its agent.
 #[derive(Debug)]
@@ -57,12 +63,23 @@ pub(super) fn write_output(record: &Path, files: &KeptFiles, remains: &AgentRema
     let half = path.with_extension(UNFINISHED_OUTPUT_EXTENSION);
     DirBuilder::new().mode(0o700).create(&half)?;
     let written = write_file(&half, "record", &record_text).and_then(|()| write_files(&half, files, remains));
-    let written = written.and_then(|()| fs::rename(&half, &path)).and_then(|()| File::open(records)?.sync_all());
+    let written = written.and_then(|()| fs::rename(&half, &path));
     if written.is_err() {
         // On a full disk, half of the output would only keep the space from others.
         let _ = fs::remove_dir_all(&half);
+    } else if let Ok(records) = File::open(records) {
+        // It is in place. If this fails, writing it once more would make two of it.
+        let _ = records.sync_all();
     }
     written
+}
+
+/// Removes the output that a keeper has left in this directory: its session has what it needs. A host that is killed meanwhile leaves
+/// nothing that could be taken for the whole output.
+pub(super) fn remove_output(dir: &Path) -> io::Result<()> {
+    let taken = dir.with_extension(TAKEN_OUTPUT_EXTENSION);
+    fs::rename(dir, &taken)?;
+    fs::remove_dir_all(taken)
 }
 
 fn write_files(dir: &Path, files: &KeptFiles, remains: &AgentRemains<'_>) -> io::Result<()> {
@@ -134,14 +151,14 @@ fn copy_ledger(from: &OwnedFd, to: &File) -> io::Result<()> {
 impl LeftOutput {
     /// Opens the output that a keeper has left in this directory.
     pub(super) fn open(dir: &Path) -> io::Result<Self> {
-        let end = fs::read_to_string(dir.join("end"))?;
+        let end = String::from_utf8(read_bounded(&dir.join("end"), MAX_END_BYTES)?).map_err(io::Error::other)?;
         let mut lines = end.lines();
         if lines.next() != Some(VERSION) {
             return Err(io::Error::other("it is of a version that this program does not know"));
         }
         let exit = lines.next().and_then(read_exit);
         let open = |name: &str| {
-            let file = OwnedFd::from(OpenOptions::new().read(true).write(true).open(dir.join(name))?);
+            let file = OwnedFd::from(open_regular(&dir.join(name), OFlags::RDWR)?);
             // The position says how far the stream has come.
             rustix::fs::seek(&file, SeekFrom::End(0))?;
             Ok::<_, io::Error>(file)
@@ -158,7 +175,7 @@ impl LeftOutput {
             stderr: stderr.into(),
             ledger: open("ledger")?,
         };
-        Ok(Self { files, stderr: fs::read(dir.join("stderr"))?, exit })
+        Ok(Self { files, stderr: read_bounded(&dir.join("stderr"), MAX_STDERR_BYTES)?, exit })
     }
 }
 
@@ -219,7 +236,7 @@ mod tests {
         let exit = Some(ExitStatus::from_raw(7 << 8));
         write_output(&record_in(temp.path()), &files, &AgentRemains { stderr: b"last words", exit }).unwrap();
         assert_eq!(file_position(&files.output).unwrap(), (1 << 20) + 7, "the keeper could go on");
-        let found = find_left_outputs(temp.path());
+        let found = find_left_outputs(temp.path(), LEFT_OUTPUT_EXTENSION);
         let [path] = found.as_slice() else { panic!("{found:?}") };
         assert_eq!(fs::metadata(path).unwrap().permissions().mode() & 0o777, 0o700);
         assert_eq!(fs::read(path.join("record")).unwrap(), b"the record");
@@ -248,13 +265,38 @@ mod tests {
         let half = temp.path().join("71.5.leaving");
         fs::create_dir(&half).unwrap();
         fs::write(half.join("output"), "half").unwrap();
-        assert_eq!(find_left_outputs(temp.path()), Vec::<PathBuf>::new());
-        assert!(!half.exists());
+        assert_eq!(find_left_outputs(temp.path(), LEFT_OUTPUT_EXTENSION), Vec::<PathBuf>::new());
         // An output of a later version is not touched.
         let later = temp.path().join("71.5.left");
         fs::create_dir(&later).unwrap();
         fs::write(later.join("end"), "wharf left output 2\n").unwrap();
         assert!(LeftOutput::open(&later).unwrap_err().to_string().contains("version"));
         assert!(later.exists());
+    }
+
+    #[test]
+    fn odd_files_in_the_place_of_the_output_are_refused_at_once() {
+        let temp = tempfile::tempdir().unwrap();
+        write_output(&record_in(temp.path()), &kept_files(), &AgentRemains { stderr: b"", exit: None }).unwrap();
+        let found = find_left_outputs(temp.path(), LEFT_OUTPUT_EXTENSION);
+        let [left] = found.as_slice() else { panic!("{found:?}") };
+        for name in ["end", "stderr", "output", "ledger", "input"] {
+            let (path, aside) = (left.join(name), left.join("aside"));
+            fs::rename(&path, &aside).unwrap();
+            rustix::fs::mkfifoat(rustix::fs::CWD, &path, rustix::fs::Mode::RWXU).unwrap();
+            assert!(LeftOutput::open(left).is_err(), "{name} is a pipe");
+            fs::remove_file(&path).unwrap();
+            std::os::unix::fs::symlink(&aside, &path).unwrap();
+            assert!(LeftOutput::open(left).is_err(), "{name} is a link");
+            fs::remove_file(&path).unwrap();
+            fs::rename(&aside, &path).unwrap();
+            assert!(LeftOutput::open(left).is_ok());
+        }
+        for name in ["end", "stderr"] {
+            OpenOptions::new().write(true).open(left.join(name)).unwrap().set_len(64 << 20).unwrap();
+            assert!(LeftOutput::open(left).unwrap_err().to_string().contains("larger"), "{name}");
+            OpenOptions::new().write(true).open(left.join(name)).unwrap().set_len(0).unwrap();
+            fs::write(left.join(name), VERSION).unwrap();
+        }
     }
 }

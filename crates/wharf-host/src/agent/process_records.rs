@@ -19,9 +19,10 @@ use wharf_core::Millis;
 
 use super::directory_identity::DirectoryIdentity;
 use super::keeper::protocol::PROTOCOL_VERSION;
-use super::process_table::{Process, ProcessTable, find_tagged, kill_until_gone};
+use super::process_table::{Process, ProcessTable, find_tagged, is_keeper, kill_until_gone};
 use super::record_files::{
-    RecordFile, UNFINISHED_EXTENSION, find_left_outputs, read_record, read_records, settle_unfinished_records,
+    LEFT_OUTPUT_EXTENSION, RecordFile, TAKEN_OUTPUT_EXTENSION, UNFINISHED_EXTENSION, UNFINISHED_OUTPUT_EXTENSION,
+    find_left_outputs, keeper_of_output, read_record, read_records, settle_unfinished_records,
 };
 use crate::config::KeeperSettings;
 
@@ -340,7 +341,7 @@ impl ProcessRecords {
     /// state directory is left alone.
     pub(crate) fn find_left_outputs(&self) -> Vec<(PathBuf, LeftTree)> {
         let mut found = Vec::new();
-        for path in find_left_outputs(&self.shared.dir) {
+        for path in find_left_outputs(&self.shared.dir, LEFT_OUTPUT_EXTENSION) {
             // Another boot or another numbering of processes makes no difference: nothing of the tree runs any more.
             match read_record::<TreeRecord>(&path.join("record")) {
                 Ok(record) if record.directory == self.shared.directory && record.kept.is_some() => {
@@ -355,6 +356,31 @@ impl ProcessRecords {
             }
         }
         found
+    }
+
+    /// Removes the output that keepers have begun to write and will not finish, and output that an earlier host had begun to remove.
+    pub(crate) fn remove_unfinished_outputs(&self) {
+        for path in find_left_outputs(&self.shared.dir, UNFINISHED_OUTPUT_EXTENSION) {
+            if self.has_living_keeper(&path) {
+                tracing::info!(path = %path.display(), "a keeper is writing the output of its agent");
+                continue;
+            }
+            tracing::warn!(path = %path.display(), "a keeper ended while it wrote the output of its agent, which is lost");
+            let _ = fs::remove_dir_all(path);
+        }
+        for path in find_left_outputs(&self.shared.dir, TAKEN_OUTPUT_EXTENSION) {
+            let _ = fs::remove_dir_all(path);
+        }
+    }
+
+    /// Returns true if the keeper that has begun to write this output lives. Its record is the first file that it writes.
+    fn has_living_keeper(&self, half: &Path) -> bool {
+        let Some(keeper) = keeper_of_output(half) else { return false };
+        let records = [half.join("record"), self.record_path(keeper)];
+        match records.iter().find_map(|path| read_record::<TreeRecord>(path).ok()) {
+            Some(record) => record.system == self.shared.system && record.keeper.is_alive(),
+            None => is_keeper(keeper),
+        }
     }
 
     /// Kills a tree that an earlier host has left and that cannot be taken over.
@@ -561,6 +587,41 @@ mod tests {
         fs::rename(&path, &half).unwrap();
         assert_eq!(records.take_left_trees().len(), 1);
         assert!(path.exists() && !half.exists());
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn output_that_a_living_keeper_writes_stays_and_that_of_a_dead_one_is_removed() {
+        let temp = tempfile::tempdir().unwrap();
+        let records = records(temp.path());
+        let (living, dead) = (Process::current(), Process { pid: u32::MAX >> 1, started: 1 });
+        // Another process has the number of the keeper by now.
+        let reused = Process { started: living.started + 1, ..living };
+        let begin_output = |keeper: Process, name: &str| {
+            let half = temp.path().join("run").join(format!("{}.{name}", keeper.pid));
+            fs::create_dir_all(&half).unwrap();
+            let record = TreeRecord {
+                directory: records.shared.directory.clone(),
+                system: records.shared.system.clone(),
+                host: dead,
+                keeper,
+                tag: random_text(20),
+                seen: BTreeSet::new(),
+                token: None,
+                first_turn_millis: None,
+                kept: Some(kept_record(1)),
+            };
+            fs::write(half.join("record"), serde_json::to_vec(&record).unwrap()).unwrap();
+            half
+        };
+        let written = begin_output(living, "1.leaving");
+        let others =
+            [begin_output(dead, "2.leaving"), begin_output(reused, "3.leaving"), begin_output(living, "4.taken")];
+        assert_eq!(records.find_left_outputs().len(), 0);
+        assert!(others.iter().all(|path| path.exists()), "a look removes nothing");
+        records.remove_unfinished_outputs();
+        assert!(written.exists(), "its keeper lives");
+        assert!(others.iter().all(|path| !path.exists()), "{others:?}");
     }
 
     #[test]

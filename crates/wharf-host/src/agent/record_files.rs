@@ -17,6 +17,8 @@ pub(super) const UNFINISHED_EXTENSION: &str = "new";
 pub(super) const LEFT_OUTPUT_EXTENSION: &str = "left";
 /// The same while the keeper writes it.
 pub(super) const UNFINISHED_OUTPUT_EXTENSION: &str = "leaving";
+/// The same while a host removes it, whose session needs it no more.
+pub(super) const TAKEN_OUTPUT_EXTENSION: &str = "taken";
 
 /// A file whose name and content are those of a record.
 #[derive(Debug)]
@@ -68,19 +70,29 @@ pub(super) fn settle_unfinished_records<R: DeserializeOwned>(dir: &Path, keeper_
 
 /// Reads one record, whatever has its name. Fails with `InvalidData` for a regular file that holds no record.
 pub(super) fn read_record<R: DeserializeOwned>(path: &Path) -> io::Result<R> {
-    // Opening a pipe would wait for its writer.
-    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-    let file = fs::File::from(rustix::fs::open(path, flags, Mode::empty())?);
-    let metadata = file.metadata()?;
-    if !metadata.is_file() {
-        return Err(io::Error::other("it is no regular file"));
-    }
-    if metadata.len() > MAX_RECORD_BYTES {
-        return Err(io::Error::other("it is too large for a record"));
-    }
-    let mut text = Vec::new();
-    file.take(MAX_RECORD_BYTES).read_to_end(&mut text)?;
+    let text = read_bounded(path, MAX_RECORD_BYTES)?;
     wharf_json::read_own(&text).map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "it holds no record"))
+}
+
+/// Reads a regular file of at most this size.
+pub(super) fn read_bounded(path: &Path, max_bytes: u64) -> io::Result<Vec<u8>> {
+    let file = open_regular(path, OFlags::RDONLY)?;
+    if file.metadata()?.len() > max_bytes {
+        return Err(io::Error::other(format!("{} is larger than {max_bytes} bytes", path.display())));
+    }
+    let mut bytes = Vec::new();
+    file.take(max_bytes).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// Opens a regular file, whatever has its name: a link is not followed, and a pipe is not waited for.
+pub(super) fn open_regular(path: &Path, access: OFlags) -> io::Result<fs::File> {
+    let flags = access | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let file = fs::File::from(rustix::fs::open(path, flags, Mode::empty())?);
+    if !file.metadata()?.is_file() {
+        return Err(io::Error::other(format!("{} is no regular file", path.display())));
+    }
+    Ok(file)
 }
 
 /// Returns the pid that is the whole name of a file.
@@ -93,25 +105,25 @@ fn pid_of(path: &Path) -> Option<u32> {
 fn is_known(path: &Path) -> bool {
     let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
     let is_unfinished = has_extension(path, UNFINISHED_EXTENSION) && pid_of(&path.with_extension("")).is_some();
-    name.starts_with("keepers-") || is_unfinished || has_extension(path, LEFT_OUTPUT_EXTENSION)
+    let outputs = [LEFT_OUTPUT_EXTENSION, UNFINISHED_OUTPUT_EXTENSION, TAKEN_OUTPUT_EXTENSION];
+    name.starts_with("keepers-") || is_unfinished || outputs.iter().any(|extension| has_extension(path, extension))
 }
 
 fn has_extension(path: &Path, extension: &str) -> bool {
     path.extension().is_some_and(|found| found == extension)
 }
 
-/// Returns the directories with output that keepers have left. Removes what keepers that are gone have begun to write.
-pub(super) fn find_left_outputs(dir: &Path) -> Vec<PathBuf> {
+/// Returns the directories with output that keepers have left, or with that extension.
+pub(super) fn find_left_outputs(dir: &Path, extension: &str) -> Vec<PathBuf> {
     let is_dir = |path: &PathBuf| fs::symlink_metadata(path).is_ok_and(|metadata| metadata.is_dir());
-    let (mut whole, mut half) = (list_files(dir), Vec::new());
-    whole.retain(is_dir);
-    half.extend(whole.extract_if(.., |path| has_extension(path, UNFINISHED_OUTPUT_EXTENSION)));
-    for path in half {
-        tracing::warn!(path = %path.display(), "a keeper ended while it wrote the output of its agent, which is lost");
-        let _ = fs::remove_dir_all(path);
-    }
-    whole.retain(|path| has_extension(path, LEFT_OUTPUT_EXTENSION));
-    whole
+    let mut found = list_files(dir);
+    found.retain(|path| has_extension(path, extension) && is_dir(path));
+    found
+}
+
+/// Returns the pid of the keeper that has left this output, as its name says.
+pub(super) fn keeper_of_output(path: &Path) -> Option<u32> {
+    path.file_name()?.to_str()?.split('.').next()?.parse().ok()
 }
 
 fn list_files(dir: &Path) -> Vec<PathBuf> {

@@ -80,6 +80,7 @@ impl Host {
             return Err(StartError::InsideAgent { session: tree.kept.session.clone() });
         }
         let mut agents = ask_keepers(left, &records);
+        records.remove_unfinished_outputs();
         // After the keepers: one that ends meanwhile leaves its output first.
         let ended = find_ended_agents(&records).into_iter().map(|agent| FoundAgent::Ended(Box::new(agent)));
         agents.extend(ended.map(LeftAgent::Found));

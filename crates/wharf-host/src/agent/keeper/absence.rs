@@ -4,9 +4,11 @@ use std::collections::VecDeque;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::{UnixListener, UnixStream};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
 use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec};
 
 use super::super::kept_files::{KeptFiles, MIN_RELEASED_BYTES, create_file, held_bytes, move_bytes, write_at};
 use super::super::left_output::{AgentRemains, write_output};
@@ -15,6 +17,7 @@ use super::protocol::{KEEPER, KeepOrder, PROTOCOL_VERSION, send_with_files};
 
 /// The end of stderr that is kept for the next host.
 const MAX_STDERR_BYTES: usize = 64 << 10;
+const STDERR_READ_BYTES: usize = 4 << 10;
 /// The bytes of one move: as many as a pipe holds.
 const MOVE_BYTES: usize = 64 << 10;
 /// The most that a pipe can hold, unless the system's limit was raised.
@@ -64,10 +67,19 @@ impl KeptAgent {
 
     /// Writes the files of the agent to the disk, beside the record of its tree.
     fn save_output(&self, remains: &AgentRemains<'_>) -> io::Result<()> {
-        // The socket is in a directory beside the records, and has the same name.
-        let (socket, keeper) = (Path::new(&self.order.socket), std::process::id());
-        let records = socket.ancestors().nth(2).ok_or(io::ErrorKind::NotFound)?;
-        write_output(&records.join(keeper.to_string()), &self.files, remains)
+        write_output(&self.record_path().ok_or(io::ErrorKind::NotFound)?, &self.files, remains)
+    }
+
+    /// The socket is in a directory beside the records, and has the name of the record.
+    fn record_path(&self) -> Option<PathBuf> {
+        let records = Path::new(&self.order.socket).ancestors().nth(2)?;
+        Some(records.join(std::process::id().to_string()))
+    }
+
+    /// Returns false if the record of the tree was removed, or all records: no host will ask for the agent any more.
+    fn has_record(&self) -> bool {
+        let Some(record) = self.record_path() else { return false };
+        !matches!(std::fs::symlink_metadata(record), Err(error) if error.kind() == io::ErrorKind::NotFound)
     }
 
     pub(super) fn remove_socket(&self) {
@@ -134,18 +146,46 @@ impl Absence {
         self.drain(kept);
         let stderr: Vec<u8> = self.stderr.iter().copied().collect();
         let saved = kept.save_output(&AgentRemains { stderr: &stderr, exit });
+        self.note_saved(&saved, kept, now);
+    }
+
+    fn note_saved(&mut self, saved: &io::Result<()>, kept: &KeptAgent, now: Instant) {
         self.next_save = now + SAVE_INTERVAL;
-        // Without the record or its directory, no host will ask for it.
-        let is_in_vain = matches!(&saved, Err(error) if error.kind() == io::ErrorKind::NotFound);
+        // A part of the output that is missing was removed by another process: it is written once more.
+        let is_in_vain = matches!(saved, Err(error) if error.kind() == io::ErrorKind::NotFound) && !kept.has_record();
         self.is_settled = saved.is_ok() || is_in_vain || now >= self.limit + MAX_SAVE_TIME;
     }
 
-    /// Takes the last of the output, which is no more than a pipe holds.
-    fn drain(&self, kept: &KeptAgent) {
+    /// Takes the last of the output and of stderr, which is no more than the pipes hold.
+    fn drain(&mut self, kept: &KeptAgent) {
         let moves = if self.reads_stdout { MAX_PIPE_BYTES / MOVE_BYTES } else { 0 };
         for _ in 0..moves {
             if !matches!(kept.move_output(), Ok(1..)) {
-                return;
+                break;
+            }
+        }
+        for _ in 0..MAX_PIPE_BYTES / STDERR_READ_BYTES {
+            if !self.reads_stderr || !has_input(&kept.files.stderr) || !self.take_stderr(kept) {
+                break;
+            }
+        }
+    }
+
+    /// Keeps the end of what the agent has written to stderr. Returns true if there may be more.
+    fn take_stderr(&mut self, kept: &KeptAgent) -> bool {
+        let mut chunk = [0; STDERR_READ_BYTES];
+        match rustix::io::read(&kept.files.stderr, &mut chunk) {
+            Ok(read @ 1..) => {
+                self.stderr.extend(&chunk[..read]);
+                let over = self.stderr.len().saturating_sub(MAX_STDERR_BYTES);
+                self.stderr.drain(..over);
+                true
+            }
+            Err(rustix::io::Errno::INTR) => true,
+            Err(rustix::io::Errno::AGAIN) => false,
+            Ok(0) | Err(_) => {
+                self.reads_stderr = false;
+                false
             }
         }
     }
@@ -177,16 +217,7 @@ impl Absence {
             }
         }
         if stderr {
-            let mut chunk = [0; 4096];
-            match rustix::io::read(&kept.files.stderr, &mut chunk) {
-                Ok(read @ 1..) => {
-                    self.stderr.extend(&chunk[..read]);
-                    let over = self.stderr.len().saturating_sub(MAX_STDERR_BYTES);
-                    self.stderr.drain(..over);
-                }
-                Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => {}
-                Ok(0) | Err(_) => self.reads_stderr = false,
-            }
+            self.take_stderr(kept);
         }
     }
 
@@ -201,6 +232,12 @@ impl Absence {
         let files: Vec<_> = kept.files.as_fds().into_iter().chain([stderr.as_fd()]).collect();
         send_with_files(host, &line, &files)
     }
+}
+
+/// Returns true if a read of the file would not wait.
+fn has_input(file: &OwnedFd) -> bool {
+    let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
+    rustix::event::poll(&mut [PollFd::new(file, PollFlags::IN)], Some(&at_once)).is_ok_and(|ready| ready > 0)
 }
 
 #[cfg(test)]
@@ -250,5 +287,47 @@ mod tests {
         );
         assert!(absence.is_limit_reached(&kept, begin + SOCKET_CHECK_INTERVAL));
         assert!(absence.next_save().is_some());
+    }
+
+    #[test]
+    fn output_whose_directory_was_removed_is_written_again_while_the_tree_has_its_record() {
+        let temp = tempfile::tempdir().unwrap();
+        let sockets = temp.path().join("keepers-1");
+        std::fs::create_dir(&sockets).unwrap();
+        let record = temp.path().join(std::process::id().to_string());
+        std::fs::write(&record, "the record").unwrap();
+        let kept = keep_agent_in(&sockets);
+        let mut absence = Absence::begin(&kept);
+        (absence.is_over, absence.reads_stderr) = (true, false);
+        let now = absence.since;
+        absence.note_saved(&Err(io::ErrorKind::NotFound.into()), &kept, now);
+        assert_eq!(absence.next_save(), Some(now + SAVE_INTERVAL), "it was given up");
+        absence.save(&kept, None, now);
+        assert!(absence.is_settled());
+        let mut absence = Absence::begin(&kept);
+        (absence.is_over, absence.reads_stderr) = (true, false);
+        std::fs::remove_file(&record).unwrap();
+        absence.save(&kept, None, now);
+        assert!(absence.is_settled(), "no host would ask for it");
+    }
+
+    #[test]
+    fn last_words_on_stderr_are_taken_before_the_output_is_written() {
+        let temp = tempfile::tempdir().unwrap();
+        let sockets = temp.path().join("keepers-1");
+        std::fs::create_dir(&sockets).unwrap();
+        std::fs::write(temp.path().join(std::process::id().to_string()), "the record").unwrap();
+        let mut kept = keep_agent_in(&sockets);
+        let (reader, mut writer) = io::pipe().unwrap();
+        std::io::Write::write_all(&mut writer, &[b'x'; 9_000]).unwrap();
+        drop(writer);
+        kept.files.stderr = reader.into();
+        let mut absence = Absence::begin(&kept);
+        absence.save(&kept, None, absence.since);
+        let left = std::fs::read_dir(temp.path())
+            .unwrap()
+            .flatten()
+            .find(|entry| entry.path().is_dir() && entry.path() != sockets);
+        assert_eq!(std::fs::read(left.unwrap().path().join("stderr")).unwrap(), [b'x'; 9_000]);
     }
 }
