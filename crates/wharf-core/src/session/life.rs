@@ -321,7 +321,7 @@ impl Session {
             let deadline = draft.now.after(wait);
             self.live.ask_deadlines = self.state.asks.keys().map(|ask| (*ask, deadline)).collect();
         }
-        if let Some(wait) = self.settings.cancel_timeout {
+        if let Some(wait) = self.settings.cancel_timeout.filter(|_| !has_ended) {
             let deadline = draft.now.after(wait);
             let cancelled = self.state.turns.iter().filter(|turn| turn.cancel);
             self.live.cancel_deadlines = cancelled.map(|turn| (turn.prompt.clone(), deadline)).collect();

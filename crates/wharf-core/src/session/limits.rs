@@ -9,10 +9,11 @@ const DEFAULT_CANCEL_TIMEOUT: Millis = Millis(30_000);
 
 impl Session {
     /// Returns the time at which each running turn reaches a limit if nothing else happens. A cancelled turn has no
-    /// limit.
+    /// limit, and neither has the turn of an agent that has ended: its output is still being taken in.
     pub(super) fn turn_limits(&self) -> impl Iterator<Item = (Millis, &PromptId, TurnLimit)> {
         let silent = self.silence_ends();
-        self.state.turns.iter().filter(|turn| !turn.cancel).flat_map(move |turn| {
+        let is_limited = !self.live.has_agent_ended;
+        self.state.turns.iter().filter(move |turn| is_limited && !turn.cancel).flat_map(move |turn| {
             let deadline = self.settings.turn_deadline.map(|limit| turn.started_at.after(limit).after(turn.held_for));
             let silent = silent.map(|(since, limit)| since.max(turn.started_at).after(limit));
             let ends = [(deadline, TurnLimit::Deadline), (silent, TurnLimit::NoProgress)];

@@ -41,6 +41,18 @@ fn a_turn_over_its_deadline_is_cancelled_and_then_its_agent_is_started_again() {
 }
 
 #[test]
+fn turn_of_an_agent_that_has_ended_without_a_host_has_no_limit_until_its_output_is_taken_in() {
+    let mut stage = limited(Some(1_000), Some(500));
+    stage.adopt_ended_agent();
+    assert_eq!(stage.session.turn_deadline(), None);
+    assert_nothing(&stage.wait(2_000));
+    assert_eq!(
+        stage.give(answered("p1")).events[0],
+        ended("p1", PromptEnd::Answered { stop_reason: "end_turn".into(), frame: answer_frame() })
+    );
+}
+
+#[test]
 fn a_turn_that_settles_in_time_has_an_ordinary_end() {
     let mut stage = limited(Some(1_000), None);
     stage.wait(1_000);
