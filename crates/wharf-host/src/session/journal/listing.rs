@@ -26,13 +26,19 @@ impl Listing {
 
     /// Shows the session as it is now.
     pub(super) fn show(&self, session: &Session) {
-        let mut descriptor = Descriptor::of_session(session, &self.context.shared.attention);
-        descriptor.message = descriptor.message.or_else(|| self.context.shared.describe_silence());
-        let descriptor = Arc::new(descriptor);
+        let descriptor = Arc::new(self.describe_session(session));
         self.context.shared.note_rest(session, Now::millis());
         self.context.shared.set_descriptor(Arc::clone(&descriptor));
         self.context.shared.note_presence();
         self.put_row(descriptor);
+    }
+
+    /// Describes the session as it is now.
+    pub(super) fn describe_session(&self, session: &Session) -> Descriptor {
+        let shared = &self.context.shared;
+        let mut descriptor = Descriptor::of_session(session, &shared.attention);
+        descriptor.message = descriptor.message.or_else(|| shared.describe_silence());
+        descriptor
     }
 
     /// Writes the session's row of the index.

@@ -9,7 +9,6 @@ use wharf_store::AppendError;
 
 use super::listing::Listing;
 use crate::agent::ledger::{LedgerHandle, log_ledger_fault};
-use crate::descriptor::Descriptor;
 use crate::ids::Now;
 use crate::session::context::TaskContext;
 use crate::session::cursor::Entry;
@@ -197,7 +196,7 @@ impl LogWriter {
             entries.push(Entry { seq, epoch, at, event });
         }
         shared.tail.publish(entries);
-        let descriptor = news.then(|| Arc::new(Descriptor::of_session(session, &shared.attention)));
+        let descriptor = news.then(|| Arc::new(self.listing.describe_session(session)));
         if news {
             shared.note_rest(session, Now::millis());
         }

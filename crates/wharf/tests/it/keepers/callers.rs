@@ -45,25 +45,25 @@ async fn expect_agent(host: &KeepingHost, session: &str, agent: &[u32]) -> Resul
 }
 
 /// A keeper's socket that accepts connections and never answers; the true one is set aside.
-struct SilentSocket {
+pub(super) struct SilentSocket {
     path: PathBuf,
     aside: PathBuf,
     _listener: UnixListener,
 }
 
 impl SilentSocket {
-    fn put_before(path: &Path) -> Result<Self> {
+    pub(super) fn put_before(path: &Path) -> Result<Self> {
         let aside = path.with_extension("aside");
         fs::rename(path, &aside)?;
         Ok(Self { path: path.to_owned(), aside, _listener: UnixListener::bind(path)? })
     }
 
-    fn take_away(self) -> Result<()> {
+    pub(super) fn take_away(self) -> Result<()> {
         Ok(fs::rename(&self.aside, &self.path)?)
     }
 }
 
-fn is_silent(session: &Value) -> bool {
+pub(super) fn is_silent(session: &Value) -> bool {
     session["status"] == "running" && session["message"].as_str().is_some_and(|text| text.contains("does not answer"))
 }
 
@@ -86,6 +86,8 @@ async fn keeper_that_answers_late_is_taken_over_and_what_was_asked_meanwhile_is_
     let queued = json!({ "prompt": "pid", "queue": true });
     http.post(&format!("/sessions/{session}/prompt"), &queued).await?.expect(200)?;
     log::expect_event(&host, &session, "turn_started", |event| event["content"] != Value::Null).await?;
+    let shown = http.get(&format!("/sessions/{session}")).await?.expect(200)?;
+    ensure!(is_silent(&shown), "its session does not say so any more: {shown}");
     socket.take_away()?;
     wait_for_session(&http, &session, "its agent", |session| session["turn"] == "idle" && session["queued"] == 0)
         .await?;
