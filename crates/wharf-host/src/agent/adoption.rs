@@ -18,7 +18,7 @@ use super::agent_output::AgentOutput;
 use super::agent_process::{AgentExit, AgentProcess, KeeperProcess, follow_keeper};
 use super::agent_token::{AgentTokens, TokenGuard};
 use super::keeper::protocol::{
-    BUSY, EXITED, HELLO, KEEPER, KeepOrder, LineReceiver, PROTOCOL_VERSION, SIGNALLED, STARTED,
+    BUSY, EXITED, HELLO, KEEPER, KeepOrder, LACKED_HOST, LineReceiver, PROTOCOL_VERSION, SIGNALLED, STARTED,
 };
 use super::kept_files::{KeptFiles, file_position, file_size, read_range};
 use super::ledger::{InFlight, Ledger};
@@ -26,6 +26,7 @@ use super::left_output::{LeftOutput, remove_output};
 use super::outbox::Outbox;
 use super::process_records::{KeeperLimits, KeptRecord, LeftTree, ProcessRecords};
 use super::process_table;
+use super::record_files::UNUSABLE_OUTPUT_EXTENSION;
 use super::stderr::StderrTail;
 use super::turn_status::TurnStatus;
 use crate::config::KeeperSettings;
@@ -94,13 +95,15 @@ pub(crate) enum LeftAgent {
     Found(FoundAgent),
     /// Its keeper runs and has not answered yet.
     Silent(LeftTree),
+    /// It has ended, and its output, which is on the disk, cannot be opened now.
+    Unopened(LeftTree),
 }
 
 impl LeftAgent {
     pub(crate) fn tree(&self) -> &LeftTree {
         match self {
             Self::Found(agent) => agent.tree(),
-            Self::Silent(tree) => tree,
+            Self::Silent(tree) | Self::Unopened(tree) => tree,
         }
     }
 }
@@ -144,26 +147,32 @@ pub(crate) struct EndedAgent {
     output: LeftOutput,
 }
 
-/// Finds the agents whose output is on the disk. Output that cannot be read is left alone.
-pub(crate) fn find_ended_agents(records: &ProcessRecords) -> Vec<EndedAgent> {
-    records.find_left_outputs().into_iter().filter_map(|(path, tree)| open_ended_agent(path, tree)).collect()
-}
-
-/// Finds the output that the keeper of this tree has left.
-fn find_ended_agent(tree: &LeftTree, records: &ProcessRecords) -> Option<EndedAgent> {
-    let (path, tree) = records.find_left_outputs().into_iter().find(|(_, found)| found.is_same(tree))?;
-    open_ended_agent(path, tree)
-}
-
-fn open_ended_agent(path: PathBuf, tree: LeftTree) -> Option<EndedAgent> {
-    match LeftOutput::open(&path) {
-        Ok(output) => Some(EndedAgent { tree, path, output }),
-        Err(error) => {
-            let session = &tree.kept.session;
-            tracing::error!(session, path = %path.display(), %error, "the output that a keeper has left cannot be read");
-            None
+/// Finds the agents whose output is on the disk. Output that no host could read is left alone.
+pub(crate) fn find_ended_agents(records: &ProcessRecords) -> Vec<LeftAgent> {
+    let mut found = Vec::new();
+    for (path, tree) in records.find_left_outputs() {
+        match LeftOutput::open(&path) {
+            Ok(output) => found.push(LeftAgent::Found(FoundAgent::Ended(Box::new(EndedAgent { tree, path, output })))),
+            Err(error) => {
+                let session = &tree.kept.session;
+                tracing::error!(session, path = %path.display(), %error, "the output that a keeper has left cannot be read");
+                found.extend(may_pass(&error).then_some(LeftAgent::Unopened(tree)));
+            }
         }
     }
+    found
+}
+
+/// Finds the output that the keeper of this tree has left. Returns `None` if there is none.
+fn find_ended_agent(tree: &LeftTree, records: &ProcessRecords) -> io::Result<Option<EndedAgent>> {
+    let found = records.find_left_outputs().into_iter().find(|(_, found)| found.is_same(tree));
+    let Some((path, tree)) = found else { return Ok(None) };
+    LeftOutput::open(&path).map(|output| Some(EndedAgent { tree, path, output }))
+}
+
+/// Returns true for an error of the system, such as a full disk, that may be over when the same is tried again.
+pub(crate) fn may_pass(error: &io::Error) -> bool {
+    error.raw_os_error().is_some() && error.kind() != io::ErrorKind::NotFound
 }
 
 impl EndedAgent {
@@ -174,8 +183,15 @@ impl EndedAgent {
 
     fn adopt(self, head: Seq, context: &AdoptionContext<'_>) -> io::Result<AdoptedAgent> {
         let Self { tree, path, output: LeftOutput { files, stderr, exit } } = self;
-        let (turn_status, first_turn_at) = (TurnStatus::default(), first_turn_of(&tree));
-        let resumed = resume_files(files, &stderr, head, context)?;
+        // The clock of its last host means nothing after a reboot, and no deadline counts for an agent that has ended.
+        let is_running = TurnStatus::read(&files.ledger).is_running;
+        let turn_status = TurnStatus { is_running, ..TurnStatus::default() };
+        let first_turn_at = first_turn_of(&tree);
+        let resumed = resume_files(files, &stderr, head, context).inspect_err(|error| {
+            if !may_pass(error) {
+                set_output_aside(&path);
+            }
+        })?;
         let exit = exit.unwrap_or_else(AgentExit::without_host);
         let process = AgentProcess::of_ended_agent(exit, move || remove_left_output(&path));
         Ok(resumed.into_adopted(process, turn_status, first_turn_at, true))
@@ -185,6 +201,17 @@ impl EndedAgent {
 fn remove_left_output(path: &Path) {
     if let Err(error) = remove_output(path) {
         tracing::warn!(path = %path.display(), %error, "output of an agent that is in the log stays on the disk");
+    }
+}
+
+/// Renames output that no host can take in, so that none removes it.
+fn set_output_aside(path: &Path) {
+    let aside = path.with_extension(UNUSABLE_OUTPUT_EXTENSION);
+    match fs::rename(path, &aside) {
+        Ok(()) => {
+            tracing::error!(path = %aside.display(), "the output of an agent is set aside; delete it when it is of no use")
+        }
+        Err(error) => tracing::error!(path = %path.display(), %error, "the output of an agent cannot be set aside"),
     }
 }
 
@@ -230,17 +257,32 @@ pub(crate) fn ask_keepers(trees: Vec<LeftTree>, records: &ProcessRecords) -> Vec
 }
 
 /// Asks a keeper until it hands its agent over, or has left its output on the disk. Fails once it can do neither any more.
-pub(crate) async fn ask_until_answered(tree: LeftTree, records: ProcessRecords) -> io::Result<FoundAgent> {
+/// `is_keeper_gone` is set for a keeper that has left the output already.
+pub(crate) async fn ask_until_answered(
+    tree: LeftTree,
+    is_keeper_gone: bool,
+    records: ProcessRecords,
+) -> io::Result<FoundAgent> {
     loop {
         tokio::time::sleep(NEXT_ASK_AFTER).await;
-        let (asked, its_records) = (tree.clone(), records.clone());
-        let asking = move || match ask_keeper(&asked, &its_records, Instant::now() + ANSWER_TIMEOUT) {
-            Ok(keeper) => Ok(FoundAgent::Kept(Box::new(keeper))),
-            Err(AskError::Lost(error)) => {
-                let ended = find_ended_agent(&asked, &its_records);
-                ended.map(|ended| FoundAgent::Ended(Box::new(ended))).ok_or(AskError::Lost(error))
+        let asked = tree.clone();
+        let its_records = records.clone();
+        let asking = move || {
+            let answer = if is_keeper_gone {
+                Err(AskError::Lost(io::Error::other("the output that its keeper had left is gone")))
+            } else {
+                ask_keeper(&asked, &its_records, Instant::now() + ANSWER_TIMEOUT)
+            };
+            match answer {
+                Ok(keeper) => Ok(FoundAgent::Kept(Box::new(keeper))),
+                Err(AskError::Lost(error)) => match find_ended_agent(&asked, &its_records) {
+                    Ok(Some(ended)) => Ok(FoundAgent::Ended(Box::new(ended))),
+                    Ok(None) => Err(AskError::Lost(error)),
+                    Err(error) if may_pass(&error) => Err(AskError::Silent("its output cannot be read yet")),
+                    Err(error) => Err(AskError::Lost(error)),
+                },
+                Err(silent) => Err(silent),
             }
-            Err(silent) => Err(silent),
         };
         match tokio::task::spawn_blocking(asking).await.map_err(io::Error::other)? {
             Ok(found) => return Ok(found),
@@ -352,10 +394,10 @@ impl AnsweredKeeper {
     }
 }
 
-/// Returns true if a keeper has told, with its answer, that the agent has ended.
+/// Returns true if a keeper has told, with its answer, that the agent has ended or is being ended.
 fn tells_of_exit(reports: &[u8]) -> bool {
     let mut lines = reports.split(|byte| *byte == b'\n');
-    lines.any(|line| line.starts_with(EXITED.as_bytes()) || line.starts_with(SIGNALLED.as_bytes()))
+    lines.any(|line| [EXITED, SIGNALLED, LACKED_HOST].iter().any(|word| line.starts_with(word.as_bytes())))
 }
 
 fn first_turn_of(tree: &LeftTree) -> Option<Instant> {
@@ -409,6 +451,8 @@ impl ResumedFiles {
 pub(crate) struct SilentKeeper {
     pub(crate) tree: LeftTree,
     pub(crate) token: Option<TokenGuard>,
+    /// The keeper has left the output of its agent on the disk and is gone. The output could not be taken in yet.
+    pub(crate) is_gone: bool,
 }
 
 impl SilentKeeper {
@@ -416,15 +460,24 @@ impl SilentKeeper {
     pub(crate) fn new(tree: LeftTree, records: &ProcessRecords, tokens: &Arc<AgentTokens>) -> Self {
         let token = restore_token(&tree, tokens);
         records.adopt(tree.clone());
-        Self { tree, token }
+        Self { tree, token, is_gone: false }
     }
 
+    /// Returns a keeper that has left the output of its agent on the disk. The numbers of its processes mean nothing any more.
+    pub(crate) fn of_left_output(tree: LeftTree) -> Self {
+        Self { tree, token: None, is_gone: true }
+    }
+
+    /// Returns 0 for a keeper that is gone.
     pub(crate) fn keeper_pid(&self) -> u32 {
-        self.tree.keeper_pid()
+        if self.is_gone { 0 } else { self.tree.keeper_pid() }
     }
 
     /// Kills the tree, keeper included.
     pub(crate) fn end_tree(self, records: &ProcessRecords) {
+        if self.is_gone {
+            return;
+        }
         records.end_left_tree(&self.tree);
         records.remove(self.tree.keeper_pid());
     }
@@ -476,4 +529,69 @@ fn at_long_path<T>(dir: &Path, name: u32, open: impl FnOnce(&str) -> io::Result<
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let dir = rustix::fs::open(dir, flags, Mode::empty())?;
     open(&format!("/proc/self/fd/{}/{name}", dir.as_raw_fd()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::agent_log::AgentLogs;
+    use super::super::directory_identity::DirectoryIdentity;
+    use super::super::kept_files::create_file;
+    use super::super::left_output::{AgentRemains, write_output};
+    use super::super::process_records::KeptRecord;
+    use super::*;
+
+    /// Returns an agent whose output is in this directory, in a turn.
+    fn leave_output(root: &Path, records: &ProcessRecords) -> EndedAgent {
+        let own = std::process::id();
+        records.add(own, "tag", None);
+        let (session, version, secret) = ("sess_a".to_owned(), "0.1.0".to_owned(), "secret".to_owned());
+        let kept = KeptRecord { session, start: 1, protocol: PROTOCOL_VERSION, version, secret, limits: None };
+        records.note_kept(own, kept).unwrap();
+        let (_, stdin) = io::pipe().unwrap();
+        let (stdout, _) = io::pipe().unwrap();
+        let (stderr, _) = io::pipe().unwrap();
+        let files = KeptFiles {
+            stdin: stdin.into(),
+            input: create_file("input").unwrap(),
+            stdout: stdout.into(),
+            output: create_file("output").unwrap(),
+            stderr: stderr.into(),
+            ledger: create_file("ledger").unwrap(),
+        };
+        let ledger = Ledger::create(files.ledger.try_clone().unwrap()).unwrap();
+        let status = TurnStatus { is_running: true, deadline_ms: 5, clock_lead_ms: 7 };
+        ledger.lock().set_turn_status(status).unwrap();
+        let remains = AgentRemains { stderr: b"", exit: None };
+        write_output(&root.join("run").join(own.to_string()), &files, &remains).unwrap();
+        open_left_output(records)
+    }
+
+    fn open_left_output(records: &ProcessRecords) -> EndedAgent {
+        match find_ended_agents(records).pop() {
+            Some(LeftAgent::Found(FoundAgent::Ended(ended))) => *ended,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[tokio::test]
+    async fn output_stays_if_it_cannot_be_taken_in_and_tells_that_a_turn_runs() {
+        let temp = tempfile::tempdir().unwrap();
+        let identity = DirectoryIdentity::load_or_create(temp.path()).unwrap();
+        let records = ProcessRecords::new(temp.path().join("run"), identity);
+        let mut ended = leave_output(temp.path(), &records);
+        let log = AgentLogs::new(false).get_or_create(&SessionId::new("sess_a"));
+        let context = AdoptionContext { records: &records, tokens: &Arc::default(), log, frame_limit: 1 << 20 };
+        // Nothing can be written to it, as on a full disk.
+        let sealed = rustix::fs::memfd_create("ledger", rustix::fs::MemfdFlags::ALLOW_SEALING).unwrap();
+        rustix::fs::fcntl_add_seals(&sealed, rustix::fs::SealFlags::WRITE | rustix::fs::SealFlags::GROW).unwrap();
+        ended.output.files.ledger = sealed;
+        let error = ended.adopt(Seq::ZERO, &context).unwrap_err();
+        assert!(may_pass(&error), "{error}");
+        let adopted = open_left_output(&records).adopt(Seq::ZERO, &context).unwrap();
+        assert!(adopted.has_ended);
+        assert_eq!(adopted.turn_status, TurnStatus { is_running: true, ..TurnStatus::default() });
+        // Without an order to release it, it is there for the next host.
+        drop(adopted);
+        open_left_output(&records);
+    }
 }

@@ -15,7 +15,7 @@ use tracing::Instrument;
 
 use super::agent_token::TokenGuard;
 use super::keeper::protocol::{
-    DROP, END, EXITED, FAILED, FORGET, GONE, INTRUDER, KeepOrder, SIGNALLED, STARTED, send_with_files,
+    DROP, END, EXITED, FAILED, FORGET, GONE, INTRUDER, KeepOrder, LACKED_HOST, SIGNALLED, STARTED, send_with_files,
 };
 use super::kept_files::{KeptFiles, register};
 use super::orphans::{self, RegisteredKeeper};
@@ -54,6 +54,8 @@ enum KeeperOrder {
     Drop,
     /// The host goes, and leaves the agent to its keeper.
     Leave,
+    /// The exit of the agent is in the log.
+    Release,
 }
 
 /// The host's hold on an agent's tree. Dropping it ends the tree.
@@ -66,7 +68,7 @@ pub(crate) struct AgentProcess {
     exit: watch::Receiver<Option<AgentExit>>,
 }
 
-/// Orders that may wait for the task that follows the keeper: there are four kinds, each given once or twice.
+/// Orders that may wait for the task that follows the keeper: there are five kinds, each given once or twice.
 const MAX_WAITING_ORDERS: usize = 8;
 
 impl AgentProcess {
@@ -83,18 +85,18 @@ impl AgentProcess {
         Self { pid, ..self }
     }
 
-    /// Returns an agent that has ended without a host and has no keeper any more. `release` removes what it has left, when its exit is
-    /// noted.
+    /// Returns an agent that has ended without a host and has no keeper any more. `release` removes what it has left, once
+    /// [`AgentProcess::release`] says that it is in the log. If this is dropped without that, it stays for the next host.
     pub(super) fn of_ended_agent(exit: AgentExit, release: impl FnOnce() + Send + 'static) -> Self {
         let (orders_to, mut orders) = mpsc::channel(MAX_WAITING_ORDERS);
         let (_, exit) = watch::channel(Some(exit));
         let watch = async move {
             while let Some(order) = orders.recv().await {
-                if matches!(order, KeeperOrder::Leave) {
+                if matches!(order, KeeperOrder::Release) {
+                    let _ = tokio::task::spawn_blocking(release).await;
                     return;
                 }
             }
-            let _ = tokio::task::spawn_blocking(release).await;
         };
         tokio::spawn(watch.in_current_span());
         Self { keeper: 0, pid: 0, orders: orders_to, exit }
@@ -123,6 +125,11 @@ impl AgentProcess {
     /// Leaves the agent to its keeper, for the next host. An agent that is not kept is ended by its keeper.
     pub(crate) fn leave(&self) {
         let _ = self.orders.try_send(KeeperOrder::Leave);
+    }
+
+    /// Lets the keeper go, or removes what it has left: the exit of the agent, and all that it wrote, is in the log.
+    pub(crate) fn release(self) {
+        let _ = self.orders.try_send(KeeperOrder::Release);
     }
 
     /// Waits until nothing of the tree is left. Once the end was asked for this takes a bounded time, whatever the keeper
@@ -317,7 +324,7 @@ impl KeeperFollower {
                     }
                 },
                 order = next_order(&mut self.orders, &mut all_end), if !asked => match order {
-                    KeeperOrder::End => {
+                    KeeperOrder::End | KeeperOrder::Release => {
                         asked = true;
                         self.say(END).await;
                         self.must_end_within(keeper::END_GRACE);
@@ -354,7 +361,7 @@ impl KeeperFollower {
     async fn release_keeper(&mut self, process: &mut KeeperProcess) -> bool {
         loop {
             match self.orders.recv().await {
-                None => break,
+                None | Some(KeeperOrder::Release) => break,
                 Some(KeeperOrder::Leave) => return false,
                 Some(KeeperOrder::End | KeeperOrder::Keep(_) | KeeperOrder::Drop) => {}
             }
@@ -401,6 +408,10 @@ impl KeeperFollower {
                 self.how.signal = signal.parse().ok();
                 self.must_end_within(keeper::LEFTOVER_GRACE);
             }
+            (LACKED_HOST, _) => {
+                self.how.lacked_host = true;
+                self.must_end_within(keeper::END_GRACE);
+            }
             (GONE, _) => self.is_gone = true,
             (INTRUDER, pid) => {
                 tracing::warn!(keeper = self.keeper, pid, "a process that is no host called a keeper and was refused");
@@ -423,5 +434,35 @@ async fn next_order(orders: &mut mpsc::Receiver<KeeperOrder>, all_end: &mut watc
         biased;
         order = orders.recv() => order.unwrap_or(KeeperOrder::End),
         _ = all_end.wait_for(|ending| *ending) => KeeperOrder::End,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn output_of_an_ended_agent_is_removed_by_an_order_alone() {
+        for (is_ordered, what) in [(false, "dropped"), (true, "released")] {
+            let is_removed = std::sync::Arc::new(AtomicBool::new(false));
+            let removed = std::sync::Arc::clone(&is_removed);
+            let (told, done) = oneshot::channel::<()>();
+            let process = AgentProcess::of_ended_agent(AgentExit::default(), move || {
+                removed.store(true, Ordering::SeqCst);
+                drop(told);
+            });
+            process.request_end();
+            process.stop_keeping();
+            if is_ordered {
+                process.release()
+            } else {
+                drop(process)
+            }
+            // The function is gone, whether it was called or not.
+            let _ = done.await;
+            assert_eq!(is_removed.load(Ordering::SeqCst), is_ordered, "{what}");
+        }
     }
 }

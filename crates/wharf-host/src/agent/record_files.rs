@@ -17,6 +17,8 @@ pub(super) const UNFINISHED_EXTENSION: &str = "new";
 pub(super) const LEFT_OUTPUT_EXTENSION: &str = "left";
 /// The same while the keeper writes it.
 pub(super) const UNFINISHED_OUTPUT_EXTENSION: &str = "leaving";
+/// The same if no host can take it in. It is for a person to look at.
+pub(super) const UNUSABLE_OUTPUT_EXTENSION: &str = "unusable";
 /// The same while a host removes it, whose session needs it no more.
 pub(super) const TAKEN_OUTPUT_EXTENSION: &str = "taken";
 
@@ -105,7 +107,8 @@ fn pid_of(path: &Path) -> Option<u32> {
 fn is_known(path: &Path) -> bool {
     let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
     let is_unfinished = has_extension(path, UNFINISHED_EXTENSION) && pid_of(&path.with_extension("")).is_some();
-    let outputs = [LEFT_OUTPUT_EXTENSION, UNFINISHED_OUTPUT_EXTENSION, TAKEN_OUTPUT_EXTENSION];
+    let outputs =
+        [LEFT_OUTPUT_EXTENSION, UNFINISHED_OUTPUT_EXTENSION, UNUSABLE_OUTPUT_EXTENSION, TAKEN_OUTPUT_EXTENSION];
     name.starts_with("keepers-") || is_unfinished || outputs.iter().any(|extension| has_extension(path, extension))
 }
 

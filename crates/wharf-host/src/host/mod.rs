@@ -46,6 +46,7 @@ pub use start_file::write_private;
 use start_limits::StartLimits;
 pub(crate) use start_limits::StartPriority;
 pub use startup::StartError;
+pub(crate) use startup::Takeover;
 use storage::Storage;
 pub use storage::StorageFault;
 pub use uploads::{Upload, UploadError};

@@ -19,12 +19,12 @@ use super::start_limits::StartLimits;
 use super::storage::{Storage, UnreadableLog};
 use super::{Host, Inner, StartPriority, StepLocks, modes};
 use crate::agent::adoption::{
-    AdoptedAgent, AdoptionContext, FoundAgent, LeftAgent, SilentKeeper, ask_keepers, find_ended_agents,
+    AdoptedAgent, AdoptionContext, FoundAgent, LeftAgent, SilentKeeper, ask_keepers, find_ended_agents, may_pass,
 };
 use crate::agent::agent_log::AgentLogs;
 use crate::agent::agent_token::TokenGuard;
 use crate::agent::directory_identity::DirectoryIdentity;
-use crate::agent::process_records::ProcessRecords;
+use crate::agent::process_records::{LeftTree, ProcessRecords};
 use crate::agent::process_table::is_below;
 use crate::config::{Config, LiveConfig, ResumeOnStart, watch_file};
 use crate::descriptor::Descriptor;
@@ -82,8 +82,7 @@ impl Host {
         let mut agents = ask_keepers(left, &records);
         records.remove_unfinished_outputs();
         // After the keepers: one that ends meanwhile leaves its output first.
-        let ended = find_ended_agents(&records).into_iter().map(|agent| FoundAgent::Ended(Box::new(agent)));
-        agents.extend(ended.map(LeftAgent::Found));
+        agents.extend(find_ended_agents(&records));
         let engine = match engine {
             Some(engine) => engine,
             None => files(&root, config.limits.reserve.0 as u64)?,
@@ -313,7 +312,8 @@ impl Inner {
                     let now = session_time.unwrap_or_else(Now::millis);
                     // The keeper knows whether a turn runs, if the log does not tell it any more.
                     let is_idle = shared.has_losses() && adopted.is_some_and(|agent| !agent.turn_status.is_running);
-                    let has_ended = adopted.is_some_and(|agent| agent.has_ended);
+                    let is_keeper_gone = first.silent_keeper.as_ref().is_some_and(|keeper| keeper.is_gone);
+                    let has_ended = is_keeper_gone || adopted.is_some_and(|agent| agent.has_ended);
                     let step =
                         session.handle(Input::Lifecycle(LifecycleInput::AgentAdopted { is_idle, has_ended }), now);
                     self.spawn_task(session, shared, step, first);
@@ -338,7 +338,8 @@ impl Inner {
             Err(error) => {
                 tracing::error!(log = %stat.id, %error, "this session cannot be read and is left alone");
                 // Output on the disk waits until somebody has repaired the log.
-                agents.retain(|agent| !matches!(agent, LeftAgent::Found(FoundAgent::Ended(_))));
+                agents
+                    .retain(|agent| !matches!(agent, LeftAgent::Found(FoundAgent::Ended(_)) | LeftAgent::Unopened(_)));
                 agents.into_iter().for_each(|agent| self.end_left_agent(agent));
                 let unreadable = UnreadableLog { log_id: stat.id.clone(), why: error.to_string() };
                 self.storage.unreadable().insert(SessionId::new(stat.id.name()), unreadable);
@@ -348,16 +349,29 @@ impl Inner {
     }
 }
 
+/// The outcome of taking an agent over.
+#[derive(Debug)]
+pub(crate) enum Takeover {
+    Done(Box<AdoptedAgent>),
+    /// The agent has ended. Its output is on the disk and can be taken in later.
+    PutOff(LeftTree),
+    Failed,
+}
+
 impl Inner {
     /// Ends an agent of an earlier host that no session needs.
     fn end_left_agent(&self, agent: LeftAgent) {
         let session = agent.tree().kept.session.clone();
-        if let LeftAgent::Found(FoundAgent::Ended(ended)) = agent {
-            tracing::info!(
-                session,
-                "removed the output of an agent that has ended: its session is over or has another one"
-            );
-            return ended.remove();
+        match agent {
+            LeftAgent::Found(FoundAgent::Ended(ended)) => {
+                tracing::info!(
+                    session,
+                    "removed the output of an agent that has ended: its session is over or has another one"
+                );
+                return ended.remove();
+            }
+            LeftAgent::Unopened(_) => return,
+            LeftAgent::Found(FoundAgent::Kept(_)) | LeftAgent::Silent(_) => {}
         }
         tracing::info!(
             session,
@@ -373,29 +387,43 @@ impl Inner {
         let is_wanted = |agent: &LeftAgent| state.status == Status::Running && state.start.0 == agent.tree().kept.start;
         let (mut wanted, others): (Vec<_>, Vec<_>) = agents.into_iter().partition(is_wanted);
         others.into_iter().for_each(|agent| self.end_left_agent(agent));
-        let mut first = FirstStart::default();
-        match wanted.pop()? {
-            LeftAgent::Found(agent) => {
-                first.adopted = Some(Box::new(self.adopt_agent(agent, None, session.head(), shared)?));
+        // A keeper that has left the output meanwhile was perhaps silent before. The output is all that there is then.
+        wanted.sort_by_key(|agent| matches!(agent, LeftAgent::Found(FoundAgent::Ended(_)) | LeftAgent::Unopened(_)));
+        let agent = wanted.pop()?;
+        for other in wanted {
+            match other {
+                LeftAgent::Found(FoundAgent::Ended(_)) | LeftAgent::Unopened(_) => {
+                    tracing::warn!(session = %shared.id, "the output of an agent is on the disk twice");
+                }
+                LeftAgent::Found(FoundAgent::Kept(_)) | LeftAgent::Silent(_) => self.end_left_agent(other),
             }
+        }
+        let mut first = FirstStart::default();
+        match agent {
+            LeftAgent::Found(agent) => match self.adopt_agent(agent, None, session.head(), shared) {
+                Takeover::Done(adopted) => first.adopted = Some(adopted),
+                Takeover::PutOff(tree) => first.silent_keeper = Some(SilentKeeper::of_left_output(tree)),
+                Takeover::Failed => return None,
+            },
             LeftAgent::Silent(tree) => {
                 let records = self.agents.records();
                 first.silent_keeper = Some(SilentKeeper::new(tree, records, self.agents.tokens()));
             }
+            LeftAgent::Unopened(tree) => first.silent_keeper = Some(SilentKeeper::of_left_output(tree)),
         }
         // Its agent runs already: without a permit it is over the limit, and new sessions are refused.
         first.permit = self.start_limits.take_session();
         Some(first)
     }
 
-    /// Takes an agent over. Ends it and returns `None` if that cannot be.
+    /// Takes an agent over. An agent that cannot be taken over is ended.
     pub(crate) fn adopt_agent(
         &self,
         agent: FoundAgent,
         token: Option<TokenGuard>,
         head: Seq,
         shared: &Shared,
-    ) -> Option<AdoptedAgent> {
+    ) -> Takeover {
         let tree = agent.tree().clone();
         let context = AdoptionContext {
             records: self.agents.records(),
@@ -411,21 +439,25 @@ impl Inner {
             (Ok(adopted), Some((absence, keeper_version))) => {
                 self.metrics.note_takeover(absence);
                 tracing::info!(session = %shared.id, ?absence, keeper_version, "took over the agent of an earlier host");
-                Some(adopted)
+                Takeover::Done(Box::new(adopted))
             }
             (Ok(adopted), None) => {
                 tracing::info!(session = %shared.id, "takes in the output of an agent that has ended without a host");
-                Some(adopted)
+                Takeover::Done(Box::new(adopted))
+            }
+            (Err(error), None) if may_pass(&error) => {
+                tracing::warn!(session = %shared.id, %error, "the output of an agent that has ended cannot be taken in yet");
+                Takeover::PutOff(tree)
             }
             (Err(error), None) => {
                 tracing::error!(session = %shared.id, %error, "the output of an agent that has ended cannot be taken in");
-                None
+                Takeover::Failed
             }
             (Err(error), Some(_)) => {
                 tracing::warn!(session = %shared.id, %error, "an agent cannot be taken over and is ended");
                 self.agents.records().end_left_tree(&tree);
                 self.agents.records().remove(tree.keeper_pid());
-                None
+                Takeover::Failed
             }
         }
     }

@@ -126,6 +126,10 @@ impl Shared {
     pub(crate) fn describe_silence(&self) -> Option<String> {
         let keeper = self.keeper.load(Ordering::Relaxed);
         self.is_keeper_silent.load(Ordering::Relaxed).then(|| {
+            if keeper == 0 {
+                return "the output of the agent, which has ended without a host, cannot be read; it is tried again every second"
+                    .to_owned();
+            }
             format!(
                 "the keeper of the agent (pid {keeper}) does not answer since the host was restarted; it is asked again every second"
             )

@@ -221,14 +221,14 @@ impl Absence {
         }
     }
 
-    /// Hands the agent over to the next host.
-    pub(super) fn greet(&self, kept: &KeptAgent, host: &UnixStream) -> io::Result<()> {
+    /// Hands the agent over to the next host, with reports of what has become of it. A host learns all of it at once.
+    pub(super) fn greet(&self, kept: &KeptAgent, host: &UnixStream, reports: &str) -> io::Result<()> {
         let stderr = create_file("wharf-stderr")?;
         let (front, back) = self.stderr.as_slices();
         write_at(&stderr, front, 0)?;
         write_at(&stderr, back, front.len() as u64)?;
         let (program, absent) = (env!("CARGO_PKG_VERSION"), self.since.elapsed().as_millis());
-        let line = format!("{KEEPER} {PROTOCOL_VERSION} {program} {absent}\n");
+        let line = format!("{KEEPER} {PROTOCOL_VERSION} {program} {absent}\n{reports}");
         let files: Vec<_> = kept.files.as_fds().into_iter().chain([stderr.as_fd()]).collect();
         send_with_files(host, &line, &files)
     }

@@ -30,7 +30,9 @@ use super::{open_files_limit, process_table};
 use absence::{Absence, KeptAgent};
 use callers::{CallerVerdict, Callers};
 use children::{ChildEvent, ChildEvents};
-use protocol::{DROP, END, EXITED, FAILED, FORGET, GONE, INTRUDER, KEEP, KeepOrder, LineReceiver, SIGNALLED, STARTED};
+use protocol::{
+    DROP, END, EXITED, FAILED, FORGET, GONE, INTRUDER, KEEP, KeepOrder, LACKED_HOST, LineReceiver, SIGNALLED, STARTED,
+};
 
 /// How long a tree has between SIGTERM and SIGKILL when the session is ended (rule 2.2).
 pub(super) const END_GRACE: Duration = Duration::from_secs(5);
@@ -254,7 +256,7 @@ impl Keeper {
             match event {
                 ChildEvent::AgentExited(status) => {
                     self.exit = Some(status);
-                    self.tell_exit();
+                    self.tell(&describe_exit(status));
                     self.end_tree(LEFTOVER_GRACE);
                 }
                 ChildEvent::NoneLeft => {
@@ -262,14 +264,6 @@ impl Keeper {
                     self.tell(GONE);
                 }
             }
-        }
-    }
-
-    fn tell_exit(&mut self) {
-        let Some(status) = self.exit else { return };
-        match (status.code(), status.signal()) {
-            (Some(code), _) => self.tell(&format!("{EXITED} {code}")),
-            (None, signal) => self.tell(&format!("{SIGNALLED} {}", signal.unwrap_or_default())),
         }
     }
 
@@ -363,19 +357,45 @@ impl Keeper {
 
     fn take_over(&mut self, host: UnixStream) {
         let (Some(kept), Some(absence)) = (&self.kept, &self.absence) else { return };
-        if absence.greet(kept, &host).is_err() {
+        let fate = AgentFate {
+            agent: self.agent,
+            exit: self.exit,
+            lacked_host: self.has_ended_agent,
+            is_gone: self.tree == Tree::Gone,
+        };
+        if absence.greet(kept, &host, &fate.to_reports(&self.refused_callers)).is_err() {
             return;
         }
         (self.host, self.absence) = (Some(host), None);
-        let agent = self.agent;
-        self.tell(&format!("{STARTED} {agent}"));
-        for pid in std::mem::take(&mut self.refused_callers) {
-            self.tell(&format!("{INTRUDER} {pid}"));
-        }
-        self.tell_exit();
-        if self.tree == Tree::Gone {
-            self.tell(GONE);
-        }
+        self.refused_callers.clear();
+    }
+}
+
+/// The things that a host is told of an agent which it takes over.
+#[derive(Clone, Copy, Debug)]
+struct AgentFate {
+    agent: u32,
+    exit: Option<ExitStatus>,
+    lacked_host: bool,
+    is_gone: bool,
+}
+
+impl AgentFate {
+    fn to_reports(self, refused_callers: &[u32]) -> String {
+        let Self { agent, exit, lacked_host, is_gone } = self;
+        let mut lines = vec![format!("{STARTED} {agent}")];
+        lines.extend(refused_callers.iter().map(|pid| format!("{INTRUDER} {pid}")));
+        lines.extend(lacked_host.then(|| LACKED_HOST.to_owned()));
+        lines.extend(exit.map(describe_exit));
+        lines.extend(is_gone.then(|| GONE.to_owned()));
+        lines.into_iter().map(|line| line + "\n").collect()
+    }
+}
+
+fn describe_exit(status: ExitStatus) -> String {
+    match (status.code(), status.signal()) {
+        (Some(code), _) => format!("{EXITED} {code}"),
+        (None, signal) => format!("{SIGNALLED} {}", signal.unwrap_or_default()),
     }
 }
 
@@ -391,4 +411,42 @@ struct Ready {
     listener: bool,
     stdout: bool,
     stderr: bool,
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::net::UnixListener;
+
+    use super::super::kept_files::{KeptFiles, create_file};
+    use super::*;
+
+    #[test]
+    fn host_learns_with_the_first_message_that_the_agent_has_ended() {
+        let temp = tempfile::tempdir().unwrap();
+        let socket = temp.path().join("1");
+        let listener = UnixListener::bind(&socket).unwrap();
+        let hour = Duration::from_secs(3_600);
+        let socket = socket.to_str().unwrap().to_owned();
+        let order = KeepOrder { secret: "s".to_owned(), absence: hour, idle_absence: hour, max_spool_bytes: 1, socket };
+        let mut files: Vec<OwnedFd> = (0..KeptFiles::COUNT).map(|_| create_file("test").unwrap()).collect();
+        files.push(listener.into());
+        let kept = KeptAgent::new(order, files).unwrap();
+        let (_own_host, last_host) = UnixStream::pair().unwrap();
+        // The process has no child with this number.
+        let mut keeper = Keeper::new(7, last_host, ChildEvents::follow(7).unwrap());
+        keeper.kept = Some(kept);
+        keeper.lose_host();
+        keeper.exit = Some(ExitStatus::from_raw(15));
+        (keeper.tree, keeper.has_ended_agent) = (Tree::Gone, true);
+        keeper.refused_callers = (1..=16).collect();
+        let (host, far) = UnixStream::pair().unwrap();
+        keeper.take_over(far);
+        let mut receiver = LineReceiver::default();
+        assert!(receiver.receive(&host).unwrap());
+        let lines: Vec<String> = std::iter::from_fn(|| receiver.next_line()).collect();
+        assert_eq!(lines.get(1).map(String::as_str), Some("started 7"), "{lines:?}");
+        assert_eq!(lines[2..].len(), 16 + 3, "{lines:?}");
+        assert_eq!(lines[18..], ["lacked-host", "signalled 15", "gone"]);
+        assert_eq!(receiver.files.len(), KeptFiles::COUNT + 1);
+    }
 }

@@ -1,8 +1,8 @@
 //! The messages between a host and a keeper: one line each, with open files where a line says so.
 //!
 //! A host says [`END`], [`KEEP`], [`DROP`] or [`FORGET`]; a host that takes the agent over says [`HELLO`] first. A keeper says
-//! [`STARTED`], [`FAILED`], [`EXITED`], [`SIGNALLED`], [`GONE`] and [`INTRUDER`]; it answers `HELLO` with [`KEEPER`], and then
-//! repeats what still holds of the others. Words that are not known are ignored, so that either side may be newer.
+//! [`STARTED`], [`FAILED`], [`EXITED`], [`SIGNALLED`], [`LACKED_HOST`], [`GONE`] and [`INTRUDER`]; it answers `HELLO` with [`KEEPER`], and then
+//! repeats what still holds of the others, all of it in one message: the host decides on that. Words that are not known are ignored, so that either side may be newer.
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
@@ -42,6 +42,8 @@ pub(crate) const FAILED: &str = "failed";
 /// `exited CODE`, `signalled NUMBER`: the agent has ended.
 pub(crate) const EXITED: &str = "exited";
 pub(crate) const SIGNALLED: &str = "signalled";
+/// The keeper has ended the agent, or is about to, because no host came in time.
+pub(crate) const LACKED_HOST: &str = "lacked-host";
 /// Nothing is left of the tree.
 pub(crate) const GONE: &str = "gone";
 /// `intruder PID`: a process that is no host has called the keeper, and was refused.

@@ -309,6 +309,7 @@ impl AgentLink {
             drop(outbox);
             process.request_end();
             process.wait_for_exit().await;
+            process.release();
             outcome
         };
         (tokio::spawn(ending.instrument(span)), unanswered)
@@ -337,6 +338,7 @@ impl AgentLink {
             }
             process.request_end();
             process.wait_for_exit().await;
+            process.release();
         };
         (tokio::spawn(ending.instrument(span)), unanswered)
     }

@@ -221,6 +221,7 @@ impl AgentConnection {
     /// Ends the agent, and waits until its tree is gone. Its clients are not told: the host stops.
     pub(super) async fn end_for_shutdown(&mut self) {
         self.end_awaited_tree();
+        self.leave_ended();
         if let Some(link) = self.link.take() {
             self.startup.set_ending(link.end().0);
         }
@@ -247,9 +248,15 @@ impl AgentConnection {
     /// Ends an agent whose session is not decided on any more.
     pub(super) fn abandon(&mut self) {
         self.end_awaited_tree();
+        self.leave_ended();
         if let Some(link) = self.link.take() {
             link.end();
         }
+    }
+
+    /// Leaves the output of an agent that has ended without a host to the next one: the end of the session may not be in the log.
+    fn leave_ended(&mut self) {
+        drop(self.link.take_if(|link| link.process().has_no_keeper()));
     }
 
     /// The agent closed its output: whatever it does now, it is of no use. Its tree is ended and awaited.

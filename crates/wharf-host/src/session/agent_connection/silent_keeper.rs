@@ -9,6 +9,7 @@ use wharf_core::{Input, LifecycleInput, StartNo};
 
 use super::AgentConnection;
 use crate::agent::adoption::{FoundAgent, SilentKeeper, ask_until_answered};
+use crate::host::Takeover;
 use crate::session::command::Command;
 use crate::session::journal::Journal;
 
@@ -28,10 +29,11 @@ impl AgentConnection {
         let shared = &self.context.shared;
         shared.set_keeper(keeper.keeper_pid());
         shared.note_silent_keeper(true);
-        let (tree, records) = (keeper.tree.clone(), self.context.host.agents.records().clone());
+        let (tree, is_gone) = (keeper.tree.clone(), keeper.is_gone);
+        let records = self.context.host.agents.records().clone();
         let commands = self.context.commands.clone();
         let asking = async move {
-            let answer = Box::new(ask_until_answered(tree, records).await);
+            let answer = Box::new(ask_until_answered(tree, is_gone, records).await);
             let _ = commands.send(Command::KeeperAnswered(answer)).await;
         };
         let asking = tokio::spawn(asking.in_current_span());
@@ -53,8 +55,24 @@ impl AgentConnection {
         let Some(AwaitedKeeper { keeper, asking }) = self.awaited_keeper.take() else { return true };
         let shared = &self.context.shared;
         shared.note_silent_keeper(false);
+        let host = &self.context.host;
+        if matches!(answer, Ok(FoundAgent::Ended(_))) && !keeper.is_gone {
+            // The keeper is gone, and nothing else takes its tree off the records.
+            host.agents.records().remove(keeper.keeper_pid());
+        }
         let adopted = match answer {
-            Ok(answered) => self.context.host.adopt_agent(answered, keeper.token, journal.head(), shared),
+            Ok(answered) => match host.adopt_agent(answered, keeper.token, journal.head(), shared) {
+                Takeover::Done(adopted) => Some(adopted),
+                Takeover::PutOff(tree) => {
+                    if !keeper.is_gone {
+                        let news = LifecycleInput::AgentAdopted { is_idle: false, has_ended: true };
+                        journal.input(Input::Lifecycle(news), None);
+                    }
+                    self.await_keeper(SilentKeeper::of_left_output(tree));
+                    return true;
+                }
+                Takeover::Failed => None,
+            },
             Err(error) => {
                 tracing::warn!(keeper = keeper.keeper_pid(), %error, "an agent cannot be taken over and is ended");
                 self.awaited_keeper = Some(AwaitedKeeper { keeper, asking });
@@ -69,7 +87,7 @@ impl AgentConnection {
         let has_ended = adopted.has_ended;
         // The keeper knows whether a turn runs, if the log does not tell it any more.
         let is_idle = self.context.shared.has_losses() && !adopted.turn_status.is_running;
-        self.adopt(adopted, journal);
+        self.adopt(*adopted, journal);
         journal.input(Input::Lifecycle(LifecycleInput::AgentAdopted { is_idle, has_ended }), None);
         true
     }

@@ -272,7 +272,7 @@ impl Journal {
                 Act::Effect(effect, cause) => return Some(Due::Effect(effect, cause)),
                 Act::PassOnPending => return Some(Due::PassOnPending),
                 Act::KeepAgent => return Some(Due::KeepAgent),
-                Act::Release(process) => drop(process),
+                Act::Release(process) => process.release(),
                 Act::Reply(to, reply) => {
                     let is_presence = matches!(reply, Reply::Joined(_));
                     let _ = to.send(Ok(reply));

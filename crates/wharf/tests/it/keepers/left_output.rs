@@ -13,8 +13,9 @@ use wharf_testkit::random::TestRandom;
 use wharf_testkit::small_disk::{DiskFiller, SmallDisk};
 use wharf_testkit::{WAIT_LIMIT, polling, processes};
 
+use super::callers::{SilentSocket, is_silent};
 use super::{KeepingHost, pause_for_yields, pick_yields};
-use crate::rest::wait_until_idle;
+use crate::rest::{wait_for_session, wait_until_idle};
 use crate::{TREE_ENDS_WITHIN, add_section, join_session, log, open_session, parse_pids, scripted_host};
 
 /// So many that a host is killed while it takes them in.
@@ -58,15 +59,36 @@ impl StreamingTurn {
         Ok(fs::write(self.folder.path().join("go"), "")?)
     }
 
-    /// Checks that the log has each update once and in order: all of them if the agent came that far in its time.
-    fn check_updates(&self, host: &KeepingHost, updates: u64) -> Result<()> {
-        let logged = log::list_events(host, &self.session, "agent_updated")?;
-        let indices: Vec<u64> = logged.iter().filter_map(|event| chunk_index(&event["frame"])).collect();
-        ensure!(indices.iter().copied().eq(0..indices.len() as u64), "output is lost or doubled");
+    /// Returns how many updates the agent has written in its time: all, or those that its keeper has left on the disk.
+    fn count_written(&self, host: &KeepingHost, updates: u64) -> Result<u64> {
         if self.done.exists() {
-            assert_eq!(indices.len() as u64, updates, "the end of the output is lost");
+            return Ok(updates);
         }
-        ensure!(!indices.is_empty(), "nothing was written in time");
+        let left = left_outputs(host);
+        let [left] = left.as_slice() else { anyhow::bail!("the agent was held up, and nothing was left: {left:?}") };
+        let output = fs::read(left.join("output"))?;
+        let whole = output.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
+        // The part that is in the log is a hole, which reads as zeros.
+        let lines = output[..whole].split(|byte| *byte == b'\n').map(|line| line.trim_ascii_start());
+        let frames = lines.filter_map(|line| {
+            let begin = line.iter().position(|byte| *byte == b'{')?;
+            serde_json::from_slice::<Value>(&line[begin..]).ok()
+        });
+        frames.filter_map(|frame| chunk_index(&frame)).max().map(|last| last + 1).context("nothing was written in time")
+    }
+
+    /// Checks that the log has these updates, each once and in order, and all before the end of the turn.
+    fn check_updates(&self, host: &KeepingHost, updates: u64) -> Result<()> {
+        let records = log::read_records(host, &self.session)?;
+        let of_kind = |kind: &'static str| records.iter().filter(move |record| record["event"]["kind"] == kind);
+        let chunks = of_kind("agent_updated")
+            .filter_map(|record| Some((chunk_index(&record["event"]["frame"])?, record["seq"].as_u64()?)));
+        let (indices, seqs): (Vec<u64>, Vec<u64>) = chunks.unzip();
+        ensure!(indices.iter().copied().eq(0..indices.len() as u64), "output is lost or doubled");
+        assert_eq!(indices.len() as u64, updates, "the end of the output is lost");
+        // The first turn is that of `pid`.
+        let end = of_kind("prompt_ended").nth(1).and_then(|record| record["seq"].as_u64());
+        ensure!(seqs.last().copied() < end, "the turn ended at {end:?}, before its last output at {:?}", seqs.last());
         Ok(())
     }
 }
@@ -97,10 +119,11 @@ async fn output_of_an_agent_that_no_host_came_for_is_in_the_log_before_the_end_o
     for file in fs::read_dir(left)? {
         assert_private(&file?.path(), 0o600)?;
     }
+    let written = turn.count_written(&host, UPDATES)?;
     host.restart()?;
     let ended = log::expect_event(&host, &turn.session, "ended", |_| true).await?;
     assert_eq!(ended["ending"]["reason"], "host_restarted", "{ended}");
-    turn.check_updates(&host, UPDATES)?;
+    turn.check_updates(&host, written)?;
     let ends = log::list_events(&host, &turn.session, "prompt_ended")?;
     assert_eq!(ends.last().context("no end")?["end"]["how"], "host_restarted");
     let is_clean = || Ok(left_outputs(&host).is_empty().then_some(()));
@@ -143,6 +166,7 @@ async fn kills_of_the_hosts_that_take_in_left_output_lose_and_double_nothing() -
     host.kill()?;
     turn.go_on()?;
     assert_eq!(processes::wait_gone(&tree, WAIT_LIMIT), Ok(()), "the keeper's time is over");
+    let written = turn.count_written(&host, MANY_UPDATES)?;
     let mut kills = 0;
     loop {
         host.restart()?;
@@ -156,7 +180,7 @@ async fn kills_of_the_hosts_that_take_in_left_output_lose_and_double_nothing() -
     }
     println!("{kills} hosts were killed");
     host.restart()?;
-    turn.check_updates(&host, MANY_UPDATES)?;
+    turn.check_updates(&host, written)?;
     assert_eq!(log::list_events(&host, &turn.session, "ended")?.len(), 1);
     host.stop_all().await
 }
@@ -180,7 +204,78 @@ async fn keeper_that_has_no_space_for_the_output_keeps_it_until_a_host_comes() -
     ensure!(left_outputs(&host).is_empty(), "half of the output");
     drop(filler);
     host.restart()?;
-    log::expect_event(&host, &turn.session, "ended", |_| true).await?;
+    let ended = log::expect_event(&host, &turn.session, "ended", |_| true).await?;
+    assert_eq!(ended["ending"]["reason"], "host_restarted", "the keeper has ended the agent: {ended}");
     turn.check_updates(&host, UPDATES)?;
+    host.stop_all().await
+}
+
+#[tokio::test]
+async fn host_stops_after_a_silent_keeper_has_left_its_output() -> Result<()> {
+    let mut host = KeepingHost::start(impatient_host(&["--resume"])?)?;
+    let turn = StreamingTurn::start(&host, 100, "hang").await?;
+    host.kill()?;
+    turn.go_on()?;
+    let path = host.state_dir().join("run/keepers-1").join(host.only_keeper()?.to_string());
+    let _socket = SilentSocket::put_before(&path)?;
+    host.restart()?;
+    wait_for_session(&RestClient::new(&host), &turn.session, "its silence", is_silent).await?;
+    let ended = log::expect_event(&host, &turn.session, "ended", |_| true).await?;
+    assert_eq!(ended["ending"]["reason"], "host_restarted", "{ended}");
+    fs::remove_file(path.with_extension("aside"))?;
+    host.stop_all().await
+}
+
+/// Starts a host that finds a turn whose output is on the disk, which `spoil` has changed before. Returns the directory.
+async fn leave_spoilt_output(
+    updates: u64,
+    spoil: impl Fn(&Path) -> Result<()>,
+) -> Result<(KeepingHost, StreamingTurn, PathBuf, u64)> {
+    let options = impatient_host(&["--resume"])?.with_setting("resume_on_start", "none");
+    let mut host = KeepingHost::start(options)?;
+    let turn = StreamingTurn::start(&host, updates, "hang").await?;
+    let tree = host.kept_processes();
+    host.kill()?;
+    turn.go_on()?;
+    assert_eq!(processes::wait_gone(&tree, WAIT_LIMIT), Ok(()), "the keeper's time is over");
+    let written = turn.count_written(&host, updates)?;
+    let left = left_outputs(&host).pop().context("nothing is left")?;
+    spoil(&left)?;
+    host.restart()?;
+    Ok((host, turn, left, written))
+}
+
+#[tokio::test]
+async fn output_that_cannot_be_opened_is_taken_in_when_it_can() -> Result<()> {
+    let spoil = |left: &Path| {
+        fs::rename(left.join("ledger"), left.join("aside"))?;
+        Ok(fs::create_dir(left.join("ledger"))?)
+    };
+    let (mut host, turn, left, written) = leave_spoilt_output(500, spoil).await?;
+    let is_told = |session: &Value| {
+        session["status"] == "running"
+            && session["message"].as_str().is_some_and(|text| text.contains("cannot be read"))
+    };
+    wait_for_session(&RestClient::new(&host), &turn.session, "its trouble", is_told).await?;
+    // The next host is not deterred by the one before it.
+    host.restart()?;
+    wait_for_session(&RestClient::new(&host), &turn.session, "its trouble", is_told).await?;
+    fs::remove_dir(left.join("ledger"))?;
+    fs::rename(left.join("aside"), left.join("ledger"))?;
+    let ended = log::expect_event(&host, &turn.session, "ended", |_| true).await?;
+    assert_eq!(ended["ending"]["reason"], "host_restarted", "{ended}");
+    turn.check_updates(&host, written)?;
+    host.stop_all().await
+}
+
+#[tokio::test]
+async fn output_that_does_not_fit_the_log_is_set_aside_and_never_removed() -> Result<()> {
+    let spoil = |left: &Path| Ok(fs::File::create(left.join("output")).map(drop)?);
+    let (mut host, turn, left, _) = leave_spoilt_output(100, spoil).await?;
+    let ended = log::expect_event(&host, &turn.session, "ended", |_| true).await?;
+    assert_eq!(ended["ending"]["reason"], "host_restarted", "{ended}");
+    host.restart()?;
+    let aside = left.with_extension("unusable");
+    ensure!(aside.join("ledger").exists() && !left.exists(), "{}", host.read_stderr());
     host.stop_all().await
 }
