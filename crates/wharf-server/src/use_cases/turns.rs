@@ -36,7 +36,8 @@ pub(crate) async fn list_turns(app: &App, caller: &Caller, id: &str, query: &Tur
     Ok(TurnPage { fold: FOLD_NUMBER, turns, before: slice.before.map(|id| to_cursor(&id)) })
 }
 
-/// Reads the turn of a prompt with the agent's answer. A prompt that waits has a turn without rows.
+/// Reads the turn of a prompt with the agent's answer. A prompt that waits has a turn without rows, also if an earlier turn of it
+/// was cut off.
 pub(crate) async fn get_turn(app: &App, caller: &Caller, id: &str, prompt: &str) -> Result<TurnDetail, Fault> {
     let transcript = open_transcript(app, caller, id).await?;
     let handle = transcript.handle();
@@ -44,7 +45,7 @@ pub(crate) async fn get_turn(app: &App, caller: &Caller, id: &str, prompt: &str)
     let queue = read_queue(app, handle).await?;
     let waiting = queue.into_iter().find(|entry| entry.prompt_id == prompt);
     let found = transcript.turn(prompt).await.map_err(|failure| transcript_fault(app, id, &failure))?;
-    match (found, waiting) {
+    match (found.filter(|found| waiting.is_none() || !is_repeated(&found.turn)), waiting) {
         (Some(found), _) => {
             Ok(TurnDetail { turn: to_turn_info(&found.turn), text: found.text, text_cut: found.is_cut })
         }
@@ -54,6 +55,12 @@ pub(crate) async fn get_turn(app: &App, caller: &Caller, id: &str, prompt: &str)
         }
         (None, None) => Err(unknown_turn(prompt)),
     }
+}
+
+/// Returns true for a turn that was cut off and whose prompt was put back into the queue.
+fn is_repeated(turn: &TurnRows) -> bool {
+    let RowBody::TurnEnd(end) = &turn.last.body else { return false };
+    turn.has_ended && end.next.as_ref().is_some_and(|next| next.requeued)
 }
 
 /// Reads the time that a caller wants to wait.
