@@ -91,6 +91,10 @@ impl Bridge {
         if let (Some(event), Some(followed)) = (event, self.sessions.get_mut(&joined)) {
             followed.advance_to(event.id);
         }
+        if is_join(&request.method) {
+            // A request that was sent again after a reconnect is all that joins its session.
+            self.mark_end_of_asks(&joined);
+        }
         let shown = if self.client_options.event_ids { frame.clone() } else { plain };
         if request.as_new { with_session_id(&shown, session) } else { shown }
     }

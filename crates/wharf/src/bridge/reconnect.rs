@@ -72,7 +72,7 @@ impl Bridge {
 
     /// Asks the host something whose answer comes after the session's open asks (rule 4.4): asks that it has not repeated by
     /// then are over.
-    fn mark_end_of_asks(&mut self, session: &str) {
+    pub(super) fn mark_end_of_asks(&mut self, session: &str) {
         if !self.asks.has_unrepeated_of(session) {
             return;
         }

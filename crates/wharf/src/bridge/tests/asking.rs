@@ -86,6 +86,26 @@ fn a_permission_that_is_asked_again_is_not_shown_again() {
 }
 
 #[test]
+fn ask_that_is_over_is_withdrawn_when_an_unanswered_request_joins_its_session_again() {
+    for method in ["session/load", "session/resume"] {
+        let mut stage = Stage::opened();
+        stage.frame(&ask(1, "a", Some(1)));
+        stage.frame(&ask(2, "b", Some(2)));
+        stage.line(&format!(
+            r#"{{"jsonrpc":"2.0","id":3,"method":"{method}","params":{{"sessionId":"{S}","cwd":"/","mcpServers":[]}}}}"#
+        ));
+        let again = stage.reconnect();
+        assert_eq!((again.host.len(), &again.to_host(0)["method"]), (1, &method.into()), "{again:?}");
+        let joined = stage.frame(r#"{"jsonrpc":"2.0","id":3,"result":{}}"#);
+        assert_eq!(joined.client.len(), 1, "{joined:?}");
+        assert_eq!(joined.host.len(), 1, "{method} has no marker");
+        assert!(stage.frame(&ask(1, "b", None)).nothing());
+        assert_eq!(answer_marker(&mut stage, &joined).client, [cancel(1)], "it is over");
+        assert_eq!(stage.line(&answer(2)).host, [answer(1)]);
+    }
+}
+
+#[test]
 fn an_answer_that_was_given_meanwhile_is_kept_for_the_host() {
     let mut stage = Stage::opened();
     stage.frame(&ask(1, "a", Some(1)));
