@@ -126,17 +126,19 @@ pub(crate) struct Failure {
     exit: Exit,
     /// The code of the host's refusal, if it is one.
     code: Option<ErrorCode>,
+    /// Its HTTP status.
+    status: Option<u16>,
     words: String,
 }
 
 impl Failure {
     pub(crate) fn new(exit: Exit, words: impl Into<String>) -> Self {
-        Self { exit, code: None, words: words.into() }
+        Self { exit, code: None, status: None, words: words.into() }
     }
 
     /// Creates the error for a refusal of the host.
     pub(crate) fn refusal(status: u16, code: ErrorCode, words: String) -> Self {
-        Self { exit: Exit::of_problem(status, code), code: Some(code), words }
+        Self { exit: Exit::of_problem(status, code), code: Some(code), status: Some(status), words }
     }
 
     fn of(error: &anyhow::Error) -> Option<&Self> {
@@ -146,6 +148,11 @@ impl Failure {
     /// Returns the exit code for this error.
     pub(crate) fn exit_of(error: &anyhow::Error) -> Exit {
         Self::of(error).map_or(Exit::Error, |failure| failure.exit)
+    }
+
+    /// Returns true if the same call will fail again: the caller has no right to it, or its subject does not exist.
+    pub(crate) fn is_lasting(error: &anyhow::Error) -> bool {
+        Self::of(error).is_some_and(|failure| matches!(failure.status, Some(401 | 403 | 404)))
     }
 
     /// Returns the error code of the host's refusal; `None` if the error is not a refusal.

@@ -323,7 +323,7 @@ impl<'a> TurnWatch<'a> {
             listed => listed?,
         };
         let Some(asked) = open.into_iter().find(|ask| ask.0.ask_id == id) else { return Ok(None) };
-        let is_new = self.handled_asks.insert(id);
+        let is_new = !self.handled_asks.contains(&id);
         if self.options.ask_policy == AskPolicy::Person {
             if self.asks.put(asked) && !self.interrupted {
                 self.show_ask();
@@ -342,6 +342,7 @@ impl<'a> TurnWatch<'a> {
             Some(choice) => self.answer_by_policy(&asked, &choice).await?,
             None => self.leave_open(&asked).await?,
         }
+        self.handled_asks.insert(id);
         Ok(None)
     }
 
@@ -414,11 +415,12 @@ impl<'a> TurnWatch<'a> {
         None
     }
 
-    /// Answers an ask by its policy. Fails if the host is away and the turn is looked after: the answer is tried again.
+    /// Answers an ask by its policy. Fails if the turn is looked after and the host does not take the answer: unless another client was
+    /// faster, the answer is tried again.
     async fn answer_by_policy(&mut self, asked: &AnswerableAsk, choice: &ask::AskChoice) -> anyhow::Result<()> {
         self.printer.hide_answer(asked.0.ask_id);
         match ask::send_answer(self.turn.client, self.turn.session, asked, choice).await {
-            Err(error) if self.options.is_attended && Failure::exit_of(&error) == Exit::NoHost => return Err(error),
+            Err(error) if self.options.is_attended && !Failure::is_lasting(&error) => return Err(error),
             // Another client was faster, or the turn is over: the stream tells which.
             Err(error) => self.printer.print_note(&format!("not answered: {error}")),
             Ok(_) => {

@@ -20,10 +20,13 @@ use crate::{output, session_ref};
 
 pub(crate) const ATTEND_COMMAND: &str = "__attend";
 
-/// How long a host may be away before the turn is given up: somebody has stopped it for good.
+/// How long a host may be away, or refuse all calls, before the turn is given up: somebody has stopped it for good.
 const MAX_ABSENCE: Duration = Duration::from_secs(24 * 60 * 60);
-/// The delay between two attempts to reach a host that is away.
-const RETRY_DELAY: Duration = Duration::from_millis(500);
+/// The delay between two attempts to reach a host that is away: short at first, as for a restart.
+const FIRST_RETRY_DELAY: Duration = Duration::from_millis(500);
+const MAX_RETRY_DELAY: Duration = Duration::from_secs(5);
+/// A watch of this length shows that the host works again.
+const STEADY_WATCH: Duration = Duration::from_secs(60);
 
 /// A turn, and what is to be done for it.
 #[derive(Clone, Debug, Args)]
@@ -123,10 +126,20 @@ impl AttendedTurn {
         let global = global.without_start();
         let time_is_up_at = self.time_left.map(|left| Instant::now() + Duration::from_millis(left));
         let mut signals = Signals::listen()?;
+        let mut retry = Retry::new();
         loop {
-            let client = reach_host(&global).await?;
-            match self.watch(&client, time_is_up_at, &mut signals).await {
-                Err(error) if Failure::exit_of(&error) == Exit::NoHost => tokio::time::sleep(RETRY_DELAY).await,
+            let began = Instant::now();
+            // Another version understands what is said here, too: an upgrade must not leave the turn alone.
+            let watched = match global.connect_if_running().await {
+                Ok(client) => self.watch(&client, time_is_up_at, &mut signals).await,
+                Err(error) => Err(error),
+            };
+            match watched {
+                Err(error) if began.elapsed() < STEADY_WATCH => retry.pause(error, &global).await?,
+                Err(error) => {
+                    retry = Retry::new();
+                    retry.pause(error, &global).await?;
+                }
                 ended => return ended,
             }
         }
@@ -167,16 +180,27 @@ impl AttendedTurn {
     }
 }
 
-/// Connects to the host. One that is away, as during a restart, is waited for.
-async fn reach_host(global: &GlobalOptions) -> anyhow::Result<HostClient> {
-    let give_up_at = Instant::now() + MAX_ABSENCE;
-    loop {
-        match global.connect_client().await {
-            Err(error) if Failure::exit_of(&error) == Exit::NoHost && Instant::now() < give_up_at => {
-                tokio::time::sleep(RETRY_DELAY).await;
-            }
-            reached => return reached,
+/// The pauses after failed attempts.
+#[derive(Debug)]
+struct Retry {
+    give_up_at: Instant,
+    delay: Duration,
+}
+
+impl Retry {
+    fn new() -> Self {
+        Self { give_up_at: Instant::now() + MAX_ABSENCE, delay: FIRST_RETRY_DELAY }
+    }
+
+    /// Waits before the next attempt. Fails if that would fail again: the host refuses it for good, or was deleted with its state.
+    async fn pause(&mut self, error: anyhow::Error, global: &GlobalOptions) -> anyhow::Result<()> {
+        let is_deleted = || !global.is_remote().unwrap_or(true) && global.state_dir().is_ok_and(|dir| !dir.exists());
+        if Failure::is_lasting(&error) || Instant::now() >= self.give_up_at || is_deleted() {
+            return Err(error);
         }
+        tokio::time::sleep(self.delay).await;
+        self.delay = (self.delay * 2).min(MAX_RETRY_DELAY);
+        Ok(())
     }
 }
 

@@ -1,6 +1,12 @@
 //! Turns that are left running: by Ctrl-D, by a terminal that closes, and by `run -d`. What the verb was told holds on.
 
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use anyhow::{Context, Result};
+use tokio::io::{AsyncReadExt, AsyncWriteExt, copy_bidirectional};
+use tokio::net::{UnixListener, UnixStream};
 use wharf_testkit::host::TestHost;
 use wharf_testkit::http::RestClient;
 
@@ -119,5 +125,88 @@ async fn prompt_that_is_left_holds_its_policy_and_keeps_its_session() -> Result<
     assert!(last_answer(&host, &id)?.contains("chosen: allow_once"));
     run_failing_wharf(&host, &["run", "-d", "scripted"], 2)?;
     run_failing_wharf(&host, &["prompt", &id, "-d", "--wait", "echo x"], 2)?;
+    Ok(())
+}
+
+/// The socket of a host behind a relay that refuses the first answers to asks, as a busy host does.
+struct BusySocket {
+    refusals: Arc<AtomicUsize>,
+    accepting: tokio::task::JoinHandle<()>,
+}
+
+impl BusySocket {
+    fn put_before(path: &Path) -> Result<Self> {
+        let aside = path.with_extension("aside");
+        std::fs::rename(path, &aside)?;
+        let listener = UnixListener::bind(path)?;
+        let refusals = Arc::new(AtomicUsize::new(0));
+        let counted = Arc::clone(&refusals);
+        let accepting = tokio::spawn(async move {
+            while let Ok((caller, _)) = listener.accept().await {
+                tokio::spawn(relay_call(caller, aside.clone(), Arc::clone(&counted)));
+            }
+        });
+        Ok(Self { refusals, accepting })
+    }
+}
+
+impl Drop for BusySocket {
+    fn drop(&mut self) {
+        self.accepting.abort();
+    }
+}
+
+/// The answers to asks that a busy host refuses.
+const REFUSALS: usize = 2;
+
+async fn relay_call(mut caller: UnixStream, host: PathBuf, refusals: Arc<AtomicUsize>) -> Result<()> {
+    let mut begin = vec![0; 16 << 10];
+    let length = caller.read(&mut begin).await?;
+    let head = String::from_utf8_lossy(&begin[..length]);
+    let is_answer = head.starts_with("POST ") && head.lines().next().is_some_and(|line| line.contains("/asks/"));
+    if is_answer && refusals.fetch_add(1, Ordering::SeqCst) < REFUSALS {
+        let body = r#"{"type":"about:blank","title":"busy","status":503,"code":"overloaded"}"#;
+        let length = body.len();
+        let answer = format!(
+            "HTTP/1.1 503 Service Unavailable\r\ncontent-type: application/problem+json\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n{body}"
+        );
+        return Ok(caller.write_all(answer.as_bytes()).await?);
+    }
+    let mut host = UnixStream::connect(host).await?;
+    host.write_all(&begin[..length]).await?;
+    copy_bidirectional(&mut caller, &mut host).await?;
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn attendant_answers_an_ask_again_that_a_busy_host_refused() -> Result<()> {
+    let host = scripted_host(&[])?.start_host()?;
+    let http = RestClient::new(&host);
+    let socket = BusySocket::put_before(&host.socket_path())?;
+    let id = run_wharf(&host, &["run", "-d", "--allow", "scripted", "ask; echo after"])?;
+    let id = id.trim();
+    assert_eq!(wait_for_end(&http, id).await?, "finished");
+    let answer = last_answer(&host, id)?;
+    assert!(answer.contains("chosen: allow_once") && answer.contains("after"), "{answer}");
+    assert_eq!(socket.refusals.load(Ordering::SeqCst), REFUSALS + 1);
+    Ok(())
+}
+
+#[tokio::test]
+async fn detached_turn_that_is_repeated_after_a_restart_runs_to_its_own_end() -> Result<()> {
+    let mut host =
+        scripted_host(&[])?.with_setting("on_restart", "requeue").without_keepers(crate::TURN_IS_CUT).start_host()?;
+    let back = host.directory().join("back");
+    let prompt = format!("echo begun; await {}; ask; echo after", back.display());
+    let id = run_wharf(&host, &["run", "-d", "--allow", "scripted", &prompt])?;
+    let id = id.trim().to_owned();
+    crate::log::expect_event(&host, &id, "agent_updated", |_| true).await?;
+    host.restart()?;
+    crate::log::expect_event(&host, &id, "prompt_requeued", |_| true).await?;
+    std::fs::write(back, "")?;
+    let http = RestClient::new(&host);
+    assert_eq!(wait_for_end(&http, &id).await?, "finished");
+    let answer = last_answer(&host, &id)?;
+    assert!(answer.contains("chosen: allow_once") && answer.contains("after"), "{answer}");
     Ok(())
 }
