@@ -187,7 +187,7 @@ impl EndedAgent {
         let is_running = TurnStatus::read(&files.ledger).is_running;
         let turn_status = TurnStatus { is_running, ..TurnStatus::default() };
         let first_turn_at = first_turn_of(&tree);
-        let resumed = resume_files(files, &stderr, head, context).inspect_err(|error| {
+        let resumed = resume_files(files, &stderr, head, context, AgentOutput::keep_file).inspect_err(|error| {
             if !may_pass(error) {
                 set_output_aside(&path);
             }
@@ -381,7 +381,7 @@ impl AnsweredKeeper {
         let Self { tree, control, files, stderr, agent, reports, .. } = self;
         let pid = tree.keeper_pid();
         let turn_status = TurnStatus::read(&files.ledger);
-        let resumed = resume_files(files, &stderr, head, context)?;
+        let resumed = resume_files(files, &stderr, head, context, |output| output)?;
         let process = KeeperProcess::adopt(pid)?;
         let first_turn_at = first_turn_of(&tree);
         let token = token.or_else(|| restore_token(&tree, context.tokens));
@@ -414,7 +414,14 @@ struct ResumedFiles {
     in_flight: InFlight,
 }
 
-fn resume_files(files: KeptFiles, stderr: &[u8], head: Seq, context: &AdoptionContext<'_>) -> io::Result<ResumedFiles> {
+/// Goes on with the files of an agent. `prepare` is called with its output before that is read.
+fn resume_files(
+    files: KeptFiles,
+    stderr: &[u8],
+    head: Seq,
+    context: &AdoptionContext<'_>,
+    prepare: impl FnOnce(AgentOutput) -> AgentOutput,
+) -> io::Result<ResumedFiles> {
     let KeptFiles { stdin, input, stdout, output, stderr: stderr_pipe, ledger } = files;
     let (ledger, in_flight) = Ledger::recover(ledger, head, file_size(&input)?)?;
     // A line that was cut off is none.
@@ -425,7 +432,7 @@ fn resume_files(files: KeptFiles, stderr: &[u8], head: Seq, context: &AdoptionCo
     }
     let taken = file_position(&input)?;
     let reader = AgentOutput::new(stdout, output, in_flight.read_offset, moved)?;
-    let reader = FrameReader::starting_at(reader, context.frame_limit, in_flight.read_offset);
+    let reader = FrameReader::starting_at(prepare(reader), context.frame_limit, in_flight.read_offset);
     let outbox = Outbox::new(stdin, input, ledger, (taken, in_flight.input_end))?;
     let log = AgentLogWriter::new(Arc::clone(&context.log));
     let stderr = StderrTail::follow_after(stderr_pipe, Some(log), stderr)?;

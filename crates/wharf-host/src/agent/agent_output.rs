@@ -23,6 +23,8 @@ pub(crate) struct AgentOutput {
     /// How far the output is in the file.
     moved: u64,
     released: ReleasedPrefix,
+    /// False for output on the disk: a power cut may take the end of the log away, and then the next host needs what was taken in.
+    is_in_memory: bool,
     /// The end of what was given back of an oversized line.
     dropped_end: u64,
 }
@@ -32,12 +34,19 @@ impl AgentOutput {
     pub(crate) fn new(pipe: OwnedFd, file: OwnedFd, read: u64, moved: u64) -> io::Result<Self> {
         rustix::io::ioctl_fionbio(&pipe, true)?;
         let pipe = register(pipe, Interest::READABLE)?;
-        Ok(Self { pipe, file, read, moved, released: ReleasedPrefix::default(), dropped_end: 0 })
+        Ok(Self { pipe, file, read, moved, released: ReleasedPrefix::default(), is_in_memory: true, dropped_end: 0 })
+    }
+
+    /// Keeps all of the file, which is on the disk.
+    pub(crate) fn keep_file(self) -> Self {
+        Self { is_in_memory: false, ..self }
     }
 
     /// Gives the memory of output back that no host needs any more.
     pub(crate) fn release(&mut self, end: u64) {
-        self.released.extend(&self.file, end.min(self.read));
+        if self.is_in_memory {
+            self.released.extend(&self.file, end.min(self.read));
+        }
     }
 
     /// Gives the memory of a part of a line back that is too long to be taken. The next host would read zeros there, and finds
@@ -45,7 +54,7 @@ impl AgentOutput {
     pub(crate) fn release_dropped(&mut self, from: u64, to: u64) {
         let from = from.max(self.dropped_end).next_multiple_of(PAGE_BYTES);
         let to = to.min(self.read) / PAGE_BYTES * PAGE_BYTES;
-        if to.saturating_sub(from) >= MIN_RELEASED_BYTES {
+        if self.is_in_memory && to.saturating_sub(from) >= MIN_RELEASED_BYTES {
             release_range(&self.file, from, to);
             self.dropped_end = to;
         }

@@ -247,6 +247,8 @@ impl Ledger {
             self.buffer.extend_from_slice(&record?);
         }
         self.write_record()?;
+        // A ledger that a keeper has left is on a disk, whose power may be cut. In memory this does nothing.
+        rustix::fs::fdatasync(&self.file)?;
         release_range(&self.file, RECORDS_START, start);
         self.start = start;
         Ok(())
