@@ -15,8 +15,9 @@ use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open, test_ki
 /// The kernel's unit for times in `/proc/PID/stat`; it is 100 per second on every Linux that Rust supports.
 const CLOCK_TICK: Duration = Duration::from_millis(10);
 
-/// The variable by which the processes of a test host are found: its keepers and agents inherit it.
-pub const MARK_VARIABLE: &str = "TEST_HOST_DIRECTORY";
+/// The variable by which the processes of a test host are found: its keepers and agents inherit it. A host that a verb starts keeps
+/// only the variables of the locale, some paths and its own.
+pub const MARK_VARIABLE: &str = "LC_TEST_HOST_DIRECTORY";
 /// The pause between two rounds of kills. A process that forks while it is being killed is found in the next round.
 const KILL_INTERVAL: Duration = Duration::from_millis(5);
 

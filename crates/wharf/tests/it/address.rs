@@ -25,7 +25,6 @@ impl Home {
     fn command(&self, arguments: &[&str]) -> Command {
         let mut command = wharf_command(arguments);
         command.env("HOME", self.folder.path()).env("WHARF_STATE_DIR", self.folder.path().join("state"));
-        command.env("WHARF_KEEPER_ENABLED", "false");
         command
     }
 

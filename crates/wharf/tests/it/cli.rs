@@ -6,6 +6,7 @@ use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 use wharf_testkit::host::TestHost;
 use wharf_testkit::http::RestClient;
+use wharf_testkit::processes;
 
 use crate::program::wharf_command;
 use crate::rest::{wait_for_session, wait_until_idle};
@@ -15,6 +16,8 @@ use crate::{scripted_host, without_usage};
 pub(crate) fn command_for_host(host: &TestHost, arguments: &[&str]) -> Command {
     let mut command = wharf_command(arguments);
     command.env("WHARF_STATE_DIR", host.state_dir()).env("PWD", host.directory()).current_dir(host.directory());
+    // What it leaves running, such as the attendant of a turn, ends with the host.
+    processes::mark_command(&mut command, host.directory());
     command.arg("--no-start");
     command
 }

@@ -1,15 +1,42 @@
 //! Starts the binary directly, for tests that cannot use the harness.
 
 use std::io::{BufRead, BufReader};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 
 use anyhow::{Context, Result};
-use wharf_testkit::WAIT_LIMIT;
+use wharf_testkit::{WAIT_LIMIT, processes};
 
-/// A test that ends its host means the agents too, unless it says otherwise.
-const KEEPER_VARIABLE: &str = "WHARF_KEEPER_ENABLED";
+thread_local! {
+    static TEST_MARK: TestMark = TestMark::new();
+}
+
+/// Marks the processes that one test starts, and kills those that are left when its thread ends: hosts, and agents that outlive them.
+struct TestMark(PathBuf);
+
+impl TestMark {
+    fn new() -> Self {
+        static COUNT: AtomicU64 = AtomicU64::new(0);
+        let (process, number) = (std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
+        Self(PathBuf::from(format!("/test/{process}/{number}")))
+    }
+}
+
+impl Drop for TestMark {
+    fn drop(&mut self) {
+        let _ = processes::kill_marked(&self.0, WAIT_LIMIT);
+    }
+}
+
+/// Marks a command of the running test. A thread that has no name of a test may end before the test.
+fn mark_for_test(command: &mut Command) {
+    let thread = std::thread::current();
+    if thread.name().is_some_and(|name| !name.starts_with("tokio")) {
+        TEST_MARK.with(|mark| processes::mark_command(command, &mark.0));
+    }
+}
 
 /// Returns a `wharf` command with these arguments, without the user's own settings and sessions.
 #[expect(clippy::disallowed_methods, reason = "all processes of these tests are started from here")]
@@ -26,9 +53,7 @@ pub(crate) fn wharf_command(arguments: &[&str]) -> Command {
     ] {
         command.env_remove(name);
     }
-    if arguments.first() == Some(&"serve") {
-        command.env(KEEPER_VARIABLE, "false");
-    }
+    mark_for_test(&mut command);
     command.env("HOME", "/nonexistent").args(arguments).stdin(Stdio::null());
     command
 }
@@ -37,7 +62,8 @@ pub(crate) fn wharf_command(arguments: &[&str]) -> Command {
 #[expect(clippy::disallowed_methods, reason = "all processes of these tests are started from here")]
 pub(crate) fn script_command(path: &Path) -> Command {
     let mut command = Command::new("sh");
-    command.arg(path).env(KEEPER_VARIABLE, "false").stdin(Stdio::null());
+    mark_for_test(&mut command);
+    command.arg(path).stdin(Stdio::null());
     command
 }
 
@@ -45,7 +71,8 @@ pub(crate) fn script_command(path: &Path) -> Command {
 #[expect(clippy::disallowed_methods, reason = "all processes of these tests are started from here")]
 pub(crate) fn shell_command(line: &str) -> Command {
     let mut command = Command::new("sh");
-    command.args(["-c", line, "sh"]).env(KEEPER_VARIABLE, "false").stdin(Stdio::null());
+    mark_for_test(&mut command);
+    command.args(["-c", line, "sh"]).stdin(Stdio::null());
     command
 }
 
@@ -53,7 +80,8 @@ pub(crate) fn shell_command(line: &str) -> Command {
 #[expect(clippy::disallowed_methods, reason = "all processes of these tests are started from here")]
 pub(crate) fn terminal_command(line: &str) -> Command {
     let mut command = Command::new("script");
-    command.args(["-qefc", line, "/dev/null"]).env(KEEPER_VARIABLE, "false").stdin(Stdio::null());
+    mark_for_test(&mut command);
+    command.args(["-qefc", line, "/dev/null"]).stdin(Stdio::null());
     command
 }
 
