@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use anyhow::{Context, Result};
+use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, copy_bidirectional};
 use tokio::net::{UnixListener, UnixStream};
 use wharf_testkit::host::TestHost;
@@ -194,17 +195,21 @@ async fn attendant_answers_an_ask_again_that_a_busy_host_refused() -> Result<()>
 
 #[tokio::test]
 async fn detached_turn_that_is_repeated_after_a_restart_runs_to_its_own_end() -> Result<()> {
-    let mut host =
-        scripted_host(&[])?.with_setting("on_restart", "requeue").without_keepers(crate::TURN_IS_CUT).start_host()?;
+    let options = scripted_host(&[])?.with_setting("on_restart", "requeue").with_setting("resume_on_start", "none");
+    let mut host = options.without_keepers(crate::TURN_IS_CUT).start_host()?;
     let back = host.directory().join("back");
     let prompt = format!("echo begun; await {}; ask; echo after", back.display());
     let id = run_wharf(&host, &["run", "-d", "--allow", "scripted", &prompt])?;
     let id = id.trim().to_owned();
     crate::log::expect_event(&host, &id, "agent_updated", |_| true).await?;
     host.restart()?;
-    crate::log::expect_event(&host, &id, "prompt_requeued", |_| true).await?;
-    std::fs::write(back, "")?;
+    let requeued = crate::log::expect_event(&host, &id, "prompt_requeued", |_| true).await?;
+    let prompt = requeued["prompt"].as_str().context("no prompt")?;
     let http = RestClient::new(&host);
+    let turn = http.get(&format!("/sessions/{id}/turns/{prompt}")).await?.expect(200)?;
+    assert_eq!((&turn["state"], &turn["stopReason"]), (&json!("queued"), &Value::Null), "{turn}");
+    http.post_empty(&format!("/sessions/{id}/resume")).await?.expect(200)?;
+    std::fs::write(back, "")?;
     assert_eq!(wait_for_end(&http, &id).await?, "finished");
     let answer = last_answer(&host, &id)?;
     assert!(answer.contains("chosen: allow_once") && answer.contains("after"), "{answer}");

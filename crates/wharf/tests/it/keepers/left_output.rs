@@ -279,3 +279,46 @@ async fn output_that_does_not_fit_the_log_is_set_aside_and_never_removed() -> Re
     ensure!(aside.join("ledger").exists() && !left.exists(), "{}", host.read_stderr());
     host.stop_all().await
 }
+
+/// Begins the output of a keeper, as far as one comes that is held up or killed.
+fn begin_output(host: &KeepingHost, keeper: u32) -> Result<PathBuf> {
+    let run = host.state_dir().join("run");
+    let half = run.join(format!("{keeper}.5.leaving"));
+    fs::create_dir(&half)?;
+    fs::copy(run.join(keeper.to_string()), half.join("record"))?;
+    fs::write(half.join("output"), "half")?;
+    Ok(half)
+}
+
+#[tokio::test]
+async fn host_that_starts_while_a_keeper_writes_its_output_leaves_it_alone() -> Result<()> {
+    let mut host = KeepingHost::start(scripted_host(&[])?)?;
+    let (client, session) = open_session(&host).await?;
+    let _hanging = client.start_prompt(&session, "echo hangs; hang").await;
+    client.expect_text("hangs").await;
+    host.kill()?;
+    let half = begin_output(&host, host.only_keeper()?)?;
+    host.restart()?;
+    ensure!(half.join("output").exists(), "{}", host.read_stderr());
+    host.stop_all().await
+}
+
+#[tokio::test]
+async fn half_of_the_output_of_a_killed_keeper_is_removed_and_its_session_ends() -> Result<()> {
+    let mut host = KeepingHost::start(scripted_host(&[])?)?;
+    let (client, session) = open_session(&host).await?;
+    let _hanging = client.start_prompt(&session, "echo hangs; hang").await;
+    client.expect_text("hangs").await;
+    let tree = host.kept_processes();
+    host.kill()?;
+    let keeper = host.only_keeper()?;
+    let half = begin_output(&host, keeper)?;
+    processes::send_sigkill(keeper);
+    assert_eq!(processes::wait_gone(&[keeper], WAIT_LIMIT), Ok(()));
+    host.restart()?;
+    ensure!(!half.exists() && host.read_stderr().contains("which is lost"), "{}", host.read_stderr());
+    let ended = log::expect_event(&host, &session, "ended", |_| true).await?;
+    assert_eq!(ended["ending"]["reason"], "host_restarted", "{ended}");
+    assert_eq!(processes::wait_gone(&tree, TREE_ENDS_WITHIN), Ok(()));
+    host.stop_all().await
+}
