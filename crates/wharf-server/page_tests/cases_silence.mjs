@@ -287,33 +287,41 @@ test("prompt_of_one_tab_is_kept_when_another_tab_is_done", async (world) => {
   assert.deepEqual(await listPrompts(world.host, id), ["say before", "say of the second tab", "say of the first tab"]);
 });
 
-test("prompt_whose_image_another_tab_uploads_stays_with_that_tab", async (world) => {
-  const id = await world.host.session("rows", "say before");
-  const one = await openPage(world, `#/s/${id}`);
-  await one.waitText("before", ".row-message");
-  await one.run(async () => {
-    const canvas = Object.assign(document.createElement("canvas"), { width: 20, height: 20 });
-    const blob = await new Promise((resolve) => canvas.toBlob(resolve));
-    const data = new DataTransfer();
-    data.items.add(new File([blob], "shot.png", { type: "image/png" }));
-    document.querySelector("#composer").dispatchEvent(new ClipboardEvent("paste", { clipboardData: data, bubbles: true, cancelable: true }));
+// Over plain HTTP browsers have no locks.
+for (const [suffix, hasLocks] of [["", true], ["_also_without_locks", false]]) {
+  test(`prompt_whose_image_another_tab_uploads_stays_with_that_tab${suffix}`, async (world) => {
+    const id = await world.host.session("rows", "say before");
+    const one = await openPage(world, `#/s/${id}`);
+    await one.waitText("before", ".row-message");
+    await one.run(async () => {
+      const canvas = Object.assign(document.createElement("canvas"), { width: 20, height: 20 });
+      const blob = await new Promise((resolve) => canvas.toBlob(resolve));
+      const data = new DataTransfer();
+      data.items.add(new File([blob], "shot.png", { type: "image/png" }));
+      document.querySelector("#composer").dispatchEvent(new ClipboardEvent("paste", { clipboardData: data, bubbles: true, cancelable: true }));
+    });
+    await one.waitFor(".attachment img");
+    await holdRequests(one, "/uploads");
+    await typePrompt(one, "say with an image");
+    await one.waitText("with an image", ".outgoing");
+    const two = await openPage(world, `#/s/${id}`, { context: one.context });
+    if (!hasLocks) {
+      await two.send("Page.addScriptToEvaluateOnNewDocument", { source: 'Object.defineProperty(Navigator.prototype, "locks", { value: undefined });' });
+      await two.send("Page.reload");
+      await two.wait(() => navigator.locks === undefined, "the page without locks");
+    }
+    await two.waitText("before", ".row-message");
+    // The tab that was opened later would have taken it up by now.
+    await withModule(two, "outbox.js", async ({ resumeOutbox }) => {
+      resumeOutbox();
+      await navigator.locks?.query();
+    });
+    assert.equal(await two.run(() => document.querySelector("#composer").value), "", "the other tab has it");
+    await one.run(() => window.goOn());
+    await two.wait(() => document.querySelector(".row-prompt .image"), "the prompt with its image");
+    await waitIdle(world, id);
+    assert.deepEqual(await listPrompts(world.host, id), ["say before", "say with an image"]);
+    assert.equal(await two.run(() => document.querySelector("#composer").value), "", "the other tab had it");
+    await two.wait(() => !Object.keys(localStorage).some((key) => key.includes(":outbox:")), "nothing to be kept");
   });
-  await one.waitFor(".attachment img");
-  await holdRequests(one, "/uploads");
-  await typePrompt(one, "say with an image");
-  await one.waitText("with an image", ".outgoing");
-  const two = await openPage(world, `#/s/${id}`, { context: one.context });
-  await two.waitText("before", ".row-message");
-  // The tab that was opened later would have taken it up by now.
-  await withModule(two, "outbox.js", async ({ resumeOutbox }) => {
-    resumeOutbox();
-    await navigator.locks?.query();
-  });
-  assert.equal(await two.run(() => document.querySelector("#composer").value), "", "the other tab has it");
-  await one.run(() => window.goOn());
-  await two.wait(() => document.querySelector(".row-prompt .image"), "the prompt with its image");
-  await waitIdle(world, id);
-  assert.deepEqual(await listPrompts(world.host, id), ["say before", "say with an image"]);
-  assert.equal(await two.run(() => document.querySelector("#composer").value), "", "the other tab had it");
-  await two.wait(() => !Object.keys(localStorage).some((key) => key.includes(":outbox:")), "nothing to be kept");
-});
+}
