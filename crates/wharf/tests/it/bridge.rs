@@ -227,15 +227,25 @@ const STREAM_UPDATES: u64 = 8_000;
 
 #[test]
 fn ten_kills_of_the_host_leave_no_gap_and_no_duplicate() -> Result<()> {
+    let reason = "a turn that hangs has to be cut, and its editor is told so";
+    kill_host_ten_times(scripted_host(&["--resume"])?.without_keepers(reason).start_host()?, true)
+}
+
+#[test]
+fn ten_kills_of_the_host_leave_no_gap_and_no_duplicate_while_the_agent_goes_on() -> Result<()> {
+    kill_host_ten_times(scripted_host(&["--resume"])?.start_host()?, false)
+}
+
+/// Kills the host amid turns; `cuts_turns` says whether the agent ends with it.
+fn kill_host_ten_times(mut host: TestHost, cuts_turns: bool) -> Result<()> {
     let mut dice = TestRandom::from_environment()?;
-    let mut host = scripted_host(&["--resume"])?.without_keepers(crate::TURN_IS_CUT).start_host()?;
     let mut editor = start_editor(&host, &[])?;
     let session = editor.open_session()?;
     let mut prompts = Vec::new();
     for round in 0..HOST_KILLS {
         let whole = editor.start_prompt(&session, "stream 40 30")?;
         assert_eq!(editor.wait_response(whole)?["result"]["stopReason"], "end_turn");
-        let cut = start_interrupted_turn(&mut host, &mut editor, &session, &mut dice);
+        let cut = start_interrupted_turn(&mut host, &mut editor, (&session, cuts_turns), &mut dice);
         prompts.push(whole);
         prompts.extend(cut.with_context(|| format!("round {round}"))?);
     }
@@ -254,16 +264,16 @@ fn ten_kills_of_the_host_leave_no_gap_and_no_duplicate() -> Result<()> {
 fn start_interrupted_turn(
     host: &mut TestHost,
     editor: &mut AgentPipe,
-    session: &str,
+    (session, cuts_turns): (&str, bool),
     dice: &mut TestRandom,
 ) -> Result<[u64; 2]> {
     let kill_at = dice.next_below(STREAM_UPDATES / 4);
     // A hanging turn is interrupted for certain. A turn that was never seen to begin may not have been accepted.
-    let is_cut = dice.next_below(4) > 0;
+    let is_cut = cuts_turns && dice.next_below(4) > 0;
     let script = if is_cut { format!("stream {STREAM_UPDATES}; hang") } else { format!("stream {STREAM_UPDATES}") };
     let running = editor.start_prompt(session, &script)?;
     let waiting = editor.start_prompt(session, "echo waited")?;
-    if is_cut {
+    if is_cut || !cuts_turns {
         for _ in 0..=kill_at {
             editor.expect("a chunk", |message| !chunk_text(message).is_empty())?;
         }
@@ -274,7 +284,7 @@ fn start_interrupted_turn(
         let answer = editor.expect("an answer", |message| {
             message.get("method").is_none() && (message["id"] == running || message["id"] == waiting)
         })?;
-        if answer["id"] == running && (is_cut || answer.get("error").is_some()) {
+        if answer["id"] == running && (is_cut || (cuts_turns && answer.get("error").is_some())) {
             assert_eq!(answer["error"]["data"]["reason"], "host_restarted", "{answer}");
         } else {
             assert_eq!(answer["result"]["stopReason"], "end_turn", "{answer}");

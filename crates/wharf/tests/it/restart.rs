@@ -3,12 +3,15 @@
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 use wharf_testkit::host::TestHost;
+use wharf_testkit::http::RestClient;
 use wharf_testkit::random::TestRandom;
 
 use crate::raw_client::{self, RawClient};
 use crate::{cwd, log, scripted_host};
 
 const KILL_ROUNDS: u32 = 20;
+/// The updates behind those that were seen before the kill.
+const UPDATES_AFTER_KILL: usize = 2_000;
 /// Fewer rounds where the agent comes back each time, which takes longer.
 const KILL_ROUNDS_WITH_AGENT: u32 = 6;
 /// The turn hangs after its burst, so that a kill at any later time interrupts it.
@@ -24,7 +27,7 @@ fn kill_point(dice: &mut TestRandom) -> u64 {
 #[tokio::test]
 async fn updates_seen_before_kill_9_are_replayed() -> Result<()> {
     kill_during_bursts(
-        scripted_host(&["--no-load"])?.without_keepers(crate::AGENT_COMES_BACK).start_host()?,
+        scripted_host(&["--no-load"])?.without_keepers(crate::TURN_IS_CUT).start_host()?,
         KILL_ROUNDS,
         false,
     )
@@ -41,17 +44,40 @@ async fn updates_seen_before_kill_9_are_replayed_and_the_agent_is_back() -> Resu
     .await
 }
 
-async fn kill_during_bursts(mut host: TestHost, rounds: u32, comes_back: bool) -> Result<()> {
+#[tokio::test]
+async fn updates_seen_before_kill_9_are_replayed_while_the_agent_goes_on() -> Result<()> {
+    let mut host = scripted_host(&[])?.start_host()?;
     let mut dice = TestRandom::from_environment()?;
-    for round in 0..rounds {
+    for round in 0..KILL_ROUNDS_WITH_AGENT {
         let kill_at = kill_point(&mut dice);
-        let cut = kill_during_burst(&mut host, kill_at, comes_back).await;
-        cut.with_context(|| format!("round {round}, killed at {kill_at}"))?;
+        let kept = kill_during_kept_burst(&mut host, kill_at).await;
+        kept.with_context(|| format!("round {round}, killed at {kill_at}"))?;
     }
     Ok(())
 }
 
-async fn kill_during_burst(host: &mut TestHost, kill_at: u64, comes_back: bool) -> Result<()> {
+async fn kill_during_kept_burst(host: &mut TestHost, kill_at: u64) -> Result<()> {
+    let cwd = cwd(host)?;
+    let (session, seen) = see_burst_until_kill(host, kill_at).await?;
+    host.restart()?;
+    let mut client = RawClient::open(host).await?;
+    client.load_session(1, &session, &cwd).await?;
+    let mut shown = read_replay(&mut client).await?;
+    let enough = seen.len() + UPDATES_AFTER_KILL;
+    while shown.len() < enough.min(usize::try_from(BURST_UPDATES)?) {
+        let frame = client.next().await?.context("the connection ended before the burst")?;
+        shown.extend(raw_client::index(&frame).is_some().then_some(frame));
+    }
+    ensure!(shown.starts_with(&seen), "{} updates were seen, and others are replayed", seen.len());
+    let in_order = shown.iter().enumerate().all(|(place, frame)| raw_client::index(frame) == Some(place as u64));
+    ensure!(in_order, "the updates are not in order");
+    assert_eq!(log::list_events(host, &session, "prompt_ended")?.len(), 0, "the turn goes on");
+    RestClient::new(host).post_empty(&format!("/sessions/{session}/kill")).await?.expect(200)?;
+    Ok(())
+}
+
+/// Lets an agent write a burst and kills the host after some of it. Returns the session and the updates that its client has seen.
+async fn see_burst_until_kill(host: &mut TestHost, kill_at: u64) -> Result<(String, Vec<String>)> {
     let cwd = cwd(host)?;
     let mut client = RawClient::open(host).await?;
     let session = client.new_session(&cwd).await?;
@@ -65,6 +91,22 @@ async fn kill_during_burst(host: &mut TestHost, kill_at: u64, comes_back: bool) 
     while let Some(frame) = client.next().await? {
         seen.push(frame);
     }
+    Ok((session, seen))
+}
+
+async fn kill_during_bursts(mut host: TestHost, rounds: u32, comes_back: bool) -> Result<()> {
+    let mut dice = TestRandom::from_environment()?;
+    for round in 0..rounds {
+        let kill_at = kill_point(&mut dice);
+        let cut = kill_during_burst(&mut host, kill_at, comes_back).await;
+        cut.with_context(|| format!("round {round}, killed at {kill_at}"))?;
+    }
+    Ok(())
+}
+
+async fn kill_during_burst(host: &mut TestHost, kill_at: u64, comes_back: bool) -> Result<()> {
+    let cwd = cwd(host)?;
+    let (session, seen) = see_burst_until_kill(host, kill_at).await?;
     host.restart()?;
     let mut client = RawClient::open(host).await?;
     client.load_session(1, &session, &cwd).await?;
