@@ -82,6 +82,7 @@ pub(crate) enum CallPurpose {
     /// person has pressed no key since.
     StartAgain {
         replaced: Option<String>,
+        prompt: Option<AgainPrompt>,
         since: Duration,
     },
     Interrupt {
@@ -140,6 +141,14 @@ pub(crate) struct TriedTurn {
     pub(crate) session: String,
     /// The row of its end.
     pub(crate) end: RowPlace,
+}
+
+/// A prompt that is sent to another session again.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct AgainPrompt {
+    pub(crate) text: String,
+    /// The content as JSON.
+    pub(crate) content: String,
 }
 
 /// A changed waiting prompt that was sent.

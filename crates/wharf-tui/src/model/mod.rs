@@ -24,7 +24,7 @@ mod transcript_view;
 pub(crate) use ask_dock::{ANSWER_GUARD, AskDock, FormAnswer, ResolvedAsk, form_answers, only_option, option_key};
 pub(crate) use ask_form::{AskFormField, AskFormInput};
 pub(crate) use calls::{
-    CallPurpose, PendingCalls, ReadingPurpose, RowSearch, SavedQueueEdit, SentPrompt, TextUse, TriedTurn,
+    AgainPrompt, CallPurpose, PendingCalls, ReadingPurpose, RowSearch, SavedQueueEdit, SentPrompt, TextUse, TriedTurn,
     UnansweredPrompts,
 };
 pub(crate) use composer_chips::{AttachedUpload, ComposerChips, LeftDraft, UploadState};

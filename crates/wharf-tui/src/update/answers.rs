@@ -64,8 +64,8 @@ impl TuiState {
             CallPurpose::Fork { since } => self.finish_fork(read_answer::<SpawnedSession>(body)?, *since),
             CallPurpose::FindPrompt(tried) => self.take_found_prompt(tried, &read_answer(body)?),
             CallPurpose::TryAgain(tried) => self.send_prompt_again(tried, &read_answer(body)?),
-            CallPurpose::StartAgain { replaced, since } => {
-                self.finish_start_again(read_answer(body)?, replaced.as_deref(), *since);
+            CallPurpose::StartAgain { replaced, prompt, since } => {
+                self.finish_start_again(read_answer(body)?, replaced.as_deref(), prompt.clone(), *since);
             }
             CallPurpose::Host => self.note_host(&read_answer::<HostInfo>(body)?),
             CallPurpose::SaveQueued(edit) => {

@@ -1,5 +1,7 @@
 //! Trying a turn again that failed: its prompt is sent again, whole (rule 19.9).
 
+use std::time::Duration;
+
 use serde_json::{Value, json};
 use wharf_api::{
     Content, EndCause, RowBody, RowPage, RowPart, RowPrompt, SessionPatch, SpawnArgs, SpawnedSession, TranscriptRow,
@@ -8,8 +10,9 @@ use wharf_api::{
 use crate::api_call::{
     PromptWhen, change_session, read_newest_prompt, read_row, resume_session, send_prompt, spawn_session,
 };
+use crate::effect::DraftKey;
 use crate::failures::FailureKind;
-use crate::model::{CallPurpose, OpenSession, SentPrompt, TriedTurn, TuiState};
+use crate::model::{AgainPrompt, CallPurpose, OpenSession, SentPrompt, TriedTurn, TuiState};
 use crate::rows::RowPlace;
 use crate::session_words::has_failed;
 
@@ -106,22 +109,26 @@ impl TuiState {
         }
         let content = content_of_prompt(prompt, &text);
         if self.is_over(&session) {
-            self.start_like(&session, Some(content));
+            self.start_like(&session, Some(AgainPrompt { text, content: content.json().to_owned() }));
             return;
         }
+        self.send_content(session, text, content);
+    }
+
+    fn send_content(&mut self, session: String, text: String, content: Content) {
         let key = self.new_idempotency_key();
         let call = send_prompt(&session, content, PromptWhen::InTurn, &key);
         self.send_later(SentPrompt { session, text, key }, call);
     }
 
-    /// Starts a session of the same agent, directory and label.
-    fn start_like(&mut self, session: &str, prompt: Option<Content>) {
+    /// Starts a session of the same agent, directory and label. It gets the prompt once it is there: the prompt of a start is lost
+    /// if the agent fails at once.
+    fn start_like(&mut self, session: &str, prompt: Option<AgainPrompt>) {
         let Some(info) = self.list.get(session) else { return };
         let args = SpawnArgs {
             adapter: info.adapter_slug.clone(),
             cwd: Some(info.cwd.clone()),
             label: info.label.clone(),
-            prompt,
             ..SpawnArgs::default()
         };
         // The new session has everything that was in a session whose agent has never run.
@@ -130,7 +137,7 @@ impl TuiState {
         let variables = agent.map(|agent| agent.variables.clone()).unwrap_or_default();
         let key = self.new_idempotency_key();
         let since = self.now.elapsed;
-        self.call(spawn_session(&args, variables, &key), CallPurpose::StartAgain { replaced, since });
+        self.call(spawn_session(&args, variables, &key), CallPurpose::StartAgain { replaced, prompt, since });
     }
 
     /// The session that takes the place of one whose agent cannot come back is made.
@@ -138,14 +145,35 @@ impl TuiState {
         &mut self,
         spawned: SpawnedSession,
         replaced: Option<&str>,
-        since: std::time::Duration,
+        prompt: Option<AgainPrompt>,
+        since: Duration,
     ) {
+        let id = spawned.session.id.clone();
         if let Some(replaced) = replaced {
             let patch = SessionPatch { archived: Some(true), ..SessionPatch::default() };
             self.call(change_session(replaced, &patch), CallPurpose::Change { failed: "not archived" });
         }
         let is_awaited = self.last_key_at <= since;
         self.open_made_session(spawned, is_awaited, "started · Ctrl-T shows it");
+        if let Some(replaced) = replaced.filter(|_| is_awaited) {
+            self.move_draft(replaced, &id);
+        }
+        if let Some(prompt) = prompt {
+            let content = wharf_json::read_own(prompt.content.as_bytes());
+            let content = content.unwrap_or_else(|_| Content::from_text(&prompt.text));
+            self.send_content(id, prompt.text, content);
+        }
+    }
+
+    /// Moves an unsent text to the session that takes the place of its own.
+    fn move_draft(&mut self, from: &str, to: &str) {
+        let key = DraftKey::Session(from.to_owned());
+        let text = self.drafts.text(&key).to_owned();
+        if !text.is_empty() {
+            self.drafts.set(key, "", self.now.elapsed);
+            self.left_drafts.remove(from);
+            self.restore_prompt(to, &text);
+        }
     }
 
     /// Lets the turn be tried again: the last attempt came to nothing.

@@ -204,16 +204,21 @@ fn usage_limit_names_itself_and_only_the_newest_failure_has_a_way_on() {
 fn session_whose_agent_cannot_come_back_is_replaced() {
     let failed = json!({ "status": "error", "endReason": "start_failed", "message": "no such model", "resumable": false, "label": "docs" });
     let mut scene = open_with(failed, &[prompt_row(2, "Fix it"), failed_end(3, "start_failed", "no such model")]);
+    scene.type_text("unsent words");
     scene.press("ctrl-x a");
     let (read, _) = one_call(&mut scene);
     scene.answer(read, &prompt_row(2, "Fix it"));
     let (start, call) = one_call(&mut scene);
     let body: Value = serde_json::from_str(&call.body.unwrap()).unwrap();
-    assert_eq!(body, json!({ "adapter": "claude", "cwd": "/w/blog", "label": "docs", "prompt": "Fix it" }));
+    assert_eq!(body, json!({ "adapter": "claude", "cwd": "/w/blog", "label": "docs" }));
     scene.answer(start, &session("sess_new", "docs", json!({})));
     let calls = scene.take_calls();
     let archived = calls.iter().find(|(_, call)| call.path == "/sessions/sess_a").expect("it stays in the list");
     assert_eq!(archived.1.body.as_deref(), Some(r#"{"archived":true}"#));
+    let sent = calls.iter().find(|(_, call)| call.path == "/sessions/sess_new/prompt").expect("the prompt is lost");
+    assert_eq!(sent.1.body.as_deref(), Some(r#"{"prompt":"Fix it","queue":true}"#));
+    let text = scene.text();
+    assert!(text.contains("▌ Fix it") && text.contains("❯ unsent words"), "{text}");
 }
 
 #[test]

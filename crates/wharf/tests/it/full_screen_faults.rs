@@ -8,7 +8,7 @@ use wharf_testkit::http::RestClient;
 use wharf_testkit::processes::{send_sigcont, send_sighup, send_sigstop, send_sigterm, wait_gone};
 use wharf_testkit::random::TestRandom;
 
-use crate::cli::{run_wharf, start_kept_session};
+use crate::cli::{command_for_host, run_wharf, start_kept_session};
 use crate::screen_terminal::ScreenTerminal;
 use crate::scripted_host;
 
@@ -71,6 +71,28 @@ async fn prompt_for_a_frozen_host_is_shown_as_sending_and_runs_once() -> Result<
     let prompts: Vec<&str> =
         turns["turns"].as_array().into_iter().flatten().filter_map(|turn| turn["summary"].as_str()).collect();
     assert_eq!(prompts, ["echo and then this", "echo only once"], "the newest turn is the first one: {turns}");
+    Ok(())
+}
+
+/// Rule 19.9.
+#[test]
+fn login_that_is_needed_is_told_once_with_its_command() -> Result<()> {
+    let host = scripted_host(&["--auth"])?.start_host()?;
+    let failed = command_for_host(&host, &["run", "scripted", "--keep", "echo x"]).output()?;
+    ensure!(failed.status.code() == Some(13), "{failed:?}");
+    let session = run_wharf(&host, &["ls", "-aq"])?.trim().to_owned();
+    // Wide enough for the whole id at the end of the card.
+    let mut client = ScreenTerminal::run_wharf(&host, (24, 160), &["attach", &session])?;
+    let screen = client.wait_for_text("wharf login scripted (Ctrl-X L), then Ctrl-X A tries again")?;
+    assert_eq!(screen.matches("is not signed in").count(), 1, "{screen}");
+    assert!(!screen.contains("Authentication required"), "{screen}");
+    client.press("\x18a")?;
+    // Its agent cannot come back: another session has the prompt, as a turn or, if its agent was gone already, in the field.
+    client.wait_for("the card of the other session", |screen| {
+        (screen.contains("▌ echo x") || screen.contains("❯ echo x"))
+            && screen.contains("wharf logs sess_")
+            && !screen.contains(&session)
+    })?;
     Ok(())
 }
 
