@@ -26,14 +26,55 @@ pub struct UsageCost {
     pub currency: String,
 }
 
+impl TokenUsage {
+    /// Returns a count as people read it with the marks of its doubts: `≥` for a lower bound, `?` for a guess.
+    pub fn mark_count(&self, count: &str) -> String {
+        mark_count(count, self.at_least, self.guessed)
+    }
+}
+
+impl UsageTotal {
+    /// Returns a count as people read it with the marks of its doubts, as [`TokenUsage::mark_count`] does.
+    pub fn mark_count(&self, count: &str) -> String {
+        mark_count(count, self.at_least, self.guessed)
+    }
+}
+
+fn mark_count(count: &str, at_least: bool, guessed: bool) -> String {
+    let bound = if at_least { "≥" } else { "" };
+    let doubt = if guessed { "?" } else { "" };
+    format!("{bound}{count}{doubt}")
+}
+
 impl UsageCost {
     /// Sums of decimal fractions have rounding errors beyond this part of a unit.
     const STEPS: f64 = 1e9;
+    /// From here on a floating-point number has no room for the parts of a step.
+    const MAX_STEPS: f64 = 9_007_199_254_740_992.0;
+    /// Larger amounts are shown with an exponent.
+    const MAX_PLAIN_AMOUNT: f64 = 1e15;
 
     /// Returns a cost whose amount is the decimal that was meant: `0.012`, not
-    /// `0.011999999999999999`.
+    /// `0.011999999999999999`. An amount without room for such an error stays as it is.
     pub fn new(amount: f64, currency: String) -> Self {
-        Self { amount: (amount * Self::STEPS).round() / Self::STEPS, currency }
+        let steps = (amount * Self::STEPS).round();
+        let is_exact = steps.abs() < Self::MAX_STEPS;
+        Self { amount: if is_exact { steps / Self::STEPS } else { amount }, currency }
+    }
+
+    /// Returns the sum of two amounts, which is a number that JSON can hold.
+    pub fn add_amounts(one: f64, other: f64) -> f64 {
+        (one + other).clamp(f64::MIN, f64::MAX)
+    }
+
+    /// Returns the amount as people read it: two digits after the point, four for costs of less than ten
+    /// cents, since single turns often cost less than one.
+    pub fn format_amount(&self) -> String {
+        if self.amount.abs() >= Self::MAX_PLAIN_AMOUNT {
+            return format!("{:e}", self.amount);
+        }
+        let digits = if self.amount == 0.0 || self.amount >= 0.1 { 2 } else { 4 };
+        format!("{:.digits$}", self.amount)
     }
 }
 
@@ -89,4 +130,37 @@ pub struct UsageTotal {
     /// The meaning of some numbers is not known.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub guessed: bool,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn amount(reported: f64) -> f64 {
+        UsageCost::new(reported, "USD".to_owned()).amount
+    }
+
+    #[test]
+    fn amount_is_the_decimal_that_was_meant() {
+        assert_eq!([0.011999999999999999, 0.1 + 0.2, 0.0, -0.3].map(amount), [0.012, 0.3, 0.0, -0.3]);
+    }
+
+    #[test]
+    fn huge_amount_and_sum_stay_numbers_that_json_can_hold() {
+        assert_eq!([1e300, 1e16, f64::MAX].map(amount), [1e300, 1e16, f64::MAX]);
+        let sum = UsageCost::add_amounts(f64::MAX, f64::MAX);
+        assert_eq!(serde_json::to_value(amount(sum)).ok().and_then(|sum| sum.as_f64()), Some(f64::MAX));
+    }
+
+    #[test]
+    fn amount_for_people_has_two_digits_or_four() {
+        let shown = [0.0, 0.07, 0.7, 1e300].map(|amount| UsageCost::new(amount, "USD".to_owned()).format_amount());
+        assert_eq!(shown, ["0.00", "0.0700", "0.70", "1e300"]);
+    }
+
+    #[test]
+    fn count_has_the_marks_of_its_doubts() {
+        let marked = TokenUsage { at_least: true, guessed: true, ..TokenUsage::default() };
+        assert_eq!([marked.mark_count("18.2k"), TokenUsage::default().mark_count("7")], ["≥18.2k?", "7"]);
+    }
 }

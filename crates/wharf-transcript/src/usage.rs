@@ -29,7 +29,9 @@ pub(crate) struct TurnCost {
 impl TurnCost {
     fn add(&mut self, gained: Option<UsageCost>) {
         match (&mut self.gained, gained) {
-            (Some(sum), Some(gained)) if sum.currency == gained.currency => sum.amount += gained.amount,
+            (Some(sum), Some(gained)) if sum.currency == gained.currency => {
+                sum.amount = UsageCost::add_amounts(sum.amount, gained.amount);
+            }
             (sum @ None, Some(gained)) => *sum = Some(gained),
             (_, _) => self.is_unknown = true,
         }
@@ -62,7 +64,7 @@ fn read_count(object: Json<'_>, name: &str) -> Result<Option<u64>, ReadError> {
 
 fn read_cost(object: Json<'_>) -> Result<Option<UsageCost>, ReadError> {
     let Some(cost) = object.member("cost")?.filter(|cost| cost.is_object()) else { return Ok(None) };
-    let amount = cost.member("amount")?.and_then(Json::float);
+    let amount = cost.member("amount")?.and_then(Json::float).filter(|amount| amount.is_finite() && *amount >= 0.0);
     let currency = cost.member("currency")?.and_then(Json::text).map(|currency| clean_word(&currency));
     Ok(amount.zip(currency).map(|(amount, currency)| UsageCost::new(amount, currency)))
 }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use wharf_api::UsageCost;
 use wharf_core::ReportedTokens;
 
 use super::{Family, Value};
@@ -16,7 +17,8 @@ pub(super) fn of_reported_usage(known: &[Arc<Descriptor>]) -> Vec<Family> {
         if let Some(cost) = &usage.cost
             && let Ok(amount) = cost.amount.parse::<f64>()
         {
-            *costs.entry(currency_word(&cost.currency)).or_default() += amount;
+            let sum = costs.entry(currency_word(&cost.currency)).or_default();
+            *sum = UsageCost::add_amounts(*sum, amount);
         }
     }
     let ReportedTokens { input, output, thought, cached_read, cached_write, .. } = tokens;
@@ -34,7 +36,8 @@ pub(super) fn of_reported_usage(known: &[Arc<Descriptor>]) -> Vec<Family> {
     }
     let mut of_costs = Family::gauge("wharf_reported_cost", "Cost that agents reported for all sessions, by currency");
     for (currency, amount) in costs {
-        of_costs = of_costs.with("currency", currency, Value::Real(amount));
+        let exact = UsageCost::new(amount, String::new()).amount;
+        of_costs = of_costs.with("currency", currency, Value::Real(exact));
     }
     vec![of_tokens, of_costs]
 }

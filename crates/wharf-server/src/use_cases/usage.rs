@@ -54,7 +54,8 @@ fn sum_usage(sessions: &[Arc<Descriptor>]) -> UsageTotal {
         add(&mut total.cached, cached);
         add(&mut total.total, all);
         if let Some(UsageCost { amount, currency }) = cost {
-            *costs.entry(currency).or_default() += amount;
+            let sum = costs.entry(currency).or_default();
+            *sum = UsageCost::add_amounts(*sum, amount);
         }
     }
     total.costs = costs.into_iter().map(|(currency, amount)| UsageCost::new(amount, currency)).collect();
