@@ -7,7 +7,7 @@ use utoipa::ToSchema;
 use crate::{ContextUse, FileDiff, ForkOrigin, RowAsk, RowTool, TokenUsage};
 
 /// The number of the rules by which a log becomes rows. It rises with every change that gives other rows for an old log.
-pub const FOLD_NUMBER: u32 = 6;
+pub const FOLD_NUMBER: u32 = 7;
 
 /// A row. Its place in the transcript is that of the event that created it; it never moves and never disappears.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema, schemars::JsonSchema)]

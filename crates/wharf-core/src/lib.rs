@@ -35,7 +35,8 @@ pub use input::{
 };
 pub use raw::Raw;
 pub use session::{
-    AskFact, AttentionFacts, LastOutcome, Latest, OutcomeCause, OutcomeKind, Paused, QueuedPrompt, Raised, RaisedWhy,
-    ReportedTokens, Session, SessionTokens, State, TokenSeries, Turn, TurnCancel, TurnState, Work, WorkKind,
+    AskFact, AttentionFacts, COUNTING_RULE, LastOutcome, Latest, OutcomeCause, OutcomeKind, Paused, QueuedPrompt,
+    Raised, RaisedWhy, ReportedCost, ReportedTokens, Session, SessionTokens, State, TokenSeries, Turn, TurnCancel,
+    TurnState, TurnTokens, Work, WorkKind,
 };
 pub use settings::{FormAnswerers, NewSession, OnRestart, Settings};

@@ -1,11 +1,8 @@
 //! Usage, cost and context as agents report them (chapter 15 of the specification). An unknown number is absent, never zero.
 
 use serde::{Deserialize, Serialize};
-use wharf_core::{ReportedTokens, State};
+use wharf_core::{ReportedCost, ReportedTokens, State};
 use wharf_json::Json;
-
-/// The longest name of a currency. ISO 4217 has three letters; an agent may use credits of its own.
-const MAX_CURRENCY_CHARS: usize = 16;
 
 /// The usage of a session: the tokens of its turns, and its cost.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -28,14 +25,6 @@ pub struct AgentUsage {
     pub cost: Option<ReportedCost>,
 }
 
-/// An amount of money, as the agent wrote it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ReportedCost {
-    /// The JSON text of the number.
-    pub amount: String,
-    pub currency: String,
-}
-
 /// The context window: tokens in it, and its size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReportedContext {
@@ -45,7 +34,7 @@ pub struct ReportedContext {
 
 impl AgentUsage {
     pub(crate) fn of_state(state: &State) -> Option<Self> {
-        let cost = reported(state).and_then(read_cost);
+        let cost = state.cost.clone();
         let wharf_core::SessionTokens { turns, tokens, last_turn, at_least, guessed, .. } = state.usage;
         // Without numbers there is nothing to guess.
         let guessed = guessed && turns > 0;
@@ -66,10 +55,46 @@ fn reported(state: &State) -> Option<Json<'_>> {
     Json::parse(state.latest.usage.as_ref()?.bytes()).ok()?.at(&["params", "update"]).ok()?
 }
 
-fn read_cost(update: Json<'_>) -> Option<ReportedCost> {
-    let cost = update.last_member("cost")?;
-    let amount = cost.last_member("amount")?;
-    let currency: String = cost.last_member("currency")?.text()?.chars().take(MAX_CURRENCY_CHARS).collect();
-    let is_readable = amount.float().is_some_and(|amount| amount.is_finite() && amount >= 0.0);
-    (is_readable && !currency.is_empty()).then(|| ReportedCost { amount: amount.raw().to_owned(), currency })
+#[cfg(test)]
+mod tests {
+    use wharf_core::{
+        AgentEvent, Event, Millis, Origin, Raw, Seq, Session, SessionEvent, SessionId, Settings, UpdateKind,
+    };
+
+    use super::*;
+
+    /// Returns the usage of a session whose agent sends these `usage_update`s.
+    fn usage_after(updates: &[&str]) -> Option<AgentUsage> {
+        let origin = Origin {
+            session: SessionId::new("sess_1"),
+            adapter: "any".into(),
+            workspace: "default".into(),
+            cwd: "/w".into(),
+            label: None,
+            name: None,
+            by: None,
+            key: None,
+            lineage: Vec::new(),
+            forked_from: None,
+            is_scope_lost: false,
+        };
+        let updated = |update: &&str| {
+            let frame = Raw::new(format!(r#"{{"params":{{"update":{update}}}}}"#)).unwrap();
+            Event::Agent(AgentEvent::Updated { update: UpdateKind::UsageUpdate, frame, title: None, tool: None })
+        };
+        let events = std::iter::once(Event::Session(SessionEvent::Created(origin))).chain(updates.iter().map(updated));
+        let entries = (1..).zip(events).map(|(seq, event)| (Seq(seq), Millis(seq), event));
+        AgentUsage::of_state(Session::restore(Settings::default(), entries).unwrap().state())
+    }
+
+    #[test]
+    fn cost_stays_that_of_the_last_report_that_has_one() {
+        let first = r#"{"used":1,"size":9,"cost":{"amount":0.0012000000000000001,"currency":"USD"}}"#;
+        let without = [r#"{"used":2,"size":9}"#, r#"{"used":2,"size":9,"cost":null}"#, r#"{"cost":{"amount":1e999}}"#];
+        let cost = |usage: Option<AgentUsage>| usage.and_then(|usage| usage.cost).map(|cost| cost.amount);
+        assert_eq!(cost(usage_after(&[&[first][..], &without].concat())).as_deref(), Some("0.0012000000000000001"));
+        let newer = r#"{"cost":{"amount":0.5,"currency":"USD"}}"#;
+        assert_eq!(cost(usage_after(&[first, newer])).as_deref(), Some("0.5"));
+        assert_eq!(cost(usage_after(&without)), None);
+    }
 }

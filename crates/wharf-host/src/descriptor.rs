@@ -1,7 +1,9 @@
 //! A session in short: AIP-46's `Session`, with Wharf's own fields besides (rule 2.3).
 
 use serde::{Deserialize, Serialize};
-use wharf_core::{EndReason, Millis, OutcomeKind, PauseReason, Session, SessionId, SpawnKey, Status, TurnState};
+use wharf_core::{
+    COUNTING_RULE, EndReason, Millis, OutcomeKind, PauseReason, Session, SessionId, SpawnKey, Status, TurnState,
+};
 
 use crate::agent_usage::{AgentUsage, ReportedContext};
 use crate::attention::{Attention, AttentionSource};
@@ -77,9 +79,9 @@ pub struct Descriptor {
     /// It was never prompted; for the host alone.
     #[serde(skip)]
     pub(crate) unused: bool,
-    /// The sums of tokens were made by the present rule; for the host alone.
+    /// The number of the rule by which the sums of tokens were made; for the host alone.
     #[serde(skip)]
-    pub(crate) has_current_sums: bool,
+    pub(crate) counting_rule: u32,
     /// Since when the first of the prompts has waited; for the host alone.
     #[serde(skip)]
     pub(crate) queued_since: Option<Millis>,
@@ -195,7 +197,7 @@ impl Descriptor {
             lineage: state.origin.lineage.clone(),
             is_scope_lost: state.origin.is_scope_lost,
             unused: state.is_unused(),
-            has_current_sums: !state.usage.is_outdated(),
+            counting_rule: state.usage.rule(),
             queued_since: state.queue.iter().map(|queued| queued.accepted_at).min(),
         }
     }
@@ -208,6 +210,11 @@ impl Descriptor {
     /// Tells whether it is unknown which session led to this one. Only admins may see it then.
     pub const fn is_scope_lost(&self) -> bool {
         self.is_scope_lost
+    }
+
+    /// Returns true if the sums of tokens were made by the present rule.
+    pub(crate) const fn has_current_sums(&self) -> bool {
+        self.counting_rule >= COUNTING_RULE
     }
 
     /// Returns the ids of its ancestors, the topmost first.
@@ -244,9 +251,9 @@ impl Descriptor {
             unused: bool,
             #[serde(skip_serializing_if = "std::ops::Not::not")]
             is_scope_lost: bool,
-            has_current_sums: bool,
+            counting_rule: u32,
         }
-        let Self { queued_since, unused, is_scope_lost, has_current_sums, .. } = *self;
+        let Self { queued_since, unused, is_scope_lost, counting_rule, .. } = *self;
         let summary = Summary {
             descriptor: self,
             spawned: self.spawned.as_ref(),
@@ -254,7 +261,7 @@ impl Descriptor {
             queued_since,
             unused,
             is_scope_lost,
-            has_current_sums,
+            counting_rule,
         };
         serde_json::to_vec(&summary).ok()
     }
@@ -271,12 +278,12 @@ impl Descriptor {
             #[serde(default)]
             is_scope_lost: bool,
             #[serde(default)]
-            has_current_sums: bool,
+            counting_rule: u32,
         }
         let descriptor: Self = wharf_json::read_own(summary).ok()?;
-        let Besides { spawned, lineage, queued_since, unused, is_scope_lost, has_current_sums } =
+        let Besides { spawned, lineage, queued_since, unused, is_scope_lost, counting_rule } =
             wharf_json::read_own(summary).ok()?;
-        Some(Self { spawned, lineage, queued_since, unused, is_scope_lost, has_current_sums, ..descriptor })
+        Some(Self { spawned, lineage, queued_since, unused, is_scope_lost, counting_rule, ..descriptor })
     }
 
     /// Marks a session that the host could not load, with the reason.

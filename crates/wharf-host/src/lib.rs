@@ -48,7 +48,7 @@ pub use agent::{
     keeper, raise_open_files, split_command,
 };
 pub use agent_services::outside as outside_files;
-pub use agent_usage::{AgentUsage, ReportedContext, ReportedCost};
+pub use agent_usage::{AgentUsage, ReportedContext};
 pub use attention::{Attention, AttentionAsk, AttentionRaised, AttentionWork};
 pub use config::{
     AgentCommand, AllowedAdapters, AmuxSettings, Auth, CONFIG_KEYS, Cap, ChangeEffect, Children, Config, ConfigError,

@@ -114,7 +114,9 @@ fn add_turn(events: &mut Vec<Event>, name: &str, updates: &[Value]) {
     let content = wharf_core::Seq(events.len() as u64);
     events.push(Event::Prompt(PromptEvent::TurnStarted { prompt: prompt.clone(), content }));
     events.extend(updates.iter().map(update_event));
-    let frame = raw_json(r#"{"jsonrpc":"2.0","id":2,"result":{"stopReason":"end_turn"}}"#);
+    let usage = r#"{"inputTokens":100,"outputTokens":20}"#;
+    let answer = format!(r#"{{"jsonrpc":"2.0","id":2,"result":{{"stopReason":"end_turn","usage":{usage}}}}}"#);
+    let frame = raw_json(&answer);
     let end = PromptEnd::Answered { stop_reason: "end_turn".into(), frame };
     events.push(Event::Prompt(PromptEvent::Ended { prompt, end, failure: None }));
 }

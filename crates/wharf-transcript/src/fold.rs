@@ -171,9 +171,7 @@ fn apply_agent(step: &mut FoldStep<'_, impl RowStore>, event: &AgentEvent) {
             notices::start_failed(step, message.as_deref(), *retry_in);
         }
         AgentEvent::Updated { update, frame, tool, .. } => {
-            if *update == UpdateKind::AgentMessageChunk {
-                step.fold.tokens.add_chunk(frame);
-            }
+            step.fold.tokens.add_update(*update, frame);
             let applied = open_update(frame).and_then(|opened| apply_update(step, *update, opened, tool.as_ref()));
             if let Err(error) = applied {
                 notices::unreadable(step, &error);

@@ -132,11 +132,13 @@ pub(crate) fn create_end_row(
     }
     let lacks_reason = facts.message.is_none() && matches!(facts.outcome, TurnOutcome::Failed | TurnOutcome::CutOff);
     let requeued = facts.requeued;
+    // A prompt that never ran has used nothing, and the running turn keeps its own.
+    let usage = duration_ms.and_then(|_| step.fold.tokens.end_turn(facts.answer, &turn.cost));
     let end = RowTurnEnd {
         reason: facts.reason,
         outcome: facts.outcome,
         duration_ms,
-        usage: step.fold.tokens.end_turn(facts.answer, &turn.cost),
+        usage,
         context: step.fold.usage.context.clone(),
         tools: turn.tools,
         files: turn.files.to_counts(),

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 use wharf_api::{ContextUse, TokenUsage, UsageCost};
-use wharf_core::{Raw, StartKind, TokenSeries, UsageMeaning};
+use wharf_core::{Raw, StartKind, TokenSeries, TurnTokens, UpdateKind, UsageMeaning};
 use wharf_json::{Json, ReadError};
 
 use crate::RowStore;
@@ -86,17 +86,16 @@ impl TokenCounter {
         self.series.begin_process(&self.adapter, meaning, self.how.unwrap_or(StartKind::New));
     }
 
-    pub(crate) fn add_chunk(&mut self, frame: &Raw) {
-        if self.series.reads_chunks() {
-            self.series.add_chunk(frame);
-        }
+    pub(crate) fn add_update(&mut self, kind: UpdateKind, frame: &Raw) {
+        self.series.add_update(kind, frame);
     }
 
-    /// Returns the usage of a turn by the result of its answer, with the cost that the session gained
-    /// in it.
+    /// Returns the usage of a turn that ran by the result of its answer, with the cost that the session
+    /// gained in it.
     pub(crate) fn end_turn(&mut self, result: Option<Json<'_>>, cost: &TurnCost) -> Option<TokenUsage> {
-        let tokens = self.series.take_turn(result);
-        let mut usage = tokens.map(|tokens| TokenUsage {
+        // The rows of earlier turns keep the numbers that they had, marked as guessed.
+        let turn = self.series.take_turn(result);
+        let mut usage = turn.map(|TurnTokens { tokens, .. }| TokenUsage {
             input: tokens.input,
             output: tokens.output,
             cached: tokens.cached_read,

@@ -41,16 +41,23 @@ pub enum TokenSource {
 }
 
 impl UsageMeaning {
-    /// Returns the meaning for an agent whose log does not say it, by the name of the adapter.
-    pub fn guess(adapter: &str) -> Self {
+    /// Returns the meaning for an agent whose log does not say it, by the name of the adapter. Returns `None`
+    /// if the name is not known.
+    pub fn of_known_agent(adapter: &str) -> Option<Self> {
         let (tokens, source) = match adapter {
-            "hermes" => (TokenSpan::Process, TokenSource::Answer),
-            "vibe" | "mistral-vibe" | "copilot" => (TokenSpan::Session, TokenSource::Answer),
+            "hermes" | "hermes-agent" | "hermes-acp" => (TokenSpan::Process, TokenSource::Answer),
+            "vibe" | "mistral-vibe" | "vibe-acp" => (TokenSpan::Session, TokenSource::Answer),
+            "copilot" | "copilot-cli" | "github-copilot" | "github-copilot-cli" => {
+                (TokenSpan::Session, TokenSource::Answer)
+            }
             "opencode" | "goose" => (TokenSpan::LastCall, TokenSource::Answer),
-            "gemini" => (TokenSpan::Turn, TokenSource::Quota),
-            "qwen" => (TokenSpan::Turn, TokenSource::Chunk),
-            _ => (TokenSpan::Turn, TokenSource::Answer),
+            "gemini" | "gemini-cli" => (TokenSpan::Turn, TokenSource::Quota),
+            "qwen" | "qwen-code" => (TokenSpan::Turn, TokenSource::Chunk),
+            "claude" | "claude-code" | "claude-agent-acp" | "claude-code-acp" | "codex" | "codex-acp" => {
+                (TokenSpan::Turn, TokenSource::Answer)
+            }
+            _ => return None,
         };
-        Self { tokens, source }
+        Some(Self { tokens, source })
     }
 }

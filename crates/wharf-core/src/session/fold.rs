@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use super::keys::Keys;
+use super::reported_cost::ReportedCost;
 use super::reported_usage::SessionTokens;
 use super::state::{Latest, Paused, QueuedPrompt, State, Turn};
 use crate::codec::{SNAPSHOT_VERSION, Saved, SavedRef};
@@ -63,6 +64,7 @@ impl State {
             asked_at: BTreeMap::new(),
             outcome: None,
             usage: SessionTokens::new(),
+            cost: None,
             user_title: None,
             archived: false,
             latest: Latest::default(),
@@ -135,8 +137,11 @@ impl State {
                 if let Some(tool) = tool {
                     self.apply_tool(tool);
                 }
-                if *update == UpdateKind::AgentMessageChunk && self.usage.reads_chunks() {
-                    self.usage.add_chunk(frame);
+                self.usage.add_update(*update, frame);
+                if *update == UpdateKind::UsageUpdate
+                    && let Some(cost) = ReportedCost::from_frame(frame)
+                {
+                    self.cost = Some(cost);
                 }
                 if update.is_state() {
                     self.latest.apply(*update, seq, frame, title.as_ref());
@@ -240,6 +245,7 @@ impl State {
             PromptEvent::Requeued { prompt } => {
                 // The cut-off turn is no outcome: the prompt gets another one.
                 if let Some(Turn { prompt, sender, frame, content, key, accepted_at, .. }) = self.untrack(prompt) {
+                    self.usage.end_turn(None);
                     let (requeued, edited_by) = (true, None);
                     self.queue.push_front(QueuedPrompt {
                         prompt,
@@ -261,12 +267,16 @@ impl State {
         if said {
             self.last_output_at = Some(at);
         }
-        if let PromptEnd::Answered { frame, .. } = end {
+        if let PromptEnd::Answered { .. } = end {
             (self.answered, self.deaths) = (true, 0);
-            self.usage.end_turn(frame);
         }
         self.keys.end(prompt, end);
         let turn = self.untrack(prompt);
+        if let PromptEnd::Answered { frame, .. } = end {
+            self.usage.end_turn(Some(frame));
+        } else if turn.is_some() {
+            self.usage.end_turn(None);
+        }
         self.note_prompt_outcome(seq, at, end, turn.as_ref());
         if turn.is_none() {
             self.unqueue(prompt);

@@ -16,8 +16,10 @@ mod live;
 mod notice;
 mod outcome;
 mod pause;
+mod reported_cost;
 mod reported_usage;
 mod send_now;
+mod silent_meaning;
 mod state;
 mod turns;
 
@@ -26,7 +28,8 @@ use std::sync::Arc;
 pub use attention::{AskFact, AttentionFacts, LastOutcome, Raised, RaisedWhy, Work, WorkKind};
 use live::Live;
 pub use outcome::{OutcomeCause, OutcomeKind, TurnCancel};
-pub use reported_usage::{ReportedTokens, SessionTokens, TokenSeries};
+pub use reported_cost::ReportedCost;
+pub use reported_usage::{COUNTING_RULE, ReportedTokens, SessionTokens, TokenSeries, TurnTokens};
 pub use state::{Latest, Paused, QueuedPrompt, State, Turn, TurnState};
 
 use crate::{
@@ -137,8 +140,12 @@ impl Session {
             if let Event::Storage(StorageEvent::Snapshot(saved)) = &event
                 && let Some(saved) = State::from_saved(saved, seq)
             {
-                let usage = if saved.usage.is_outdated() { state.usage } else { saved.usage };
-                state = State { usage, ..saved };
+                let (usage, cost) = if saved.usage.is_outdated() {
+                    (state.usage, state.cost)
+                } else {
+                    (saved.usage, saved.cost.clone())
+                };
+                state = State { usage, cost, ..saved };
             } else {
                 state.apply(seq, at, &event);
             }
@@ -163,6 +170,10 @@ impl Session {
 
     /// Takes sums that were made by an older rule for the best ones, since the log begins with them.
     pub fn keep_outdated_sums(&mut self) {
+        if self.state.usage.is_outdated() && self.state.cost.is_none() {
+            // It was not kept besides.
+            self.state.cost = self.state.latest.usage.as_ref().and_then(ReportedCost::from_frame);
+        }
         self.state.usage.mark_as_current();
     }
 

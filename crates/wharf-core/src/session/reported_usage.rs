@@ -4,7 +4,8 @@
 use serde::{Deserialize, Serialize};
 use wharf_json::Json;
 
-use crate::{Raw, StartKind, TokenSource, TokenSpan, UsageMeaning};
+use super::silent_meaning::{FoundSums, SilentMeaning};
+use crate::{Raw, StartKind, TokenSource, TokenSpan, UpdateKind, UsageMeaning};
 
 /// The names of the counts in a report.
 struct TokenNames {
@@ -85,7 +86,7 @@ pub struct SessionTokens {
 
 /// Rises when the same log gives other sums: older snapshots are then folded again from the log's
 /// beginning.
-const COUNTING_RULE: u32 = 1;
+pub const COUNTING_RULE: u32 = 2;
 
 /// Turns the numbers that an agent reports into those of single turns (rule 15.1).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -102,6 +103,17 @@ pub struct TokenSeries {
     /// Tokens of the chunks since the end of the last turn.
     #[serde(skip_serializing_if = "Option::is_none")]
     of_chunks: Option<ReportedTokens>,
+    /// The search for running sums, if nothing tells what the numbers mean.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    silent: Option<SilentMeaning>,
+}
+
+/// The tokens of a turn.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TurnTokens {
+    pub tokens: ReportedTokens,
+    /// The tokens that earlier turns were counted too much, as this one has shown.
+    pub excess: ReportedTokens,
 }
 
 impl ReportedTokens {
@@ -133,17 +145,17 @@ impl ReportedTokens {
         [input, output, thought, cached_read, cached_write, total]
     }
 
-    fn is_zero(self) -> bool {
+    pub(super) fn is_zero(self) -> bool {
         self.counts().into_iter().flatten().all(|count| count == 0)
     }
 
     /// Returns true if one of the counts is lower than before.
-    fn is_below(self, before: Self) -> bool {
+    pub(super) fn is_below(self, before: Self) -> bool {
         self.counts().into_iter().zip(before.counts()).any(|(now, before)| now.is_some() && now < before)
     }
 
     /// Returns the counts less those of before. A count that was not reported before counts from zero.
-    fn minus(self, before: Self) -> Self {
+    pub(super) fn minus(self, before: Self) -> Self {
         let less = |now: Option<u64>, before: Option<u64>| now.map(|now| now.saturating_sub(before.unwrap_or(0)));
         Self {
             input: less(self.input, before.input),
@@ -156,7 +168,7 @@ impl ReportedTokens {
     }
 
     /// Returns these counts, and those of before where one is not reported.
-    fn or(self, before: Self) -> Self {
+    pub(super) fn or(self, before: Self) -> Self {
         Self {
             input: self.input.or(before.input),
             output: self.output.or(before.output),
@@ -188,19 +200,31 @@ impl ReportedTokens {
 impl TokenSeries {
     /// Notes that an agent runs. `meaning` is `None` if the log does not say it.
     pub fn begin_process(&mut self, adapter: &str, meaning: Option<UsageMeaning>, how: StartKind) {
-        let meaning = meaning.unwrap_or_else(|| UsageMeaning::guess(adapter));
+        let known = meaning.or_else(|| UsageMeaning::of_known_agent(adapter));
+        let meaning = known.unwrap_or_else(|| self.search_running_sums());
+        if known.is_some() {
+            self.silent = None;
+        }
         self.meaning = Some(meaning);
         self.of_chunks = None;
         match meaning.tokens {
             TokenSpan::Process => self.counted = None,
-            TokenSpan::Session if how == StartKind::New => self.counted = None,
-            TokenSpan::Session => self.skips_next = how == StartKind::Fork,
+            TokenSpan::Session if how == StartKind::New => (self.counted, self.skips_next) = (None, false),
+            // A fork can come back before its first answer.
+            TokenSpan::Session => self.skips_next |= how == StartKind::Fork,
             TokenSpan::Turn | TokenSpan::LastCall | TokenSpan::None => {}
         }
     }
 
-    /// Returns true if message chunks have to be read with [`Self::add_chunk`].
-    pub fn reads_chunks(&self) -> bool {
+    /// Returns the meaning for an agent about which nothing is known, as far as its numbers tell it.
+    fn search_running_sums(&mut self) -> UsageMeaning {
+        let silent = self.silent.get_or_insert_default();
+        silent.begin_process();
+        let tokens = if silent.are_running_sums() { TokenSpan::Process } else { TokenSpan::Turn };
+        UsageMeaning { tokens, source: TokenSource::Answer }
+    }
+
+    fn reads_chunks(&self) -> bool {
         self.meaning.is_some_and(|meaning| meaning.source == TokenSource::Chunk)
     }
 
@@ -209,8 +233,18 @@ impl TokenSeries {
         self.meaning.is_some_and(|meaning| meaning.tokens == TokenSpan::LastCall)
     }
 
+    /// Takes an update of the agent.
+    pub fn add_update(&mut self, kind: UpdateKind, frame: &Raw) {
+        if kind == UpdateKind::AgentMessageChunk && self.reads_chunks() {
+            self.add_chunk(frame);
+        }
+        if let Some(silent) = self.silent.as_mut().filter(|silent| silent.is_open()) {
+            silent.add_update(kind, frame);
+        }
+    }
+
     /// Takes a message chunk of an agent that reports each call of the model.
-    pub fn add_chunk(&mut self, frame: &Raw) {
+    fn add_chunk(&mut self, frame: &Raw) {
         let reported = || {
             let usage = Json::parse(frame.bytes()).ok()?.at(&["params", "update", "_meta", "usage"]).ok()??;
             ReportedTokens::read(usage, &ACP_NAMES).or_else(|| ReportedTokens::read(usage, &OPENAI_NAMES))
@@ -220,25 +254,32 @@ impl TokenSeries {
         }
     }
 
-    /// Returns the tokens of a turn that has ended, by the result of its answer.
-    pub fn take_turn(&mut self, result: Option<Json<'_>>) -> Option<ReportedTokens> {
+    /// Returns the tokens of a turn that ran and has ended. `result` is that of its answer, `None` if it has
+    /// none: its chunks count all the same.
+    pub fn take_turn(&mut self, result: Option<Json<'_>>) -> Option<TurnTokens> {
         let meaning = self.meaning.unwrap_or_default();
         let of_chunks = self.of_chunks.take();
-        let result = result?;
         if meaning.source == TokenSource::Chunk {
-            return of_chunks.filter(|_| meaning.tokens != TokenSpan::None);
+            return of_chunks.filter(|_| meaning.tokens != TokenSpan::None).map(TurnTokens::of_turn);
         }
-        let reported = ReportedTokens::from_result(result, meaning.source)?;
-        // A cancelled turn reports zeros. The next running sum covers what it used.
-        let is_cancelled = result.text_at(&["stopReason"]).ok().flatten().is_some_and(|reason| reason == "cancelled");
-        if is_cancelled && reported.is_zero() {
+        let Some(reported) = result.and_then(|result| read_turn(result, meaning.source)) else {
+            if let Some(silent) = &mut self.silent {
+                silent.skip_turn();
+            }
             return None;
+        };
+        let silent = self.silent.as_mut().filter(|silent| silent.is_open());
+        if let Some(FoundSums { before, excess }) = silent.and_then(|silent| silent.take_turn(reported)) {
+            self.meaning = Some(UsageMeaning { tokens: TokenSpan::Process, ..meaning });
+            self.counted = before;
+            return self.take_running_sum(reported).map(|tokens| TurnTokens { tokens, excess });
         }
-        match meaning.tokens {
+        let tokens = match meaning.tokens {
             TokenSpan::Turn | TokenSpan::LastCall => Some(reported),
             TokenSpan::Session | TokenSpan::Process => self.take_running_sum(reported),
             TokenSpan::None => None,
-        }
+        };
+        tokens.map(TurnTokens::of_turn)
     }
 
     fn take_running_sum(&mut self, reported: ReportedTokens) -> Option<ReportedTokens> {
@@ -260,9 +301,28 @@ impl TokenSeries {
     }
 }
 
+impl TurnTokens {
+    fn of_turn(tokens: ReportedTokens) -> Self {
+        Self { tokens, ..Self::default() }
+    }
+}
+
+/// Reads the numbers in the result of an answer. Returns `None` if it has none, or zeros of a cancelled
+/// turn: the next running sum covers what that one used.
+fn read_turn(result: Json<'_>, source: TokenSource) -> Option<ReportedTokens> {
+    let reported = ReportedTokens::from_result(result, source)?;
+    let is_cancelled = result.text_at(&["stopReason"]).ok().flatten().is_some_and(|reason| reason == "cancelled");
+    (!is_cancelled || !reported.is_zero()).then_some(reported)
+}
+
 impl SessionTokens {
     pub(super) fn new() -> Self {
         Self { rule: COUNTING_RULE, ..Self::default() }
+    }
+
+    /// Returns the number of the rule by which the sums were made.
+    pub const fn rule(&self) -> u32 {
+        self.rule
     }
 
     /// Returns true if the log gives other sums today.
@@ -280,20 +340,18 @@ impl SessionTokens {
         self.series.begin_process(adapter, meaning, how);
     }
 
-    pub(super) fn reads_chunks(&self) -> bool {
-        self.series.reads_chunks()
+    pub(super) fn add_update(&mut self, kind: UpdateKind, frame: &Raw) {
+        self.series.add_update(kind, frame);
     }
 
-    pub(super) fn add_chunk(&mut self, frame: &Raw) {
-        self.series.add_chunk(frame);
-    }
-
-    pub(super) fn end_turn(&mut self, answer: &Raw) {
-        let result = Json::parse(answer.bytes()).and_then(|answer| answer.at(&["result"])).ok().flatten();
-        let Some(turn) = self.series.take_turn(result) else { return };
+    /// Counts a turn that ran. `answer` is the agent's, `None` if it gave none.
+    pub(super) fn end_turn(&mut self, answer: Option<&Raw>) {
+        let result = answer
+            .and_then(|answer| Json::parse(answer.bytes()).and_then(|answer| answer.at(&["result"])).ok().flatten());
+        let Some(TurnTokens { tokens, excess }) = self.series.take_turn(result) else { return };
         self.turns = self.turns.saturating_add(1);
-        self.tokens = self.tokens.plus(turn);
-        self.last_turn = turn;
+        self.tokens = self.tokens.minus(excess).plus(tokens);
+        self.last_turn = tokens;
         self.at_least |= self.series.is_at_least();
     }
 }
@@ -327,10 +385,12 @@ mod tests {
     #[test]
     fn running_sums_of_a_process_count_once_and_begin_again_with_the_next_process() {
         let mut usage = started(PROCESS);
-        [(100, 7), (250, 9), (250, 9)].into_iter().for_each(|(input, output)| usage.end_turn(&answer(input, output)));
+        [(100, 7), (250, 9), (250, 9)]
+            .into_iter()
+            .for_each(|(input, output)| usage.end_turn(Some(&answer(input, output))));
         assert_eq!(sums(&usage), (3, Some(250), Some(9)));
         usage.begin_process("any", Some(PROCESS), StartKind::Load);
-        usage.end_turn(&answer(300, 20));
+        usage.end_turn(Some(&answer(300, 20)));
         assert_eq!(sums(&usage), (4, Some(550), Some(29)));
         assert_eq!((usage.last_turn.input, usage.guessed), (Some(300), false));
     }
@@ -338,12 +398,12 @@ mod tests {
     #[test]
     fn running_sums_of_a_session_go_on_with_the_next_process_until_one_falls() {
         let mut usage = started(SESSION);
-        usage.end_turn(&answer(100, 10));
+        usage.end_turn(Some(&answer(100, 10)));
         usage.begin_process("any", Some(SESSION), StartKind::Load);
-        usage.end_turn(&answer(160, 12));
+        usage.end_turn(Some(&answer(160, 12)));
         assert_eq!(sums(&usage), (2, Some(160), Some(12)));
         // The output fell: all counters began again.
-        usage.end_turn(&answer(170, 5));
+        usage.end_turn(Some(&answer(170, 5)));
         assert_eq!(sums(&usage), (3, Some(330), Some(17)));
     }
 
@@ -351,33 +411,49 @@ mod tests {
     fn first_running_sum_of_a_fork_is_that_of_its_source() {
         let mut usage = SessionTokens::new();
         usage.begin_process("any", Some(SESSION), StartKind::Fork);
-        usage.end_turn(&answer(1_000, 100));
+        usage.end_turn(Some(&answer(1_000, 100)));
         assert_eq!(sums(&usage), (0, None, None));
-        usage.end_turn(&answer(1_030, 101));
+        usage.end_turn(Some(&answer(1_030, 101)));
         assert_eq!(sums(&usage), (1, Some(30), Some(1)));
+    }
+
+    #[test]
+    fn fork_that_comes_back_before_its_first_answer_does_not_count_its_source() {
+        let mut usage = SessionTokens::new();
+        usage.begin_process("any", Some(SESSION), StartKind::Fork);
+        usage.begin_process("any", Some(SESSION), StartKind::Load);
+        usage.end_turn(Some(&answer(1_000, 100)));
+        assert_eq!(sums(&usage), (0, None, None));
+        usage.end_turn(Some(&answer(1_030, 101)));
+        assert_eq!(sums(&usage), (1, Some(30), Some(1)));
+        // A new session of the agent has no source.
+        usage.begin_process("any", Some(SESSION), StartKind::Fork);
+        usage.begin_process("any", Some(SESSION), StartKind::New);
+        usage.end_turn(Some(&answer(7, 1)));
+        assert_eq!(sums(&usage), (2, Some(37), Some(2)));
     }
 
     #[test]
     fn zeros_of_a_cancelled_turn_reset_no_running_sum() {
         let mut usage = started(PROCESS);
-        usage.end_turn(&answer(100, 7));
+        usage.end_turn(Some(&answer(100, 7)));
         let zeros = r#"{"result":{"stopReason":"cancelled","usage":{"inputTokens":0,"outputTokens":0}}}"#;
-        usage.end_turn(&raw(zeros));
-        usage.end_turn(&answer(180, 8));
+        usage.end_turn(Some(&raw(zeros)));
+        usage.end_turn(Some(&answer(180, 8)));
         assert_eq!(sums(&usage), (2, Some(180), Some(8)));
     }
 
     #[test]
     fn calls_of_the_model_in_chunks_add_up_for_their_turn() {
         let mut usage = started(UsageMeaning { tokens: TokenSpan::Turn, source: TokenSource::Chunk });
-        assert!(usage.reads_chunks());
         for (names, input) in [(["inputTokens", "outputTokens"], 100), (["promptTokens", "completionTokens"], 140)] {
             let counts = format!(r#"{{"{}":{input},"{}":1}}"#, names[0], names[1]);
-            usage.add_chunk(&raw(&format!(r#"{{"params":{{"update":{{"_meta":{{"usage":{counts}}}}}}}}}"#)));
+            let frame = raw(&format!(r#"{{"params":{{"update":{{"_meta":{{"usage":{counts}}}}}}}}}"#));
+            usage.add_update(UpdateKind::AgentMessageChunk, &frame);
         }
-        usage.end_turn(&raw(r#"{"result":{"stopReason":"end_turn"}}"#));
+        usage.end_turn(Some(&raw(r#"{"result":{"stopReason":"end_turn"}}"#)));
         assert_eq!(sums(&usage), (1, Some(240), Some(2)));
-        usage.end_turn(&raw(r#"{"result":{"stopReason":"end_turn"}}"#));
+        usage.end_turn(Some(&raw(r#"{"result":{"stopReason":"end_turn"}}"#)));
         assert_eq!(sums(&usage), (1, Some(240), Some(2)));
     }
 
@@ -385,20 +461,20 @@ mod tests {
     fn log_without_a_meaning_is_counted_by_the_adapter_and_marked() {
         let mut usage = SessionTokens::new();
         usage.begin_process("hermes", None, StartKind::New);
-        [(100, 7), (200, 9)].into_iter().for_each(|(input, output)| usage.end_turn(&answer(input, output)));
+        [(100, 7), (200, 9)].into_iter().for_each(|(input, output)| usage.end_turn(Some(&answer(input, output))));
         assert_eq!((sums(&usage), usage.guessed), ((2, Some(200), Some(9)), true));
 
         let mut usage = SessionTokens::new();
         usage.begin_process("gemini", None, StartKind::New);
         let quota = r#"{"quota":{"token_count":{"input_tokens":5,"output_tokens":6}}}"#;
-        usage.end_turn(&raw(&format!(r#"{{"result":{{"stopReason":"end_turn","_meta":{quota}}}}}"#)));
+        usage.end_turn(Some(&raw(&format!(r#"{{"result":{{"stopReason":"end_turn","_meta":{quota}}}}}"#))));
         assert_eq!(sums(&usage), (1, Some(5), Some(6)));
     }
 
     #[test]
     fn sums_of_last_calls_are_lower_bounds() {
         let mut usage = started(UsageMeaning { tokens: TokenSpan::LastCall, source: TokenSource::Answer });
-        [(100, 7), (120, 9)].into_iter().for_each(|(input, output)| usage.end_turn(&answer(input, output)));
+        [(100, 7), (120, 9)].into_iter().for_each(|(input, output)| usage.end_turn(Some(&answer(input, output))));
         assert_eq!((sums(&usage), usage.at_least), ((2, Some(220), Some(16)), true));
     }
 }

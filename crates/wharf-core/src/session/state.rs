@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::attention::LastOutcome;
 use super::keys::Keys;
 use super::outcome::TurnCancel;
+use super::reported_cost::ReportedCost;
 use super::reported_usage::SessionTokens;
 use crate::codec::present;
 use crate::{
@@ -64,6 +65,9 @@ pub struct State {
     /// The usage that the agent's answers reported.
     #[serde(default)]
     pub usage: SessionTokens,
+    /// The newest cost that the agent reported: an update without one keeps it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cost: Option<ReportedCost>,
     /// The title that a client gave; it beats the agent's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub user_title: Option<Arc<str>>,

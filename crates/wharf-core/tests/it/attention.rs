@@ -1,9 +1,9 @@
 //! Facts of a session's attention: asks, outcomes that are told, and work (chapter 14 of the specification).
 
 use wharf_core::{
-    AgentInput, AskKind, ClientInput, Description, EndReason, Event, Input, LifecycleInput, Millis, OnRestart,
-    OutcomeCause, OutcomeKind, Overlap, PauseReason, RaisedWhy, ReportedTokens, Seq, SessionEvent, Settings,
-    StartFault, StorageInput, WorkKind,
+    AgentInput, AgentTraits, AskKind, ClientInput, Description, EndReason, Event, Input, LifecycleInput, Millis,
+    OnRestart, OutcomeCause, OutcomeKind, Overlap, PauseReason, RaisedWhy, ReportedTokens, Seq, SessionEvent, Settings,
+    StartFault, StorageInput, TokenSource, TokenSpan, UpdateKind, UsageMeaning, WorkKind,
 };
 
 use crate::stage::*;
@@ -291,4 +291,34 @@ fn usage_of_answers_is_summed_and_missing_counts_stay_unknown() {
     let sum = ReportedTokens { input: Some(15), output: Some(2), total: Some(9), ..ReportedTokens::default() };
     let last = ReportedTokens { input: Some(5), total: Some(9), ..ReportedTokens::default() };
     assert_eq!((usage.tokens, usage.last_turn), (sum, last));
+}
+
+/// Returns the report of a call of the model in an empty chunk of a message.
+fn chunk_report(input: u64) -> Input {
+    let usage = format!(r#"{{"inputTokens":{input}}}"#);
+    let update = format!(r#"{{"content":{{"type":"text","text":""}},"_meta":{{"usage":{usage}}}}}"#);
+    let frame = raw(&format!(r#"{{"params":{{"update":{update}}}}}"#));
+    Input::Agent(AgentInput::Updated { update: UpdateKind::AgentMessageChunk, frame, title: None, tool: None })
+}
+
+#[test]
+fn tokens_of_chunks_count_for_every_end_of_the_turn_that_ran() {
+    let chunks = UsageMeaning { tokens: TokenSpan::Turn, source: TokenSource::Chunk };
+    let traits = AgentTraits { usage: Some(chunks), ..RESUMES };
+    let counts = |stage: &Stage| (stage.session.state().usage.turns, stage.session.state().usage.tokens.input);
+    let mut stage = Stage::running_with(Settings::default(), traits);
+    // An answer without a result.
+    stage.prompt("p1", "ann");
+    stage.give(chunk_report(10));
+    stage.give(ended("p1", Some("end_turn"), r#"{"id":1}"#));
+    assert_eq!(counts(&stage), (1, Some(10)));
+    // A prompt that waits and never runs ends beside a running turn.
+    stage.prompt("p2", "ann");
+    stage.give(chunk_report(20));
+    stage.prompt("p3", "ann");
+    stage.give(Input::Client(ClientInput::RemovePrompt { prompt: id("p3"), by: sender("ann") }));
+    assert_eq!(counts(&stage), (1, Some(10)));
+    // The agent dies in mid-turn.
+    stage.give(exited(1, Some(1)));
+    assert_eq!(counts(&stage), (2, Some(30)));
 }

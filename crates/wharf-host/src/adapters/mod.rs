@@ -61,7 +61,8 @@ pub struct Launchable {
     /// How long its sessions may have nothing to do before they are put to sleep; `None`: for ever.
     pub idle_limit: Option<Millis>,
     pub install: Option<String>,
-    pub usage: UsageReport,
+    /// `None` if nothing says what the agent's token counts mean.
+    pub usage: Option<UsageReport>,
     pub sandbox: SandboxSettings,
 }
 
@@ -72,10 +73,9 @@ pub struct Adapters<'a> {
 }
 
 /// Returns the usage report of a command by the manifest that comes with Wharf under its name.
-fn find_usage_report(adapter: &str) -> UsageReport {
+fn find_usage_report(adapter: &str) -> Option<UsageReport> {
     let manifest = built_in::all_manifests().iter().find(|manifest| manifest.id == adapter);
-    let stated = manifest.and_then(|manifest| manifest.usage.clone());
-    stated.unwrap_or_else(|| UsageReport::guess(adapter))
+    manifest.and_then(|manifest| manifest.usage.clone())
 }
 
 /// Where an adapter was found.
@@ -236,7 +236,7 @@ impl Adapters<'_> {
             comes_back: manifest.comes_back(),
             idle_limit: manifest.idle_limit,
             install: manifest.install_hint(),
-            usage: manifest.usage.clone().unwrap_or_else(|| UsageReport::guess(&manifest.id)),
+            usage: manifest.usage.clone(),
             sandbox: self.sandbox_settings(&manifest.id, Some(&manifest.sandbox)),
         })
     }

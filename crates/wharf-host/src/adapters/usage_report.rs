@@ -14,11 +14,6 @@ pub struct UsageReport {
 }
 
 impl UsageReport {
-    /// Returns the report of an agent without a manifest.
-    pub(super) fn guess(adapter: &str) -> Self {
-        Self { meaning: UsageMeaning::guess(adapter), versions: None }
-    }
-
     pub(super) fn from_node(node: &Node<'_>) -> Result<Self, FieldError> {
         let tokens = read_optional(node, "tokens", read_span)?.unwrap_or_default();
         let source = read_optional(node, "source", read_source)?.unwrap_or_default();

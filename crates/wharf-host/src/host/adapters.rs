@@ -10,7 +10,7 @@ use tokio::task::JoinSet;
 use wharf_json::Json;
 
 use super::{Host, Inner};
-use crate::adapters::{AdapterInfo, KnownAgent, Launchable, UsageReport, VersionCheck};
+use crate::adapters::{AdapterInfo, KnownAgent, Launchable, VersionCheck};
 use crate::agent::Launch;
 use crate::agent::initialize::InitializeResponse;
 use crate::config::QueueBy;
@@ -89,7 +89,7 @@ impl Inner {
             comes_back: None,
             idle_limit: None,
             install: None,
-            usage: UsageReport::default(),
+            usage: None,
             sandbox: agent.map_or_else(|_| self.config.sandbox.clone(), |agent| agent.sandbox),
         };
         let sandbox = self.config.profile(&asked, Vec::new()).map_err(|error| error.to_string())?;

@@ -470,7 +470,7 @@ impl Inner {
     }
 
     /// Makes a session known that needs no task, since it has had its end. What the index has to be told of it.
-    fn list(&self, shared: &Shared, descriptor: Descriptor, snapshot: Option<Seq>) -> SessionRow {
+    pub(super) fn list(&self, shared: &Shared, descriptor: Descriptor, snapshot: Option<Seq>) -> SessionRow {
         let (log_id, descriptor) = (shared.log_id.clone(), Arc::new(descriptor));
         let (head, snapshot) = (shared.log.head(), snapshot.map(|seq| seq.0));
         let cold = KnownSession::Cold {

@@ -164,3 +164,101 @@ fn report_loss(last: Seq, lost: &LostEvents) {
         "events of a log cannot be read and are left out"
     );
 }
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+    use serde_json::json;
+    use wharf_core::{
+        AgentTraits, ClientId, Input, LifecycleInput, PromptEnd, PromptEvent, PromptId, Raw, Sender, SessionEvent,
+        StartKind, StartNo, StorageEvent, UsageMeaning, encode,
+    };
+    use wharf_store::{Engine, FileEngine, FileLease, FileOptions, Lease, LogId};
+
+    use super::*;
+
+    fn raw(value: &serde_json::Value) -> Raw {
+        Raw::new(value.to_string()).unwrap()
+    }
+
+    /// Returns the events of a session with one turn of 100 input tokens.
+    fn session_events() -> Vec<Event> {
+        let origin = Origin {
+            session: SessionId::new("sess_1"),
+            adapter: "any".into(),
+            workspace: "default".into(),
+            cwd: "/w".into(),
+            label: None,
+            name: None,
+            by: None,
+            key: None,
+            lineage: Vec::new(),
+            forked_from: None,
+            is_scope_lost: false,
+        };
+        let client = ClientId::new("cli_1");
+        let sender = Sender { client, chosen: None, name: None, version: None, token: None, parent: None, peer: None };
+        let (start, prompt) = (StartNo(1), PromptId::new("prm_1"));
+        let traits = AgentTraits { usage: Some(UsageMeaning::default()), ..AgentTraits::default() };
+        let frame = raw(&json!({ "params": { "prompt": [{ "type": "text", "text": "go" }] } }));
+        let answer = raw(&json!({ "result": { "stopReason": "end_turn", "usage": { "inputTokens": 100 } } }));
+        let end = PromptEnd::Answered { stop_reason: "end_turn".into(), frame: answer };
+        vec![
+            Event::Session(SessionEvent::Created(origin)),
+            Event::Agent(AgentEvent::Starting { start, how: StartKind::New }),
+            Event::Agent(AgentEvent::Started { start, agent_session: "a".into(), traits, answer: raw(&json!({})) }),
+            Event::Prompt(PromptEvent::Accepted { prompt: prompt.clone(), sender, frame, key: None, first: false }),
+            Event::Prompt(PromptEvent::TurnStarted { prompt: prompt.clone(), content: Seq(4) }),
+            Event::Prompt(PromptEvent::Ended { prompt, end, failure: None }),
+        ]
+    }
+
+    /// Returns the snapshot of these events as an older version made it, with wrong sums.
+    fn outdated_snapshot(events: &[Event]) -> Event {
+        let settings = Settings { snapshot_every: 1, ..Settings::default() };
+        let entries = (1..).zip(events.iter().cloned()).map(|(seq, event)| (Seq(seq), Millis(seq), event));
+        let mut session = Session::restore(settings, entries).unwrap();
+        let step = session.handle(Input::Lifecycle(LifecycleInput::HostRestarted), Millis(99));
+        let Some(Event::Storage(StorageEvent::Snapshot(saved))) = step.events.last() else { panic!("{step:?}") };
+        let mut value: serde_json::Value = serde_json::from_str(saved.as_str()).unwrap();
+        let usage = &mut value["state"]["usage"];
+        assert_eq!(usage["tokens"]["input"], 100);
+        usage["tokens"]["input"] = json!(9_500);
+        usage["rule"] = json!(1);
+        Event::Storage(StorageEvent::Snapshot(raw(&value)))
+    }
+
+    /// Restores a log with these events from the snapshot that is its last one.
+    fn restore_from_snapshot(events: &[Event]) -> Session {
+        let dir = tempfile::tempdir().unwrap();
+        let lease = FileLease::acquire(dir.path()).unwrap();
+        let engine = FileEngine::open(FileOptions::new(dir.path())).unwrap();
+        let log = engine.create(&LogId::new("default", "sess_1").unwrap()).unwrap();
+        let encoded = events.iter().map(|event| {
+            let mut body = Vec::new();
+            encode(event, Millis(1), &mut body);
+            Bytes::from(body)
+        });
+        log.append(lease.epoch(), 0, &encoded.collect::<Vec<_>>()).unwrap();
+        let snapshot = Some(events.len() as u64);
+        restore(&log, &Settings::default(), snapshot, || panic!("the log has its beginning")).unwrap().session
+    }
+
+    fn sums(session: &Session) -> (Option<u64>, bool, bool) {
+        let usage = &session.state().usage;
+        (usage.tokens.input, usage.guessed, usage.is_outdated())
+    }
+
+    #[test]
+    fn sums_of_an_outdated_snapshot_are_made_again_from_the_whole_log() {
+        let mut events = session_events();
+        events.push(outdated_snapshot(&events));
+        assert_eq!(sums(&restore_from_snapshot(&events)), (Some(100), false, false));
+    }
+
+    #[test]
+    fn log_that_begins_with_an_outdated_snapshot_keeps_its_sums_as_a_guess() {
+        let snapshot = outdated_snapshot(&session_events());
+        assert_eq!(sums(&restore_from_snapshot(&[snapshot])), (Some(9_500), true, false));
+    }
+}

@@ -141,7 +141,8 @@ impl Startup {
                     greeted.initialize_response.traits.resume = false;
                 }
                 let version = greeted.initialize_response.agent_version();
-                greeted.initialize_response.traits.usage = Some(agent.usage.meaning_for(version.as_deref()));
+                greeted.initialize_response.traits.usage =
+                    agent.usage.as_ref().map(|usage| usage.meaning_for(version.as_deref()));
                 let (new_frame, quiet) = (inputs.new_frame, agent.replay_quiet);
                 let opening = agent::SessionOpening { how, new_frame, agent_session, wanted, quiet };
                 agent::open_session(greeted, &opening).await

@@ -7,10 +7,10 @@ use wharf_api::{
     KeeperLimitsInfo, LoginState, OpenAsk, ResourceUse, SessionInfo, SessionStatus, StoragePause, TokenUsage,
     TurnOutcome, TurnPhase, UsageCost, WorkspaceInfo, WorkspaceRegistry,
 };
-use wharf_host::core::{Ask, AskKind, EndReason, OutcomeKind, PauseReason, Status};
+use wharf_host::core::{Ask, AskKind, EndReason, OutcomeKind, PauseReason, ReportedCost, Status};
 use wharf_host::{
-    AdapterInfo, AdapterSource, AgentUsage, Descriptor, KeeperDescription, ReportedContext, ReportedCost, Resources,
-    TurnWord, Workspace, WorkspaceList, frame,
+    AdapterInfo, AdapterSource, AgentUsage, Descriptor, KeeperDescription, ReportedContext, Resources, TurnWord,
+    Workspace, WorkspaceList, frame,
 };
 
 /// Returns the session without its attention, which depends on the person that asks.

@@ -9,6 +9,7 @@ mod secrets;
 mod sizes;
 mod streams;
 mod turn_ends;
+mod usage;
 
 use std::sync::Arc;
 
@@ -17,6 +18,7 @@ use wharf_api::TranscriptRow;
 use wharf_core::{
     AgentEvent, AgentTraits, Ask, AskEvent, AskId, AskKind, AskOutcome, ClientId, Epoch, Event, EventId, Millis,
     Origin, PromptEnd, PromptEvent, PromptId, Raw, Sender, Seq, SessionEvent, SessionId, StartNo, UpdateKind,
+    UsageMeaning,
 };
 
 use crate::{Fold, MemoryRows, RowChange};
@@ -88,7 +90,7 @@ impl Transcript {
     }
 
     pub(crate) fn start_agent(&mut self, start: u64) {
-        let traits = AgentTraits { load: true, ..AgentTraits::default() };
+        let traits = AgentTraits { load: true, usage: Some(UsageMeaning::default()), ..AgentTraits::default() };
         let answer = raw(&json!({}));
         let agent_session: Arc<str> = "a".into();
         self.add(AgentEvent::Started { start: StartNo(start), agent_session, traits, answer });

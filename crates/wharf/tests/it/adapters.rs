@@ -10,7 +10,7 @@ use wharf_testkit::host::{HostOptions, TestHost};
 use wharf_testkit::http::RestClient;
 
 use crate::rest::{caller_with_role, output_lines, send_prompt, wait_until_idle};
-use crate::{cwd, scripted_host, wharf_binary};
+use crate::{cwd, log, scripted_host, wharf_binary};
 
 /// A host with a directory of manifests.
 struct AdapterHost {
@@ -117,6 +117,22 @@ async fn mode_and_options_reach_the_agent_and_are_restored_on_return() -> Result
     host.restart()?;
     let http = RestClient::new(&host);
     assert_eq!(prompt_for_lines(&http, &session, script).await?.concat(), "BASE=givenMODE=planningTURNS=t7");
+    Ok(())
+}
+
+#[tokio::test]
+async fn log_has_the_meaning_of_token_counts_only_if_the_manifest_states_it() -> Result<()> {
+    let stated = format!("{ACP_FRONT_MATTER}usage: {{ tokens: process }}");
+    let manifests = [("stating", "", stated.as_str()), ("silent", "", ACP_FRONT_MATTER)];
+    let AdapterHost { host, _adapters } = start_with_manifests(scripted_host(&[])?, &manifests)?;
+    let http = RestClient::new(&host);
+    for (adapter, expected) in
+        [("stating", json!({ "tokens": "process", "source": "answer" })), ("silent", Value::Null)]
+    {
+        let session = spawn_session(&http, &host, json!({ "adapter": adapter })).await?;
+        let started = log::expect_event(&host, &session, "agent_started", |_| true).await?;
+        assert_eq!(started["traits"]["usage"], expected, "{adapter}: {started}");
+    }
     Ok(())
 }
 
