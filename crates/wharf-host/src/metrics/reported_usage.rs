@@ -47,3 +47,32 @@ fn currency_word(currency: &str) -> &str {
     let is_code = currency.len() == 3 && currency.bytes().all(|byte| byte.is_ascii_uppercase());
     if is_code { currency } else { "other" }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn session_with_cost(amount: &str) -> Arc<Descriptor> {
+        let usage =
+            json!({ "turns": 0, "tokens": {}, "lastTurn": {}, "cost": { "amount": amount, "currency": "USD" } });
+        let summary = json!({
+            "id": "a", "adapterSlug": "any", "workspaceSlug": "default", "cwd": "/", "status": "exited",
+            "startedAt": "", "turn": "idle", "queued": 0, "clients": 0, "lastSeq": 9, "resumable": true,
+            "attention": { "asks": 0, "quietSince": "" }, "usage": usage,
+        });
+        Arc::new(Descriptor::from_summary(summary.to_string().as_bytes()).unwrap())
+    }
+
+    #[test]
+    fn sum_of_costs_is_an_exact_decimal_and_finite() {
+        for (amounts, sum) in [(["0.1", "0.2"], 0.3), (["1e308", "1e308"], f64::MAX)] {
+            let families = of_reported_usage(&amounts.map(session_with_cost));
+            let expected =
+                Family::gauge("wharf_reported_cost", "Cost that agents reported for all sessions, by currency");
+            let expected = expected.with("currency", "USD", Value::Real(sum));
+            assert_eq!(format!("{:?}", families[1]), format!("{expected:?}"));
+        }
+    }
+}

@@ -45,6 +45,9 @@ export function shortNumber(number) {
 /** @param {number} count @param {string} one @param {string} [many] */
 export const plural = (count, one, many = `${one}s`) => `${count.toLocaleString("en")} ${count === 1 ? one : many}`;
 
+/** Returns a count of tokens: `≥` marks a lower bound, `?` a guess. @param {{ atLeast?: boolean, guessed?: boolean }} usage @param {number | null | undefined} count */
+export const tokenCount = (usage, count) => `${usage.atLeast ? "≥" : ""}${shortNumber(count ?? 0)}${usage.guessed ? "?" : ""}`;
+
 /** @param {{ amount: number, currency: string } | null | undefined} cost */
 export function money(cost) {
   if (!cost) return "";

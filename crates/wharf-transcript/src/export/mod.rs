@@ -118,11 +118,12 @@ fn describe_end(end: &RowTurnEnd) -> String {
     let mut words = Vec::new();
     if let Some(usage) = &end.usage {
         let count = |name: &str, count: Option<u64>| {
-            count.filter(|count| *count > 0).map(|count| format!("{count} {name} tokens"))
+            let count = count.filter(|count| *count > 0)?;
+            Some(format!("{} {name} tokens", usage.mark_count(&count.to_string())))
         };
         words.extend([count("input", usage.input), count("output", usage.output)].into_iter().flatten());
         let cost = usage.cost.as_ref().filter(|cost| cost.amount > 0.0);
-        words.extend(cost.map(|cost| format!("{} {}", cost.amount, cost.currency)));
+        words.extend(cost.map(|cost| format!("{} {}", cost.format_amount(), cost.currency)));
     }
     words.extend(end.files.iter().map(|file| format!("{} +{} −{}", file.path, file.added, file.removed)));
     words.join(" · ")

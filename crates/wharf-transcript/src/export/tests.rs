@@ -39,6 +39,22 @@ fn json_export_holds_all_rows() {
 }
 
 #[test]
+fn end_of_a_turn_has_marked_numbers_and_its_cost_as_people_read_it() {
+    let mut log = Transcript::started();
+    log.prompt("prm_1", "go");
+    let cost = json!({ "amount": 0.011999999999999999, "currency": "USD" });
+    log.update(json!({ "sessionUpdate": "usage_update", "used": 1, "size": 2, "cost": cost }));
+    log.end("prm_1", json!({ "stopReason": "end_turn", "usage": { "inputTokens": 3 } }));
+    let row = log.rows().last().unwrap();
+    let RowBody::TurnEnd(end) = &row.body else { panic!("{row:?}") };
+    assert_eq!(describe_end(end), "3 input tokens · 0.0120 USD");
+    let mut doubtful = end.clone();
+    doubtful.usage.as_mut().unwrap().guessed = true;
+    doubtful.usage.as_mut().unwrap().at_least = true;
+    assert_eq!(describe_end(&doubtful), "≥3? input tokens · 0.0120 USD");
+}
+
+#[test]
 fn html_export_is_inert() {
     let html = export(ExportFormat::Html);
     assert!(!html.contains("<script") && !html.contains("</pre>\n</pre>"), "{html}");

@@ -11,12 +11,10 @@ pub(crate) fn format_count(count: u64) -> String {
     }
 }
 
-/// Returns an amount of money: `$0.70`, `EUR 0.0710`. Costs of single turns are often less than a cent
-/// and have four digits.
+/// Returns an amount of money: `$0.70`, `EUR 0.0710`.
 pub(crate) fn format_cost(cost: &UsageCost) -> String {
-    let digits = if cost.amount == 0.0 || cost.amount >= 0.1 { 2 } else { 4 };
     let sign = if cost.currency == "USD" { "$".to_owned() } else { format!("{} ", cost.currency) };
-    format!("{sign}{:.digits$}", cost.amount)
+    sign + &cost.format_amount()
 }
 
 #[cfg(test)]

@@ -54,12 +54,13 @@ pub(crate) fn describe_usage(usage: Option<&TokenUsage>, context: Option<&Contex
     let mut parts = Vec::new();
     if let Some(usage) = usage {
         let tokens = [(usage.input, "in"), (usage.output, "out"), (usage.cached, "cached")];
+        let show_count = |count: u64| usage.mark_count(&format_count(count));
         let known =
-            tokens.iter().filter_map(|(count, what)| count.map(|count| format!("{} {what}", format_count(count))));
+            tokens.iter().filter_map(|(count, what)| count.map(|count| format!("{} {what}", show_count(count))));
         let known: Vec<String> = known.collect();
         match (known.is_empty(), usage.total) {
             (false, _) => parts.push(format!("tokens {}", known.join(", "))),
-            (true, Some(total)) => parts.push(format!("tokens {}", format_count(total))),
+            (true, Some(total)) => parts.push(format!("tokens {}", show_count(total))),
             (true, None) => {}
         }
         let cost = usage.cost.as_ref().map(|cost| to_printable(&format_cost(cost)));
@@ -104,6 +105,14 @@ mod tests {
             "files": files }));
         let told = "── done · 1m01s · tokens 18.2k in, 900 out · 0.0710 USD · context 28 % · 1 file +3 −1";
         assert_eq!(turn_end_lines(&known, Screen::PIPE), [told]);
+    }
+
+    #[test]
+    fn doubtful_numbers_are_marked() {
+        let usage = json!({ "input": 18_250, "output": 900, "cached": null, "total": null, "cost": null,
+            "atLeast": true, "guessed": true });
+        let marked = turn_end_lines(&end(json!({ "usage": usage })), Screen::PIPE);
+        assert_eq!(marked, ["── done · tokens ≥18.2k? in, ≥900? out"]);
     }
 
     #[test]

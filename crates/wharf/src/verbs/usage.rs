@@ -138,7 +138,7 @@ fn turn_table(turns: &[TurnInfo]) -> TextTable {
 /// Returns input, output, cached, total and cost.
 fn usage_cells(usage: Option<&TokenUsage>) -> [Cell; 5] {
     let number = |member: fn(&TokenUsage) -> Option<u64>| {
-        show_cell(usage.and_then(|usage| member(usage).map(|count| mark_count(count, usage.at_least, usage.guessed))))
+        show_cell(usage.and_then(|usage| member(usage).map(|count| usage.mark_count(&format_count(count)))))
     };
     let cost = show_cell(usage.and_then(|usage| usage.cost.as_ref()).map(format_cost));
     [
@@ -170,17 +170,8 @@ fn format_count(count: u64) -> String {
     grouped
 }
 
-/// Returns a count, marked as a lower bound or as guessed.
-fn mark_count(count: u64, at_least: bool, guessed: bool) -> String {
-    let bound = if at_least { "≥" } else { "" };
-    let doubt = if guessed { "?" } else { "" };
-    format!("{bound}{}{doubt}", format_count(count))
-}
-
 pub(crate) fn format_cost(cost: &UsageCost) -> String {
-    // Costs of single turns are often less than a cent.
-    let digits = if cost.amount == 0.0 || cost.amount >= 0.1 { 2 } else { 4 };
-    format!("{:.digits$} {}", cost.amount, cost.currency)
+    format!("{} {}", cost.format_amount(), cost.currency)
 }
 
 fn format_context(context: &ContextUse) -> String {
@@ -195,9 +186,8 @@ fn format_context_share(context: &ContextUse) -> String {
 }
 
 fn describe_total(total: &UsageTotal) -> String {
-    let number = |value: Option<u64>| {
-        value.map_or_else(|| UNKNOWN.to_owned(), |count| mark_count(count, total.at_least, total.guessed))
-    };
+    let number =
+        |value: Option<u64>| value.map_or_else(|| UNKNOWN.to_owned(), |count| total.mark_count(&format_count(count)));
     let costs: Vec<String> = total.costs.iter().map(format_cost).collect();
     let cost = if costs.is_empty() { UNKNOWN.to_owned() } else { costs.join(" and ") };
     format!(
@@ -213,9 +203,8 @@ fn describe_total(total: &UsageTotal) -> String {
 
 fn describe_session(session: &SessionInfo) -> String {
     let usage = session.usage.clone().unwrap_or_default();
-    let number = |value: Option<u64>| {
-        value.map_or_else(|| UNKNOWN.to_owned(), |count| mark_count(count, usage.at_least, usage.guessed))
-    };
+    let number =
+        |value: Option<u64>| value.map_or_else(|| UNKNOWN.to_owned(), |count| usage.mark_count(&format_count(count)));
     format!(
         "input {}, output {}, cached {}, total {}, cost {}, context {}",
         number(usage.input),

@@ -3,7 +3,7 @@
 import { Component } from "preact";
 import { useState } from "preact/hooks";
 import { failureOf, repeatsFailure } from "../failures.js";
-import { clock, duration, fullDate, money, plural, shortNumber } from "../format.js";
+import { clock, duration, fullDate, money, plural, tokenCount } from "../format.js";
 import { html } from "../html.js";
 import { changesLink, sessionLink } from "../router.js";
 import { plainText } from "../text.js";
@@ -133,7 +133,7 @@ function TurnEnd({ row, transcript }) {
   const facts = [
     row.durationMs !== null ? duration(row.durationMs) : "",
     row.tools.count ? plural(row.tools.count, "tool") + (row.tools.failed ? `, ${row.tools.failed} failed` : "") : "",
-    row.usage?.input != null || row.usage?.output != null ? `${shortNumber(row.usage.input ?? 0)} in, ${shortNumber(row.usage.output ?? 0)} out` : "",
+    row.usage?.input != null || row.usage?.output != null ? `${tokenCount(row.usage, row.usage.input)} in, ${tokenCount(row.usage, row.usage.output)} out` : "",
     money(row.usage?.cost),
   ].filter(Boolean);
   return html`<div class=${`turn-end${bad ? " bad" : ""}`}><h3 class="hidden-text">End of the turn</h3>

@@ -99,9 +99,10 @@ fn describe_end(end: &RowTurnEnd, kind: Option<FailureKind>, look: &RowLayoutOpt
 
 /// Returns the tokens that the agent reported: in and out, or all.
 fn describe_tokens(usage: &TokenUsage) -> Option<String> {
+    let show_count = |count: u64| usage.mark_count(&format_count(count));
     match (usage.input, usage.output, usage.total) {
-        (Some(input), Some(output), _) => Some(format!("{} in, {} out", format_count(input), format_count(output))),
-        (_, _, total) => total.map(|total| format!("{} tokens", format_count(total))),
+        (Some(input), Some(output), _) => Some(format!("{} in, {} out", show_count(input), show_count(output))),
+        (_, _, total) => total.map(|total| format!("{} tokens", show_count(total))),
     }
 }
 
@@ -109,4 +110,17 @@ fn last_lines(text: &str, limit: usize) -> Vec<&str> {
     let lines: Vec<&str> = text.trim_end().lines().collect();
     let skipped = lines.len().saturating_sub(limit);
     lines.into_iter().skip(skipped).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn doubtful_numbers_are_marked() {
+        let usage = TokenUsage { input: Some(18_250), output: Some(900), ..TokenUsage::default() };
+        let marked = TokenUsage { at_least: true, guessed: true, ..usage.clone() };
+        let shown = [usage, marked].map(|usage| describe_tokens(&usage).unwrap());
+        assert_eq!(shown, ["18.2k in, 900 out", "≥18.2k? in, ≥900? out"]);
+    }
 }
