@@ -11,49 +11,63 @@ const MANY_CLIENTS: usize = 64;
 /// Memory that has grown by a sixth and by this much may have been freed again already.
 const GROWTH_KIB: u64 = 4 << 10;
 const GROWTH_DIVISOR: u64 = 6;
-/// Memory that was still in use at a trim for growth is looked at once more after this time.
-const SECOND_TRIM_AFTER: Duration = Duration::from_secs(30);
+/// Memory of more than this part above the base is looked at again and again: the promise is 1.3 times.
+const EXCESS_DIVISOR: u64 = 5;
+/// The time until a trim is repeated. It doubles with each one, up to the longest.
+const FIRST_REPEAT_AFTER: Duration = Duration::from_secs(30);
+const MAX_REPEAT_AFTER: Duration = Duration::from_secs(600);
 
 /// Decides when the heaps are trimmed. Each trim has a reason of its own, so that an idle host and a host with a steady load
-/// are left alone.
+/// are left alone; only memory that stays above the base is trimmed from time to time.
 #[derive(Debug)]
 struct TrimPolicy {
+    /// The lowest resident memory after a trim, or at the start.
+    base_kib: u64,
     /// The resident memory after the last trim.
     trimmed_kib: u64,
     /// The most clients since the last trim.
     most_clients: usize,
-    second_trim_at: Option<Instant>,
+    /// The time of the next trim and the wait that led to it, while memory is above the base.
+    repeat: Option<(Instant, Duration)>,
 }
 
 impl TrimPolicy {
     const fn new(resident_kib: u64) -> Self {
-        Self { trimmed_kib: resident_kib, most_clients: 0, second_trim_at: None }
+        Self { base_kib: resident_kib, trimmed_kib: resident_kib, most_clients: 0, repeat: None }
     }
 
     /// Returns true if the heaps are to be trimmed now.
     fn is_due(&mut self, now: Instant, resident_kib: u64, clients: usize) -> bool {
         self.most_clients = self.most_clients.max(clients);
         let many_left = self.most_clients - clients >= MANY_CLIENTS;
-        let is_second = self.second_trim_at.is_some_and(|at| at <= now);
-        many_left || is_second || self.has_grown(resident_kib)
+        let is_repeat = self.repeat.is_some_and(|(at, _)| at <= now) && self.is_above_base(resident_kib);
+        many_left || is_repeat || self.has_grown(resident_kib)
     }
 
     fn has_grown(&self, resident_kib: u64) -> bool {
         resident_kib > self.trimmed_kib + GROWTH_KIB + self.trimmed_kib / GROWTH_DIVISOR
     }
 
+    fn is_above_base(&self, resident_kib: u64) -> bool {
+        resident_kib > self.base_kib + self.base_kib / EXCESS_DIVISOR
+    }
+
     fn note_trim(&mut self, now: Instant, before_kib: u64, after_kib: u64, clients: usize) {
-        let is_second = self.second_trim_at.is_some_and(|at| at <= now);
-        let has_grown = self.has_grown(after_kib);
-        // Memory that the second trim did not find free is in use until it grows or clients leave.
-        self.second_trim_at = (has_grown && !is_second).then(|| now + SECOND_TRIM_AFTER);
+        let has_grown = self.has_grown(before_kib);
+        self.base_kib = self.base_kib.min(after_kib);
+        // Memory that this trim did not find free may be in use, or be free later.
+        self.repeat = self.is_above_base(after_kib).then(|| {
+            let last = self.repeat.map(|(_, wait)| wait).filter(|_| !has_grown);
+            let wait = last.map_or(FIRST_REPEAT_AFTER, |wait| (wait * 2).min(MAX_REPEAT_AFTER));
+            (now + wait, wait)
+        });
         tracing::debug!(before_kib, after_kib, clients, "the heaps were trimmed");
         self.trimmed_kib = after_kib;
         self.most_clients = clients;
     }
 }
 
-/// Trims the heaps whenever many clients have gone, or memory has grown, until the host ends.
+/// Trims the heaps whenever many clients have gone, memory has grown, or stays above its base, until the host ends.
 pub(crate) async fn return_memory(clients: OpenClients) {
     let Some(resident_kib) = read_resident_kib() else { return };
     let mut policy = TrimPolicy::new(resident_kib);
@@ -113,9 +127,51 @@ mod tests {
         policy.note_trim(now, 148 * MIB, 140 * MIB, 1);
         let soon = now + LOOK_INTERVAL;
         assert!(!policy.is_due(soon, 140 * MIB, 1));
-        let later = now + SECOND_TRIM_AFTER;
+        let later = now + FIRST_REPEAT_AFTER;
         assert!(policy.is_due(later, 140 * MIB, 1));
         policy.note_trim(later, 140 * MIB, 62 * MIB, 1);
         assert!(!policy.is_due(later + Duration::from_secs(3_600), 62 * MIB, 1));
+    }
+
+    /// Looks at the memory until a time and returns the seconds at which the heaps were trimmed.
+    fn trim_until(
+        policy: &mut TrimPolicy,
+        (start, from, until): (Instant, u64, u64),
+        (before_kib, after_kib, clients): (u64, u64, usize),
+    ) -> Vec<u64> {
+        let mut trims = Vec::new();
+        let mut resident_kib = before_kib;
+        for seconds in (from..until).step_by(5) {
+            let now = start + Duration::from_secs(seconds);
+            if policy.is_due(now, resident_kib, clients) {
+                policy.note_trim(now, resident_kib, after_kib, clients);
+                resident_kib = after_kib;
+                trims.push(seconds);
+            }
+        }
+        trims
+    }
+
+    #[test]
+    fn memory_that_was_in_use_at_each_trim_is_given_back_after_its_clients_have_left() {
+        let start = Instant::now();
+        let mut policy = TrimPolicy::new(20 * MIB);
+        // Sixty clients hold small blocks for a minute. Their number alone is no reason for a trim.
+        let trims = trim_until(&mut policy, (start, 5, 65), (60 * MIB, 60 * MIB, 60));
+        assert_eq!(trims, [5, 35]);
+        let trims = trim_until(&mut policy, (start, 65, 600), (60 * MIB, 21 * MIB, 0));
+        assert_eq!(trims, [95]);
+    }
+
+    #[test]
+    fn memory_that_stays_in_use_is_trimmed_ever_more_seldom() {
+        let start = Instant::now();
+        let mut policy = TrimPolicy::new(20 * MIB);
+        let trims = trim_until(&mut policy, (start, 0, 4_000), (60 * MIB, 60 * MIB, 60));
+        let waits: Vec<u64> = trims.windows(2).map(|pair| pair[1] - pair[0]).collect();
+        assert_eq!(waits, [30, 60, 120, 240, 480, 600, 600, 600, 600, 600]);
+        // The next growth is looked at soon again.
+        let trims = trim_until(&mut policy, (start, 4_000, 4_040), (100 * MIB, 90 * MIB, 60));
+        assert_eq!(trims, [4_000, 4_030]);
     }
 }

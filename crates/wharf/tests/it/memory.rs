@@ -1,6 +1,6 @@
 //! The host's memory has a bound over all connections: for bytes on their way in and out, and for histories.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use futures_util::{SinkExt, StreamExt};
@@ -9,6 +9,7 @@ use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::tungstenite::protocol::frame::Frame;
 use tokio_tungstenite::tungstenite::protocol::frame::coding::{Data, OpCode};
 use wharf_testkit::client::{Credentials, RawSocket, connect};
+use wharf_testkit::cold_sessions::ColdSessions;
 use wharf_testkit::host::{HostOptions, TestHost};
 use wharf_testkit::http::RestClient;
 use wharf_testkit::polling;
@@ -378,5 +379,42 @@ async fn host_gives_memory_back_after_floods() -> Result<()> {
     flood_with_attaches(&host, &session).await?;
     println!("memory: {} KiB after attaches", rss_kib(&host)?);
     drop(reader);
+    expect_rss_back(&host, before).await
+}
+
+/// The issue of memory shows from here on: each listed session costs some kilobytes on the way.
+const MANY_SESSIONS: usize = 4_000;
+
+/// Reads all pages of the list.
+async fn list_all_sessions(http: &RestClient) -> Result<usize> {
+    let (mut count, mut cursor) = (0, String::new());
+    loop {
+        let page = http.get(&format!("/sessions?limit=1000{cursor}")).await?.expect(200)?;
+        count += page["sessions"].as_array().context("no list")?.len();
+        let Some(next) = page["nextCursor"].as_str() else { return Ok(count) };
+        cursor = format!("&cursor={next}");
+    }
+}
+
+#[tokio::test]
+async fn host_gives_memory_back_after_many_sessions_are_listed() -> Result<()> {
+    let mut host = scripted_host(&[])?.start_host()?;
+    ensure!(host.terminate()?.success());
+    let directory = host.directory().to_owned();
+    let cold = ColdSessions { count: MANY_SESSIONS, agent: "scripted", cwd: &directory, events: 0, waiting: None };
+    cold.write_to(&host.state_dir())?;
+    // The first start reads all logs, and the rows of all transcripts are made.
+    host.restart()?;
+    let http = RestClient::new(&host);
+    let began = Instant::now();
+    while http.get("/search?q=nothing").await?.expect(200)?["pending"] != 0 {
+        ensure!(began.elapsed() < READ_TIMEOUT, "the transcripts are not read");
+    }
+    host.restart()?;
+    let http = RestClient::new(&host);
+    ensure!(http.get("/sessions?limit=1").await?.status == 200);
+    let before = rss_kib(&host)?;
+    ensure!(list_all_sessions(&http).await? == MANY_SESSIONS);
+    println!("memory: {before} KiB before, {} KiB after {MANY_SESSIONS} sessions were listed", rss_kib(&host)?);
     expect_rss_back(&host, before).await
 }
