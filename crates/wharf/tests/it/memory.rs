@@ -1,6 +1,6 @@
 //! The host's memory has a bound over all connections: for bytes on their way in and out, and for histories.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use futures_util::{SinkExt, StreamExt};
@@ -382,7 +382,7 @@ async fn host_gives_memory_back_after_floods() -> Result<()> {
     expect_rss_back(&host, before).await
 }
 
-/// The issue of memory shows from here on: each listed session costs some kilobytes on the way.
+/// As many as a debug build writes and reads in some seconds.
 const MANY_SESSIONS: usize = 4_000;
 
 /// Reads all pages of the list.
@@ -403,13 +403,8 @@ async fn host_gives_memory_back_after_many_sessions_are_listed() -> Result<()> {
     let directory = host.directory().to_owned();
     let cold = ColdSessions { count: MANY_SESSIONS, agent: "scripted", cwd: &directory, events: 0, waiting: None };
     cold.write_to(&host.state_dir())?;
-    // The first start reads all logs, and the rows of all transcripts are made.
+    // The first start reads all logs, the second one knows the sessions from the index.
     host.restart()?;
-    let http = RestClient::new(&host);
-    let began = Instant::now();
-    while http.get("/search?q=nothing").await?.expect(200)?["pending"] != 0 {
-        ensure!(began.elapsed() < READ_TIMEOUT, "the transcripts are not read");
-    }
     host.restart()?;
     let http = RestClient::new(&host);
     ensure!(http.get("/sessions?limit=1").await?.status == 200);
