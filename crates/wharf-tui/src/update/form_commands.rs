@@ -148,12 +148,18 @@ impl TuiState {
     /// The session is made: the form closes, and the session opens if the person waits for it.
     pub(super) fn finish_form(&mut self, spawned: SpawnedSession, since: Duration) {
         self.form.is_starting = false;
-        self.form.prompt = TextBuffer::default();
+        let prompt = std::mem::take(&mut self.form.prompt);
+        // The agent failed before the prompt was taken.
+        let lost_prompt = spawned.prompt_id.is_none().then(|| prompt.text().to_owned());
+        let id = spawned.session.id.clone();
         self.drafts.set(DraftKey::NewSession, "", self.now.elapsed);
         let before = self.overlays.len();
         self.overlays.retain(|overlay| !matches!(overlay, Overlay::NewSession));
         let is_awaited = self.overlays.len() < before || self.last_key_at <= since;
         self.open_made_session(spawned, is_awaited, "started · Ctrl-T shows it");
+        if let Some(text) = lost_prompt.filter(|text| !text.is_empty()) {
+            self.restore_prompt(&id, &text);
+        }
     }
 
     /// The copy is made. It opens if the person has pressed no key since.

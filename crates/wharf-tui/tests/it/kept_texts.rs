@@ -249,6 +249,28 @@ fn failed_start_is_told_although_its_form_was_closed() {
 }
 
 #[test]
+fn first_prompt_that_the_host_did_not_take_is_in_the_field_of_its_session() {
+    for (taken, words) in [(None, "❯ fix it"), (Some("prm_1"), "❯ a prompt")] {
+        let mut scene = Scene::connected(80, 24);
+        let calls = scene.take_calls();
+        let demo = json!({ "slug": "demo", "name": "demo", "description": "", "version": "", "source": "built-in",
+            "command": ["demo"], "protocol": "acp", "installed": true, "variables": [], "modes": [], "options": [],
+            "capabilities": {}, "default": false, "login": "yes" });
+        scene.answer(calls[0].0, &json!({ "adapters": [demo] }));
+        scene.list(&[]);
+        scene.type_text("fix it");
+        scene.press("enter");
+        let (call, _) = scene.take_calls().pop().unwrap();
+        let mut made = session("sess_new", "New", json!({}));
+        if let Some(taken) = taken {
+            made["promptId"] = json!(taken);
+        }
+        scene.answer(call, &made);
+        assert!(scene.text().contains(words), "{}", scene.text());
+    }
+}
+
+#[test]
 fn attached_file_is_kept_as_its_path_when_the_session_is_left() {
     let (mut scene, _) = open_session("idle", &json!([]));
     scene.feed(TuiInput::Paste("/tmp/shot.png".to_owned()));
