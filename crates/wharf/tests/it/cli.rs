@@ -16,7 +16,7 @@ use crate::{scripted_host, without_usage};
 pub(crate) fn command_for_host(host: &TestHost, arguments: &[&str]) -> Command {
     let mut command = wharf_command(arguments);
     command.env("WHARF_STATE_DIR", host.state_dir()).env("PWD", host.directory()).current_dir(host.directory());
-    // What it leaves running, such as the attendant of a turn, ends with the host.
+    // Processes that it leaves running, such as the attendant of a turn, end with the host.
     processes::mark_command(&mut command, host.directory());
     command.arg("--no-start");
     command
