@@ -8,8 +8,8 @@ use anyhow::{Context, Result, ensure};
 use serde_json::json;
 use wharf_testkit::host::TestHost;
 use wharf_testkit::http::RestClient;
-use wharf_testkit::processes;
 use wharf_testkit::random::TestRandom;
+use wharf_testkit::{WAIT_LIMIT, processes};
 
 use super::kill_clients::{
     PromptSender, SeenEvents, SessionStarter, StreamReader, WebSocketEditor, logged_updates, next_text,
@@ -21,6 +21,8 @@ use crate::{TREE_ENDS_WITHIN, add_section, connect_client_with, cwd};
 
 /// The number of rounds unless `WHARF_FAULT_ROUNDS` is set.
 const KILL_ROUNDS: u32 = 200;
+/// The same where the agents go on.
+const KEPT_KILL_ROUNDS: u32 = 40;
 /// The approximate number of events that clients see in a round without a kill.
 const EVENTS_PER_ROUND: u64 = 300;
 
@@ -33,11 +35,22 @@ struct KillClients {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn two_hundred_kills_lose_and_duplicate_no_records() -> Result<()> {
-    let rounds = std::env::var("WHARF_FAULT_ROUNDS").map_or(Ok(KILL_ROUNDS), |rounds| rounds.parse())?;
+    kill_host_often(KILL_ROUNDS, false).await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn kills_of_a_host_whose_agents_go_on_lose_and_duplicate_no_records() -> Result<()> {
+    kill_host_often(KEPT_KILL_ROUNDS, true).await
+}
+
+/// Kills the host amid traffic; `is_kept` says whether its agents go on.
+async fn kill_host_often(rounds: u32, is_kept: bool) -> Result<()> {
+    let rounds = std::env::var("WHARF_FAULT_ROUNDS").map_or(Ok(rounds), |rounds| rounds.parse())?;
     let mut dice = TestRandom::from_environment()?;
     let recording = Recording::new()?;
     let options = add_section(recording.host_options(&["--resume"])?, "replay_quiet = \"10ms\"");
-    let mut host = options.without_keepers(crate::AGENT_COMES_BACK).start_host()?;
+    let reason = "each kill has to cut turns and to leave no process";
+    let mut host = if is_kept { options.start_host()? } else { options.without_keepers(reason).start_host()? };
     let http = RestClient::new(&host);
     let (shared, own) = (spawn_session(&http, &host).await?, spawn_session(&http, &host).await?);
     let mut people = KillClients {
@@ -49,7 +62,9 @@ async fn two_hundred_kills_lose_and_duplicate_no_records() -> Result<()> {
     let mut tally = RecordCheck { rounds, ..RecordCheck::default() };
     for round in 0..rounds {
         let below = people.run_round(&mut host, &mut dice).await.with_context(|| format!("round {round}"))?;
-        tally.orphans.extend(processes::wait_gone(&below, TREE_ENDS_WITHIN).err().into_iter().flatten());
+        if !is_kept {
+            tally.orphans.extend(processes::wait_gone(&below, TREE_ENDS_WITHIN).err().into_iter().flatten());
+        }
         host.restart()?;
     }
     people.settle_round(&mut host, &recording, &mut tally).await?;
@@ -113,6 +128,8 @@ impl KillClients {
         self.sender.run_round(&http, &SeenEvents::default(), TestRandom::from_seed(0)).await?;
         self.starter.run_round(host, &http, &SeenEvents::default(), false).await?;
         let mut texts = BTreeMap::new();
+        // Its last turn may have outlived the hosts, with an ask that the editor answers no more.
+        let _ = http.post_empty(&format!("/sessions/{}/interrupt", self.editor.session)).await?;
         for session in [&self.sender.session, &self.editor.session] {
             let (path, last) =
                 (format!("/sessions/{session}/prompt"), json!({ "prompt": "echo the end", "queue": true }));
@@ -152,8 +169,16 @@ impl KillClients {
             *labels.entry(session["label"].as_str().unwrap_or_default().to_owned()).or_default() += 1;
         }
         tally.check_once("session", self.starter.started.iter().cloned(), &labels);
-        let below = processes::list_descendants(host.pid());
-        host.terminate()?;
+        let mut below = processes::list_descendants(host.pid());
+        // Keepers that were taken over are no descendants of this host.
+        for entry in std::fs::read_dir(host.state_dir().join("run"))? {
+            let keeper = entry?.file_name().to_str().and_then(|name| name.parse().ok());
+            below.extend(
+                keeper.into_iter().flat_map(|keeper| processes::list_descendants(keeper).into_iter().chain([keeper])),
+            );
+        }
+        http.post_empty("/stop").await?.expect(202)?;
+        host.wait_exit(WAIT_LIMIT)?;
         tally.orphans.extend(processes::wait_gone(&below, TREE_ENDS_WITHIN).err().into_iter().flatten());
         Ok(())
     }
