@@ -49,7 +49,7 @@ struct LayoutKey {
     live_bytes: u64,
 }
 
-/// What an arrangement was made of.
+/// Names everything that an arrangement depends on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct ArrangementKey {
     rows: u64,

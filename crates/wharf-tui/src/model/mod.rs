@@ -37,7 +37,7 @@ pub(crate) use list_order::{ListEntry, attention_mark, last_activity, needs_pers
 pub(crate) use new_session::{NewSessionField, NewSessionForm, StartChoices};
 pub(crate) use notices::SentNotices;
 pub(crate) use open_session::{InterruptStep, OpenSession, RowsLink, TurnInterrupt};
-pub(crate) use outbox::{Outbox, OutgoingPrompt};
+pub(crate) use outbox::{OutgoingPrompt, PromptOutbox};
 pub(crate) use overlay::{Overlay, Palette, RenameInput};
 pub(crate) use pick_list::{PickAction, PickItem, PickList, PickSource};
 pub(crate) use reader::{FileChoice, PageBody, ReaderDocument, ReaderPage, ReaderText, TextSource};

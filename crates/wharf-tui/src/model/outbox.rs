@@ -10,7 +10,7 @@ use crate::api_call::ApiCall;
 const RETRY_PAUSE: Duration = Duration::from_secs(2);
 
 #[derive(Debug, Default)]
-pub(crate) struct Outbox {
+pub(crate) struct PromptOutbox {
     prompts: Vec<OutgoingPrompt>,
 }
 
@@ -45,7 +45,7 @@ impl OutgoingPrompt {
     }
 }
 
-impl Outbox {
+impl PromptOutbox {
     pub(crate) fn add(&mut self, prompt: SentPrompt, call: ApiCall) {
         self.prompts.push(OutgoingPrompt { prompt, call, step: DeliveryStep::Waiting, was_sent: false });
     }

@@ -7,8 +7,8 @@ use std::time::Duration;
 use wharf_api::SessionInfo;
 
 use super::{
-    AskFormInput, DraftStore, HostPresence, HostWatch, LeftDraft, NewSessionForm, OpenSession, Outbox, Overlay,
-    PendingCalls, SessionList, StartChoices, UnansweredPrompts,
+    AskFormInput, DraftStore, HostPresence, HostWatch, LeftDraft, NewSessionForm, OpenSession, Overlay, PendingCalls,
+    PromptOutbox, SessionList, StartChoices, UnansweredPrompts,
 };
 use crate::api_call::ApiCall;
 use crate::effect::{DraftKey, TuiEffect};
@@ -92,7 +92,7 @@ pub struct TuiState {
     /// The drafts with chips of sessions that were open before.
     pub(crate) left_drafts: BTreeMap<String, LeftDraft>,
     pub(crate) calls: PendingCalls,
-    pub(crate) outbox: Outbox,
+    pub(crate) outbox: PromptOutbox,
     pub(crate) unanswered_prompts: UnansweredPrompts,
     /// The form whose answer is on its way. It comes back if the host does not take the answer.
     pub(crate) sent_form: Option<AskFormInput>,
@@ -138,7 +138,7 @@ impl TuiState {
             drafts,
             left_drafts: BTreeMap::new(),
             calls: PendingCalls::default(),
-            outbox: Outbox::default(),
+            outbox: PromptOutbox::default(),
             unanswered_prompts: UnansweredPrompts::default(),
             sent_form: None,
             message: None,
