@@ -12,7 +12,7 @@ use crate::api_call::{
 };
 use crate::effect::DraftKey;
 use crate::failures::FailureKind;
-use crate::model::{AgainPrompt, CallPurpose, OpenSession, SentPrompt, TriedTurn, TuiState};
+use crate::model::{AgainPrompt, CallPurpose, OpenSession, RowsLink, SentPrompt, TriedTurn, TuiState};
 use crate::rows::RowPlace;
 use crate::session_words::has_failed;
 
@@ -34,6 +34,11 @@ impl TuiState {
             self.tell("no session is open");
             return;
         };
+        // Whether there is a turn to repeat is known when the rows are there.
+        if matches!(open.link, RowsLink::Opening { .. }) {
+            self.tell("the session is still opening");
+            return;
+        }
         let session = open.id.clone();
         let is_gone = self.open_info().is_some_and(has_failed);
         let Some(failed) = find_failed_turn(open) else {

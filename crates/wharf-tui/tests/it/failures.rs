@@ -222,6 +222,22 @@ fn session_whose_agent_cannot_come_back_is_replaced() {
 }
 
 #[test]
+fn nothing_is_tried_again_before_the_rows_are_there() {
+    let mut scene = Scene::connected(80, 24);
+    scene.list(&[session(
+        "sess_a",
+        "Fix the parser",
+        json!({ "status": "error", "endReason": "start_failed",
+        "message": "no such model", "resumable": false }),
+    )]);
+    scene.press("enter");
+    scene.take_effects();
+    assert!(scene.text().contains("Ctrl-X A tries again"), "{}", scene.text());
+    scene.press("ctrl-x a");
+    assert_eq!(scene.take_calls(), [], "its prompt would be left behind");
+}
+
+#[test]
 fn turn_that_did_not_fail_is_not_repeated_and_observers_repeat_none() {
     let mut scene = open_with(json!({}), &[prompt_row(2, "Fix it"), text_row(3, "message", "done")]);
     scene.press("ctrl-x a");

@@ -83,7 +83,9 @@ fn login_that_is_needed_is_told_once_with_its_command() -> Result<()> {
     let session = run_wharf(&host, &["ls", "-aq"])?.trim().to_owned();
     // Wide enough for the whole id at the end of the card.
     let mut client = ScreenTerminal::run_wharf(&host, (24, 160), &["attach", &session])?;
-    let screen = client.wait_for_text("wharf login scripted (Ctrl-X L), then Ctrl-X A tries again")?;
+    let card = "wharf login scripted (Ctrl-X L), then Ctrl-X A tries again";
+    let screen =
+        client.wait_for("the card and the rows", |screen| screen.contains(card) && screen.contains("▌ echo x"))?;
     assert_eq!(screen.matches("is not signed in").count(), 1, "{screen}");
     assert!(!screen.contains("Authentication required"), "{screen}");
     client.press("\x18a")?;
