@@ -175,10 +175,26 @@ export class Tab {
     return this.wait((where) => Boolean(document.querySelector(where)), selector, selector);
   }
 
-  /** Clicks the middle of the first element that matches and, if given, has this text, when it stands still. */
+  /**
+   * Clicks the middle of the first element that matches and, if given, has this text, when it stands still. A click that meets another
+   * element, because the page has moved meanwhile, is repeated.
+   */
   async click(selector, text = "") {
-    const place = await this.wait(async (where, wanted) => {
-      const find = () => [...document.querySelectorAll(where)].find((one) => one.textContent.includes(wanted) && !one.disabled && one.getClientRects().length);
+    const until = Date.now() + WAIT_MS;
+    do {
+      const place = await this.#place(selector, text);
+      for (const type of ["mousePressed", "mouseReleased"]) await this.send("Input.dispatchMouseEvent", { type, ...place, button: "left", clickCount: 1 });
+      // A page that has gone away was clicked.
+      if ((await this.run(() => window.hasMetClick).catch(() => true)) !== false) return;
+    } while (Date.now() < until);
+    throw new Error(`clicks do not meet ${selector} ${text}`);
+  }
+
+  /** Returns the middle of an element that stands still, and has the page note whether the next click meets it. */
+  #place(selector, text) {
+    return this.wait(async (where, wanted) => {
+      const isWanted = (one) => one.matches?.(where) && one.textContent.includes(wanted);
+      const find = () => [...document.querySelectorAll(where)].find((one) => isWanted(one) && !one.disabled && one.getClientRects().length);
       const measure = () => {
         const box = find()?.getBoundingClientRect();
         return box?.width ? { x: box.x + box.width / 2, y: box.y + box.height / 2 } : null;
@@ -187,9 +203,12 @@ export class Tab {
       const before = measure();
       await new Promise((resolve) => requestAnimationFrame(() => requestAnimationFrame(resolve)));
       const after = measure();
-      return before?.x === after?.x && before?.y === after?.y ? after : null;
+      if (before?.x !== after?.x || before?.y !== after?.y) return null;
+      window.hasMetClick = false;
+      const note = (event) => { window.hasMetClick ||= event.composedPath().some(isWanted); };
+      addEventListener("click", note, { capture: true, once: true });
+      return after;
     }, `${selector} ${text} to click`, selector, text);
-    for (const type of ["mousePressed", "mouseReleased"]) await this.send("Input.dispatchMouseEvent", { type, ...place, button: "left", clickCount: 1 });
   }
 
   async type(selector, text) {
