@@ -521,6 +521,10 @@ async fn poll_ends_with_the_first_news_and_the_next_goes_on_there() -> Result<()
     wait_until_idle(&http, &id).await?;
     poll(&mut reader, "0s").await?;
     assert_eq!(reader.rows(), read_all_rows(&http, &id, 200).await?);
+    // In a quiet session nothing but its beat would wake the stream.
+    for _ in 0..3 {
+        assert_eq!(poll(&mut reader, "0s").await?, ["snapshot", "state"], "the poll does not wait for the beat");
+    }
     let refused = http.get(&format!("/sessions/stream?rows={id}&wait=soon")).await?;
     assert_eq!(refused.status_and_code(), (422, "invalid_params".to_owned()));
     Ok(())

@@ -275,7 +275,8 @@ impl RowStream {
             biased;
             _ = self.beat.tick(), if self.position.is_some() => return self.send_beat(),
             () = handle.closed() => return self.go_on().await,
-            () = async {}, if self.position.is_none() => {}
+            // The page, or the state of a reader that comes back: the log does not tell how it changed meanwhile.
+            () = async {}, if self.told.is_none() => {}
             _ = self.output_tick.tick(), if has_running => self.is_output_due = true,
             () = self.cursor.news() => {}
             changed = self.changes.changed() => {
