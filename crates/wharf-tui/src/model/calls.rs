@@ -242,6 +242,10 @@ impl PendingCalls {
         self.pending.remove(&id)
     }
 
+    pub(crate) fn is_empty(&self) -> bool {
+        self.pending.is_empty()
+    }
+
     /// Returns the changes that have no answer yet.
     pub(crate) fn changes(&self) -> impl Iterator<Item = &CallPurpose> {
         self.pending.values().filter(|purpose| purpose.is_change())

@@ -11,7 +11,7 @@ const PROBE_INTERVAL: Duration = Duration::from_secs(2);
 
 #[derive(Debug, Default)]
 pub(crate) struct HostWatch {
-    /// The earliest request since which nothing has come from the host.
+    /// Since when nothing has come from the host although something is awaited.
     unheard_since: Option<Duration>,
     /// When the host is to be probed; `None` if it need not be, or while a probe is on its way.
     probe_at: Option<Duration>,
@@ -19,7 +19,7 @@ pub(crate) struct HostWatch {
 }
 
 impl HostWatch {
-    /// Notes a request. It is waited for unless an earlier one is.
+    /// Notes that something is awaited of the host, from now on unless it was awaited before.
     pub(crate) fn note_sent(&mut self, now: Duration) {
         if self.unheard_since.is_none() {
             self.unheard_since = Some(now);
@@ -27,7 +27,7 @@ impl HostWatch {
         }
     }
 
-    /// Forgets what was sent: something has come from the host, or its streams tell that it is gone.
+    /// Forgets since when: something has come from the host, nothing is awaited, or its streams tell that it is gone.
     pub(crate) const fn clear(&mut self) {
         self.unheard_since = None;
         self.probe_at = None;

@@ -161,9 +161,6 @@ impl TuiState {
 
     /// Adds an effect to those that `update` returns.
     pub(crate) fn emit(&mut self, effect: TuiEffect) {
-        if matches!(effect, TuiEffect::Call { .. } | TuiEffect::OpenRows { .. } | TuiEffect::UploadFile { .. }) {
-            self.host_watch.note_sent(self.now.elapsed);
-        }
         self.effects.push(effect);
     }
 

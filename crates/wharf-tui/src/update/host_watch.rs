@@ -6,7 +6,7 @@ use wharf_api::{RowStreamEvent, SessionStreamEvent};
 
 use crate::effect::TuiEffect;
 use crate::input::{StreamInput, TuiInput};
-use crate::model::{HostPresence, TuiState};
+use crate::model::{HostPresence, RowsLink, TuiState};
 
 impl TuiState {
     /// Notes that something has come from the host, if the input is that.
@@ -70,6 +70,12 @@ impl TuiState {
         matches!(self.connection, HostPresence::Connected | HostPresence::Connecting { .. })
     }
 
+    /// Returns true if something was sent that the host has not answered yet.
+    fn awaits_host(&self) -> bool {
+        let is_opening = self.open.as_ref().is_some_and(|open| matches!(open.link, RowsLink::Opening { .. }));
+        is_opening || !self.calls.is_empty()
+    }
+
     /// Tells a silence whose time has come, and has the host probed.
     pub(super) fn watch_host(&mut self) {
         if !self.is_host_watched() && !self.is_host_silent() {
@@ -78,6 +84,13 @@ impl TuiState {
             return;
         }
         let now = self.now.elapsed;
+        if self.is_host_watched() {
+            if self.awaits_host() {
+                self.host_watch.note_sent(now);
+            } else {
+                self.host_watch.clear();
+            }
+        }
         if self.is_host_watched() && self.host_watch.silent_at().is_some_and(|at| at <= now) {
             self.note_silent();
         }

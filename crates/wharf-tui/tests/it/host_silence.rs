@@ -24,7 +24,7 @@ fn open_session() -> (Scene, StreamId) {
     scene.press("enter");
     let stream = scene.opened_stream();
     scene.rows(stream, "page", page(about, &[text_row(3, "message", "hello")], &[]));
-    scene.wait(Duration::from_secs(3));
+    scene.refuse_all();
     scene.take_effects();
     (scene, stream)
 }
@@ -69,7 +69,6 @@ fn host_is_probed_after_two_seconds_and_then_every_two_seconds_until_it_answers(
         let now = Moment { elapsed: Duration::from_millis(millis), unix_millis: millis };
         let effects = update(&mut state, input, now);
         probes.extend(effects.contains(&TuiEffect::ProbeHost).then_some(millis));
-        state.next_wake()
     };
     feed(TuiInput::HostReady(HostReady::default()), 0);
     feed(TuiInput::Tick, 1_900);
@@ -78,10 +77,22 @@ fn host_is_probed_after_two_seconds_and_then_every_two_seconds_until_it_answers(
     feed(TuiInput::Tick, 5_000);
     feed(TuiInput::HostProbed { has_answered: false }, 6_000);
     feed(TuiInput::Tick, 8_000);
-    assert_eq!(feed(TuiInput::HostProbed { has_answered: true }, 9_000).map(|_| ()), Some(()), "the message ends");
-    feed(TuiInput::Tick, 60_000);
-    assert_eq!(feed(TuiInput::Tick, 120_000), None, "a client that waits for nothing is not woken");
-    assert_eq!(probes, [2_000, 8_000]);
+    feed(TuiInput::HostProbed { has_answered: true }, 9_000);
+    // The calls of the start are still unanswered.
+    feed(TuiInput::Tick, 10_900);
+    feed(TuiInput::Tick, 11_000);
+    assert_eq!(probes, [2_000, 8_000, 11_000]);
+}
+
+#[test]
+fn host_that_freezes_after_another_answer_is_told_after_five_seconds() {
+    let (mut scene, stream, _) = send_to_frozen_host();
+    let beat = wharf_api::RowStreamEvent::read("beat", json!({ "asOf": "1-20", "now": "" })).unwrap();
+    scene.wait(Duration::from_secs(1));
+    // It was on its way when the host froze.
+    scene.feed(TuiInput::Rows { stream, input: StreamInput::Event(beat) });
+    scene.wait(Duration::from_millis(5_100));
+    assert!(is_silent(&scene), "{}", scene.text());
 }
 
 #[test]
@@ -158,7 +169,6 @@ fn time_in_an_editor_does_not_count_as_silence() {
 fn idle_client_is_not_woken_for_the_host() {
     let (mut scene, _) = open_session();
     scene.feed(TuiInput::TerminalFocus(false));
-    scene.wait(Duration::from_secs(60));
-    scene.take_effects();
+    scene.refuse_all();
     assert_eq!(scene.state.next_wake(), None);
 }

@@ -19,6 +19,8 @@ pub(crate) struct Scene {
     now: Moment,
     /// The effects since the last look.
     effects: Vec<TuiEffect>,
+    /// All calls so far.
+    issued: Vec<CallId>,
     /// The host has stopped answering probes.
     is_frozen: bool,
 }
@@ -40,11 +42,16 @@ impl Scene {
 
     pub(crate) fn starting(options: TuiOptions) -> Self {
         let now = Moment { elapsed: Duration::ZERO, unix_millis: START_MILLIS };
-        Self { state: TuiState::new(options, now), now, effects: Vec::new(), is_frozen: false }
+        Self { state: TuiState::new(options, now), now, effects: Vec::new(), issued: Vec::new(), is_frozen: false }
     }
 
     pub(crate) fn feed(&mut self, input: TuiInput) {
-        self.effects.extend(update(&mut self.state, input, self.now));
+        let effects = update(&mut self.state, input, self.now);
+        self.issued.extend(effects.iter().filter_map(|effect| match effect {
+            TuiEffect::Call { id, .. } => Some(*id),
+            _ => None,
+        }));
+        self.effects.extend(effects);
         let probes = self.effects.len();
         self.effects.retain(|effect| !matches!(effect, TuiEffect::ProbeHost));
         if self.effects.len() < probes && !self.is_frozen {
@@ -116,6 +123,17 @@ impl Scene {
     pub(crate) fn refuse(&mut self, call: CallId, reason: &str) {
         let failure = ApiFailure { code: None, text: reason.to_owned() };
         self.feed(TuiInput::Answer { call, answer: Err(failure) });
+    }
+
+    /// Answers all calls that have no answer with an error, also those that follow a little later.
+    pub(crate) fn refuse_all(&mut self) {
+        for _ in 0..5 {
+            for call in std::mem::take(&mut self.issued) {
+                self.refuse(call, "no");
+            }
+            self.wait(Duration::from_secs(3));
+        }
+        assert_eq!(self.issued, [], "calls follow calls");
     }
 
     pub(crate) fn take_effects(&mut self) -> Vec<TuiEffect> {
