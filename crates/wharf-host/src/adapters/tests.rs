@@ -253,6 +253,14 @@ fn the_configuration_wins_then_the_users_manifests_then_the_built_in_ones() {
 }
 
 #[test]
+fn token_counts_of_the_demo_agent_are_no_guess() {
+    let config = Config::default();
+    let stated = |slug| find(&config, slug).unwrap().usage.is_some();
+    assert!(stated(DEMO_AGENT));
+    assert!(stated("claude"));
+}
+
+#[test]
 fn a_bad_manifest_is_said_and_no_other_takes_its_place() {
     let (_dir, config) = with_manifests(&[("goose", "no front matter"), ("mine", GOOD)]);
     let error = find(&config, "goose").unwrap_err().to_string();
