@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
+use wharf_api::FOLD_NUMBER;
 use wharf_testkit::host::TestHost;
 use wharf_testkit::http::{RestClient, TestEvent, TestEventStream};
 
@@ -179,7 +180,7 @@ async fn stream_applied_to_its_page_equals_a_fresh_page() -> Result<()> {
     let mut events = http.open_stream(&format!("/sessions/{id}/rows/stream"), None).await?;
     let mut reader = RowReader::default();
     let page = events.next().await?.context("no page")?;
-    assert_eq!((page.name.as_str(), &page.data["fold"]), ("page", &json!(wharf_api::FOLD_NUMBER)));
+    assert_eq!((page.name.as_str(), &page.data["fold"]), ("page", &json!(FOLD_NUMBER)));
     assert!(page.id.is_some(), "a page is complete");
     reader.apply(&page)?;
     for script in [FIRST_SCRIPT, LATER_SCRIPT] {
@@ -376,25 +377,28 @@ async fn pages_are_selected_by_row_turn_and_kind() -> Result<()> {
 async fn cursor_of_another_fold_and_malformed_queries_are_refused() -> Result<()> {
     let (_host, http, id) = start_session().await?;
     run_prompt(&http, &id, "echo one").await?;
+    let fold = format!("f{FOLD_NUMBER}");
     for (query, status, code) in [
         ("before=f1.1-3", 409, "fold_changed"),
-        ("before=f6.1-999", 404, "unknown_row"),
+        ("before=FOLD.1-999", 404, "unknown_row"),
         ("before=1-3", 422, "invalid_params"),
         ("before=zzz", 422, "invalid_params"),
-        ("after=f6.x", 422, "invalid_params"),
-        ("before=f6.1-3&after=f6.1-3", 422, "invalid_params"),
+        ("after=FOLD.x", 422, "invalid_params"),
+        ("before=FOLD.1-3&after=FOLD.1-3", 422, "invalid_params"),
         ("limit=0", 422, "invalid_params"),
         ("limit=201", 422, "invalid_params"),
         ("kinds=tool,nothing", 422, "invalid_params"),
         ("turn=prm_none", 404, "unknown_prompt"),
         ("around=9-999", 404, "unknown_row"),
     ] {
+        let query = query.replace("FOLD", &fold);
         let answer = http.get(&format!("/sessions/{id}/rows?{query}")).await?;
         assert_eq!(answer.status_and_code(), (status, code.to_owned()), "{query}");
     }
     let answer = http.get(&format!("/sessions/{id}/rows/stream?after=zzz")).await?;
     assert_eq!(answer.status_and_code(), (422, "invalid_params".to_owned()));
-    for (after, why) in [("f1.1-3", "fold_changed"), ("f6.9-3", "log_cut")] {
+    let lost_point = format!("{fold}.9-3");
+    for (after, why) in [("f1.1-3", "fold_changed"), (lost_point.as_str(), "log_cut")] {
         let mut events = http.open_stream(&format!("/sessions/{id}/rows/stream?after={after}"), None).await?;
         let reset = events.next().await?.context("no event")?;
         assert_eq!((reset.name.as_str(), &reset.data["why"], &reset.id), ("reset", &json!(why), &None));
