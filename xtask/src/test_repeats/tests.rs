@@ -98,5 +98,5 @@ fn one_test_is_repeated_alone_with_either_runner() {
         shown(TestRunner::Nextest),
         "nextest run --workspace --no-tests fail -E binary_id(=wharf::it) & test(=turns::one)"
     );
-    assert_eq!(shown(TestRunner::Cargo), "test --workspace -- --exact turns::one");
+    assert_eq!(shown(TestRunner::Cargo), "test --all-targets --workspace -- --exact turns::one");
 }
