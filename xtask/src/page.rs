@@ -85,7 +85,8 @@ fn read_page_output(text: &str) -> Option<Vec<FailedPageTest>> {
     let end = text.trim_end().lines().last()?;
     let (counts, rest) = end.split_once(" tests of the page passed in ")?;
     let (passed, count) = counts.split_once(" of ")?;
-    let (passed, count) = (passed.parse::<usize>().ok()?, count.parse::<usize>().ok()?);
+    let passed = passed.parse::<usize>().ok()?;
+    let count = count.parse::<usize>().ok()?;
     let names: Vec<&str> =
         rest.split_once("; failed: ").map_or_else(Vec::new, |(_, names)| names.split(", ").collect());
     if count == 0 || passed + names.len() != count {

@@ -88,7 +88,7 @@ test("prompt_is_tried_again_with_images_bytes_and_links", async (world) => {
   await world.host.prompt(id, [
     { type: "text", text: "fail -32603 no luck" },
     { type: "resource_link", name: "the notes", uri: "https://example.org/notes" },
-    { type: "resource_link", name: "src/a b.rs", uri: "file:///work/src/a%20b.rs" },
+    { type: "resource_link", name: "src/a b.rs", uri: "file:///code/src/a%20b.rs" },
     { type: "image", mimeType: "image/png", data: picture, uri: "file:///tmp/shot.png" },
     { type: "resource", resource: { uri: "file:///tmp/data.bin", mimeType: "application/x-data", blob: "/wABAv8=" } },
   ]);

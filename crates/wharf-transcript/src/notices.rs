@@ -156,7 +156,8 @@ pub(crate) fn unreadable(step: &mut FoldStep<'_, impl RowStore>, error: &ReadErr
 
 /// Takes the place of events that cannot be read.
 pub(crate) fn events_lost(step: &mut FoldStep<'_, impl RowStore>, lost: &LostEvents) {
-    let (first, last) = (lost.first, step.id.seq);
+    let first = lost.first;
+    let last = step.id.seq;
     let what = if first == last {
         format!("Event {last} of the log cannot be read")
     } else {

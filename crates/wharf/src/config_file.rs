@@ -158,7 +158,8 @@ pub(crate) fn check_text(text: &str, path: &Path, base: &StartBase) -> Result<Ad
         let config = config.and_then(|sources| sources.load_text(text));
         let config = config.map_err(|error| FileMistake::Start(error.to_string()))?;
         let insecure_no_tls = base.running.insecure_no_tls;
-        let (state_dir, program) = (state_dir.clone(), program.clone());
+        let state_dir = state_dir.clone();
+        let program = program.clone();
         Ok(Config { state_dir, program, insecure_no_tls, takes_free_port: true, ..config })
     };
     let outlook = check_startable(&load(&base.variables)?, base.running.address)

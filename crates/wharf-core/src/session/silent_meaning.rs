@@ -154,7 +154,7 @@ mod tests {
         usage.end_turn(Some(&raw(&format!(r#"{{"result":{{"stopReason":"end_turn","usage":{tokens}}}}}"#))));
     }
 
-    /// Begins with an agent about which nothing is known.
+    /// Returns the tokens of a session whose agent is unknown.
     fn started() -> SessionTokens {
         let mut usage = SessionTokens::new();
         usage.begin_process("unknown", None, StartKind::New);

@@ -551,7 +551,9 @@ mod tests {
     fn leave_output(root: &Path, records: &ProcessRecords) -> EndedAgent {
         let own = std::process::id();
         records.add(own, "tag", None);
-        let (session, version, secret) = ("sess_a".to_owned(), "0.1.0".to_owned(), "secret".to_owned());
+        let session = "sess_a".to_owned();
+        let version = "0.1.0".to_owned();
+        let secret = "secret".to_owned();
         let kept = KeptRecord { session, start: 1, protocol: PROTOCOL_VERSION, version, secret, limits: None };
         records.note_kept(own, kept).unwrap();
         let (_, stdin) = io::pipe().unwrap();

@@ -58,7 +58,8 @@ pub(super) struct LeftOutput {
 
 /// Writes the files of an agent that has ended beside the record of its tree.
 pub(super) fn write_output(record: &Path, files: &KeptFiles, remains: &AgentRemains<'_>) -> io::Result<()> {
-    let (record_text, records) = (fs::read(record)?, record.parent().unwrap_or(record));
+    let record_text = fs::read(record)?;
+    let records = record.parent().unwrap_or(record);
     let path = record.with_extension(format!("{}.{LEFT_OUTPUT_EXTENSION}", Now::millis().0));
     let half = path.with_extension(UNFINISHED_OUTPUT_EXTENSION);
     DirBuilder::new().mode(0o700).create(&half)?;
@@ -206,7 +207,8 @@ mod tests {
         let (_, stdin) = io::pipe().unwrap();
         let (stdout, _) = io::pipe().unwrap();
         let (stderr, _) = io::pipe().unwrap();
-        let (input, output) = (create_file("input").unwrap(), create_file("output").unwrap());
+        let input = create_file("input").unwrap();
+        let output = create_file("output").unwrap();
         write_at(&input, &[b'i'; 80], 0).unwrap();
         write_at(&output, &vec![b'o'; 1 << 20], 0).unwrap();
         write_at(&output, b"the end", 1 << 20).unwrap();
@@ -281,7 +283,8 @@ mod tests {
         let found = find_left_outputs(temp.path(), LEFT_OUTPUT_EXTENSION);
         let [left] = found.as_slice() else { panic!("{found:?}") };
         for name in ["end", "stderr", "output", "ledger", "input"] {
-            let (path, aside) = (left.join(name), left.join("aside"));
+            let path = left.join(name);
+            let aside = left.join("aside");
             fs::rename(&path, &aside).unwrap();
             rustix::fs::mkfifoat(rustix::fs::CWD, &path, rustix::fs::Mode::RWXU).unwrap();
             assert!(LeftOutput::open(left).is_err(), "{name} is a pipe");

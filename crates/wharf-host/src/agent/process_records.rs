@@ -314,7 +314,8 @@ impl ProcessRecords {
     /// caller holds the directory's lease.
     pub(crate) fn take_left_trees(&self) -> Vec<LeftTree> {
         settle_unfinished_records(&self.shared.dir, keeper_of);
-        let (mut left, mut lost) = (Vec::new(), Vec::new());
+        let mut left = Vec::new();
+        let mut lost = Vec::new();
         let give_up_at = Instant::now() + DYING_HOST_TIMEOUT;
         for RecordFile { path, record } in read_records(&self.shared.dir, keeper_of) {
             if self.has_living_host(&record, give_up_at) {

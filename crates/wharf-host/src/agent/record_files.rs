@@ -31,7 +31,8 @@ pub(super) struct RecordFile<R> {
 
 /// Reads the records of a directory. `keeper_of` returns the keeper's pid, which is the name of a record's file.
 pub(super) fn read_records<R: DeserializeOwned>(dir: &Path, keeper_of: impl Fn(&R) -> u32) -> Vec<RecordFile<R>> {
-    let (mut found, mut odd) = (Vec::new(), Vec::new());
+    let mut found = Vec::new();
+    let mut odd = Vec::new();
     for path in list_files(dir) {
         let Some(pid) = pid_of(&path) else {
             odd.extend((!is_known(&path)).then(|| (path, "its name is not that of a record".to_owned())));

@@ -262,7 +262,8 @@ fn read_page(shared: &Shared, from: Seq, head: Seq) -> Result<ReadPage, ReadErro
             && shared.note_lost(entry.seq)
         {
             // Not the reason, which may hold a piece of the event.
-            let (first, last) = (lost.first.0, entry.seq.0);
+            let first = lost.first.0;
+            let last = entry.seq.0;
             shared.span.in_scope(|| {
                 tracing::error!(session = %shared.id, first, last, "events of the log cannot be read and are left out");
             });

@@ -21,7 +21,8 @@ pub(super) fn decode_page(page: &RecordPage, head: Seq) -> Result<Vec<Entry>, Ne
         while let Some(range) = damage.next_if(|range| range.last < record.seq) {
             found.push_damage(range, head);
         }
-        let (seq, epoch) = (Seq(record.seq), Epoch(record.epoch));
+        let seq = Seq(record.seq);
+        let epoch = Epoch(record.epoch);
         let decoded = decode_or_lost(seq, &record.body).map_err(|error| NewerSnapshot { seq, error })?;
         found.push(seq, Some(epoch), decoded.at, decoded.event);
     }
@@ -113,7 +114,8 @@ mod tests {
             ],
             damage: vec![damage(1, 1, 0), damage(4, 5, 2), damage(7, 7, 3)],
         };
-        let (none, possible) = (Some(SettingsLoss::None), Some(SettingsLoss::Possible));
+        let none = Some(SettingsLoss::None);
+        let possible = Some(SettingsLoss::Possible);
         let all = [
             (1, 3, 7, none),
             (2, 3, 7, None),

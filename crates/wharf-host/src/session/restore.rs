@@ -198,7 +198,8 @@ mod tests {
         };
         let client = ClientId::new("cli_1");
         let sender = Sender { client, chosen: None, name: None, version: None, token: None, parent: None, peer: None };
-        let (start, prompt) = (StartNo(1), PromptId::new("prm_1"));
+        let start = StartNo(1);
+        let prompt = PromptId::new("prm_1");
         let traits = AgentTraits { usage: Some(UsageMeaning::default()), ..AgentTraits::default() };
         let frame = raw(&json!({ "params": { "prompt": [{ "type": "text", "text": "go" }] } }));
         let answer = raw(&json!({ "result": { "stopReason": "end_turn", "usage": { "inputTokens": 100 } } }));

@@ -53,7 +53,9 @@ pub(super) fn index_some_rows(
     while bytes <= step.max_bytes
         && let Some(found) = rows.next()?
     {
-        let (key, place, row) = (found.get(0)?, found.get(7)?, convert_row(found)?);
+        let key = found.get(0)?;
+        let place = found.get(7)?;
+        let row = convert_row(found)?;
         writer.write(key, &row.kind, place, &(step.read_words)(&row))?;
         (count, bytes) = (count + 1, bytes + row.json.len());
         keys.push(key);

@@ -33,7 +33,7 @@ impl HostWatch {
         self.probe_at = None;
     }
 
-    /// Begins to wait anew, after a time in which the client could not take what came.
+    /// Starts the wait again, after a time in which the client did not read.
     pub(crate) fn restart(&mut self, now: Duration) {
         if self.unheard_since.take().is_some() {
             self.note_sent(now);

@@ -185,7 +185,8 @@ impl AnswerableAsk {
     /// Refuses a number that is the id or the name of one choice and the place of another.
     fn two_readings(&self, meant: &str, exact: &AskChoice, numbered: &AskChoice) -> Failure {
         let kind = if exact.id.eq_ignore_ascii_case(meant) { "id" } else { "name" };
-        let (exact, numbered) = (to_printable(&exact.name), to_printable(&numbered.name));
+        let exact = to_printable(&exact.name);
+        let numbered = to_printable(&numbered.name);
         let words = format!(
             "{meant:?} is the {kind} of {exact:?} and the number of {numbered:?} in ask {}; give the name of the answer",
             self.id()

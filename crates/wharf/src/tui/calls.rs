@@ -13,7 +13,8 @@ use crate::exit::Failure;
 
 /// Sends a call in a task of its own; its outcome comes as an input.
 pub(super) fn start_call(client: &HostClient, id: CallId, call: ApiCall, inputs: &Sender<TuiInput>) {
-    let (client, inputs) = (client.clone(), inputs.clone());
+    let client = client.clone();
+    let inputs = inputs.clone();
     tokio::spawn(async move {
         let answer = send(&client, call).await;
         // Without a receiver the client has left.
@@ -23,7 +24,8 @@ pub(super) fn start_call(client: &HostClient, id: CallId, call: ApiCall, inputs:
 
 /// Asks the host whether it is there; the outcome comes as an input.
 pub(super) fn start_probe(client: &HostClient, inputs: &Sender<TuiInput>) {
-    let (client, inputs) = (client.clone(), inputs.clone());
+    let client = client.clone();
+    let inputs = inputs.clone();
     tokio::spawn(async move {
         let call = HostCall::get("/healthz");
         let answer = tokio::time::timeout(PROBE_TIMEOUT, client.send_call(&call)).await;
@@ -49,7 +51,8 @@ pub(super) fn start_upload(
     file: (String, String),
     inputs: &Sender<TuiInput>,
 ) {
-    let (client, inputs) = (client.clone(), inputs.clone());
+    let client = client.clone();
+    let inputs = inputs.clone();
     let (path, name) = file;
     let address = format!("{}?name={}", url_path(&["sessions", session, "uploads"]), percent_encode(&name));
     tokio::spawn(async move {

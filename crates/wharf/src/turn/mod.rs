@@ -424,7 +424,8 @@ impl<'a> TurnWatch<'a> {
             // Another client was faster, or the turn is over: the stream tells which.
             Err(error) => self.printer.print_note(&format!("not answered: {error}")),
             Ok(_) => {
-                let (subject, name) = (to_printable(asked.subject()), to_printable(&choice.name));
+                let subject = to_printable(asked.subject());
+                let name = to_printable(&choice.name);
                 self.printer.print_note(&format!("answered {subject:?} with {name}"));
             }
         }

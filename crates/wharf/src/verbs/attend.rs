@@ -129,7 +129,7 @@ impl AttendedTurn {
         let mut retry = Retry::new();
         loop {
             let began = Instant::now();
-            // Another version understands what is said here, too: an upgrade must not leave the turn alone.
+            // A host of another version understands these requests, too: an upgrade must not leave the turn alone.
             let watched = match global.connect_if_running().await {
                 Ok(client) => self.watch(&client, time_is_up_at, &mut signals).await,
                 Err(error) => Err(error),

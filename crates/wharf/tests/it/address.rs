@@ -245,7 +245,8 @@ fn port_of_another_address_is_not_taken_for_that_of_the_running_host() -> Result
 #[test]
 fn certificate_with_the_key_of_another_is_refused() -> Result<()> {
     let home = Home::new()?;
-    let (one, two) = (CertificatePair::new()?, CertificatePair::new()?);
+    let one = CertificatePair::new()?;
+    let two = CertificatePair::new()?;
     let cert = one.cert().display().to_string();
     let key = two.key().display().to_string();
     let told = home.run(&["config", "set", "tls.cert", &cert, "tls.key", &key], 2)?;

@@ -307,7 +307,8 @@ async fn session_whose_log_failed_goes_on_with_its_queue_when_it_is_opened_again
     let handle = stage.session().await?;
     let running = prompt_submission("hang");
     let queued = prompt_submission("echo queued");
-    let (running_id, queued_id) = (running.prompt.clone(), queued.prompt.clone());
+    let running_id = running.prompt.clone();
+    let queued_id = queued.prompt.clone();
     handle.prompt(running).await?;
     handle.prompt(queued).await?;
     stage.disk.break_syncs(1);

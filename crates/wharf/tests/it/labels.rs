@@ -170,7 +170,8 @@ async fn command_line_refuses_a_second_session_of_the_same_label() -> Result<()>
     // A label over REST is free: a verb then means the newest that lives, and says so.
     patch(&http, &format!("/sessions/{second}"), &json!({ "label": "docs" })).await?.expect(200)?;
     let shown = command_for_host(&host, &["show", "docs", "--json"]).output()?;
-    let (out, err) = (String::from_utf8(shown.stdout)?, String::from_utf8_lossy(&shown.stderr).into_owned());
+    let out = String::from_utf8(shown.stdout)?;
+    let err = String::from_utf8_lossy(&shown.stderr).into_owned();
     assert_eq!(serde_json::from_str::<Value>(&out)?["id"], json!(second));
     assert!(err.contains("2 sessions are called \"docs\""), "{err}");
     Ok(())

@@ -19,7 +19,8 @@ struct TestMark(PathBuf);
 impl TestMark {
     fn new() -> Self {
         static COUNT: AtomicU64 = AtomicU64::new(0);
-        let (process, number) = (std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
+        let process = std::process::id();
+        let number = COUNT.fetch_add(1, Ordering::Relaxed);
         Self(PathBuf::from(format!("/test/{process}/{number}")))
     }
 }

@@ -525,7 +525,7 @@ async fn poll_ends_with_the_first_news_and_the_next_goes_on_there() -> Result<()
     wait_until_idle(&http, &id).await?;
     poll(&mut reader, "0s").await?;
     assert_eq!(reader.rows(), read_all_rows(&http, &id, 200).await?);
-    // In a quiet session nothing but its beat would wake the stream.
+    // In a quiet session only the beat wakes the stream.
     for _ in 0..3 {
         assert_eq!(poll(&mut reader, "0s").await?, ["snapshot", "state"], "the poll does not wait for the beat");
     }

@@ -29,7 +29,8 @@ impl AgentConnection {
         let shared = &self.context.shared;
         shared.set_keeper(keeper.keeper_pid());
         shared.note_silent_keeper(true);
-        let (tree, is_gone) = (keeper.tree.clone(), keeper.is_gone);
+        let tree = keeper.tree.clone();
+        let is_gone = keeper.is_gone;
         let records = self.context.host.agents.records().clone();
         let commands = self.context.commands.clone();
         let asking = async move {

@@ -45,7 +45,8 @@ impl StreamingTurn {
     /// Starts the turn, which goes on after [`Self::go_on`] with this script.
     async fn start(host: &KeepingHost, updates: u64, end: &str) -> Result<Self> {
         let folder = tempfile::tempdir()?;
-        let (go, done) = (folder.path().join("go"), folder.path().join("done"));
+        let go = folder.path().join("go");
+        let done = folder.path().join("done");
         let (client, session) = open_session(host).await?;
         let agent = parse_pids(&crate::prompt_for_text(&client, &session, "pid").await?);
         let save = format!("save {} now", done.display());
