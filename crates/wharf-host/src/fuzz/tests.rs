@@ -120,11 +120,14 @@ fn run(target: &'static str, body: fn(&[u8])) {
     }
     let mut dice = TestRandom::from_environment().unwrap();
     let until = Instant::now() + Duration::from_secs(seconds);
+    let mut count = 0_u64;
     while Instant::now() < until {
         let input = changed(&mut dice, &corpus);
         let _shown = Shown(target, &input);
         body(&input);
+        count += 1;
     }
+    println!("fuzz {target}: {} inputs of the corpus and {count} random ones", corpus.len());
 }
 
 #[test]
