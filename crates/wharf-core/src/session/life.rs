@@ -321,6 +321,8 @@ impl Session {
             let deadline = draft.now.after(wait);
             self.live.ask_deadlines = self.state.asks.keys().map(|ask| (*ask, deadline)).collect();
         }
+        // An agent that has ended cannot be late: the rest of its output is read to its end.
+        self.live.cancel_deadlines.clear();
         if let Some(wait) = self.settings.cancel_timeout.filter(|_| !has_ended) {
             let deadline = draft.now.after(wait);
             let cancelled = self.state.turns.iter().filter(|turn| turn.cancel);

@@ -248,7 +248,7 @@ impl Session {
             let (asked_by, reason) = (by.cloned(), reason.clone());
             self.record(PromptEvent::CancelRequested { prompt: prompt.clone(), by: asked_by, limit, reason }, draft);
             self.cancel_asks_of(&prompt, by, draft);
-            if let Some(wait) = patience {
+            if let Some(wait) = patience.filter(|_| !self.live.has_agent_ended) {
                 self.live.cancel_deadlines.insert(prompt, draft.now.after(wait));
             }
         }

@@ -79,7 +79,8 @@ pub(super) fn read_page(log: &FileLog, from: u64, max_bytes: usize) -> Result<Re
     }
     let unknown = reading.page.damage.first().filter(|range| range.epoch == 0 && range.first > 1);
     if let Some(first) = unknown.map(|range| range.first) {
-        let epoch = find_epoch_before(&view, first)?;
+        // Another segment that cannot be read must not cost this page.
+        let epoch = find_epoch_before(&view, first).unwrap_or(0);
         reading.page.damage.iter_mut().take_while(|range| range.epoch == 0).for_each(|range| range.epoch = epoch);
     }
     Ok(reading.page)

@@ -15,7 +15,7 @@ use wharf_testkit::{WAIT_LIMIT, polling, processes};
 
 use super::callers::{SilentSocket, is_silent};
 use super::{KeepingHost, pause_for_yields, pick_yields};
-use crate::rest::{wait_for_session, wait_until_idle};
+use crate::rest::wait_for_session;
 use crate::{TREE_ENDS_WITHIN, add_section, join_session, log, open_session, parse_pids, scripted_host};
 
 /// So many that a host is killed while it takes them in.
@@ -146,9 +146,13 @@ async fn turn_that_ended_without_a_host_has_its_own_end_and_waiting_prompts_run(
     turn.go_on()?;
     assert_eq!(processes::wait_gone(&tree, WAIT_LIMIT), Ok(()), "the keeper's time is over");
     host.restart()?;
-    wait_until_idle(&RestClient::new(&host), &turn.session).await?;
+    // The session is idle for a moment before its agent is back for the waiting prompt.
+    let three_ends = || {
+        let ends = log::list_events(&host, &turn.session, "prompt_ended")?;
+        Ok((ends.len() == 3).then_some(ends))
+    };
+    let ends = polling::poll_until(WAIT_LIMIT, three_ends).await?.context("the waiting prompt has no end")?;
     turn.check_updates(&host, 100)?;
-    let ends = log::list_events(&host, &turn.session, "prompt_ended")?;
     let ends: Vec<&Value> = ends.iter().map(|event| &event["end"]["stop_reason"]).collect();
     assert_eq!(ends, [&json!("end_turn"); 3], "`pid`, the turn without a host, the waiting prompt");
     let client = join_session(&host, &turn.session).await?;
