@@ -66,6 +66,16 @@ function add(prompt) {
   sendFirst(prompt.session);
 }
 
+// Another tab has removed a prompt: the host has it, or its person has taken it back there.
+storage.onChangeElsewhere((name, value) => {
+  if (value !== null) return;
+  for (const prompt of [...waiting.values()].flat()) {
+    if (nameOf(prompt) !== name) continue;
+    prompt.isTakenBack = true;
+    remove(prompt);
+  }
+});
+
 /** Takes up the prompts of tabs that have been closed, or that are just being closed. */
 export function resumeOutbox() {
   for (const owner of new Set(listForeign().map((kept) => kept.owner))) {

@@ -43,9 +43,13 @@ pub(crate) fn read_prompts(session: &str) -> ApiCall {
     ApiCall::get(format!("{}?kinds=prompt&limit={MAX_READ_PROMPTS}", join_path(&["sessions", session, "rows"])))
 }
 
-/// Reads the newest prompt of a session; a long one is cut.
-pub(crate) fn read_newest_prompt(session: &str) -> ApiCall {
-    ApiCall::get(format!("{}?kinds=prompt&limit=1", join_path(&["sessions", session, "rows"])))
+/// Reads the prompts of a turn, or without one the newest prompt of the session; long ones are cut.
+pub(crate) fn read_turn_prompts(session: &str, turn: Option<&str>) -> ApiCall {
+    let path = join_path(&["sessions", session, "rows"]);
+    match turn {
+        Some(turn) => ApiCall::get(format!("{path}?kinds=prompt&limit=200&turn={}", percent_encode(turn))),
+        None => ApiCall::get(format!("{path}?kinds=prompt&limit=1")),
+    }
 }
 
 /// Searches the rows of all sessions.

@@ -141,6 +141,8 @@ pub(crate) struct TriedTurn {
     pub(crate) session: String,
     /// The row of its end.
     pub(crate) end: RowPlace,
+    /// The id of its prompt, if the row tells it.
+    pub(crate) turn: Option<String>,
 }
 
 /// A prompt that is sent to another session again.
@@ -176,10 +178,20 @@ impl UnansweredPrompts {
         self.0.push(prompt);
     }
 
-    /// Returns the key under which this text was sent.
+    /// Forgets the prompt with this key. Returns false if it is not known.
+    pub(crate) fn forget(&mut self, key: &str) -> bool {
+        let count = self.0.len();
+        self.0.retain(|prompt| prompt.key != key);
+        self.0.len() < count
+    }
+
+    /// Returns the key under which this text was sent, and forgets those of the session: the same text later is another prompt.
     pub(crate) fn take_key(&mut self, session: &str, text: &str) -> Option<String> {
-        let place = self.0.iter().position(|prompt| prompt.session == session && prompt.text == text)?;
-        Some(self.0.remove(place).key)
+        let newest_first = self.0.iter().rev();
+        let found = newest_first.filter(|prompt| prompt.session == session).find(|prompt| prompt.text == text);
+        let key = found.map(|prompt| prompt.key.clone());
+        self.0.retain(|prompt| prompt.session != session);
+        key
     }
 }
 

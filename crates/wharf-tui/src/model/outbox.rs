@@ -19,8 +19,6 @@ pub(crate) struct OutgoingPrompt {
     pub(crate) prompt: SentPrompt,
     call: ApiCall,
     step: DeliveryStep,
-    /// It was sent at least once, so that the host may have it.
-    was_sent: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,16 +36,11 @@ impl OutgoingPrompt {
     pub(crate) const fn is_held_up(&self) -> bool {
         matches!(self.step, DeliveryStep::RetryAt(_))
     }
-
-    /// Returns true if the host may have it.
-    pub(crate) const fn was_sent(&self) -> bool {
-        self.was_sent
-    }
 }
 
 impl PromptOutbox {
     pub(crate) fn add(&mut self, prompt: SentPrompt, call: ApiCall) {
-        self.prompts.push(OutgoingPrompt { prompt, call, step: DeliveryStep::Waiting, was_sent: false });
+        self.prompts.push(OutgoingPrompt { prompt, call, step: DeliveryStep::Waiting });
     }
 
     pub(crate) const fn is_empty(&self) -> bool {
@@ -101,7 +94,6 @@ impl PromptOutbox {
             };
             if is_due {
                 outgoing.step = DeliveryStep::Sent;
-                outgoing.was_sent = true;
                 due.push((outgoing.prompt.clone(), outgoing.call.clone()));
             }
         }

@@ -33,7 +33,10 @@ impl TuiState {
 
     /// The host has taken a prompt.
     pub(super) fn finish_prompt(&mut self, prompt: &SentPrompt) {
-        self.outbox.remove(&prompt.key);
+        let is_taken_back = self.outbox.remove(&prompt.key).is_none() && self.unanswered_prompts.forget(&prompt.key);
+        if is_taken_back {
+            self.tell("the host had taken the prompt already: it runs");
+        }
         self.keep_outgoing(&prompt.session);
         self.deliver_prompts();
     }
@@ -70,13 +73,14 @@ impl TuiState {
             return false;
         };
         let Some(outgoing) = self.outbox.remove(&key) else { return false };
-        let was_sent = outgoing.was_sent();
         let prompt = outgoing.prompt;
         self.restore_prompt(&prompt.session, &prompt.text);
         self.keep_outgoing(&prompt.session);
-        if was_sent {
-            self.unanswered_prompts.add(prompt);
+        if let Some(open) = self.find_open(&prompt.session) {
+            open.tried_again = None;
         }
+        // The host may have it, under this key or from an earlier time on its way.
+        self.unanswered_prompts.add(prompt);
         true
     }
 

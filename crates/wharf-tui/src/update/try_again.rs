@@ -8,7 +8,7 @@ use wharf_api::{
 };
 
 use crate::api_call::{
-    PromptWhen, change_session, read_newest_prompt, read_row, resume_session, send_prompt, spawn_session,
+    PromptWhen, change_session, read_row, read_turn_prompts, resume_session, send_prompt, spawn_session,
 };
 use crate::effect::DraftKey;
 use crate::failures::FailureKind;
@@ -19,6 +19,7 @@ use crate::session_words::has_failed;
 /// The newest turn, if it failed.
 struct FailedTurn {
     end: RowPlace,
+    turn: Option<String>,
     /// The row of its prompt, if it is held.
     prompt: Option<String>,
 }
@@ -60,10 +61,10 @@ impl TuiState {
             open.tried_again = Some(failed.end);
         }
         self.tell("trying again…");
-        let tried = TriedTurn { session: session.clone(), end: failed.end };
+        let tried = TriedTurn { session: session.clone(), end: failed.end, turn: failed.turn };
         match failed.prompt {
             Some(row) => self.call(read_row(&session, &row), CallPurpose::TryAgain(tried)),
-            None => self.call(read_newest_prompt(&session), CallPurpose::FindPrompt(tried)),
+            None => self.call(read_turn_prompts(&session, tried.turn.as_deref()), CallPurpose::FindPrompt(tried)),
         }
     }
 
@@ -74,6 +75,10 @@ impl TuiState {
     }
 
     fn bring_agent_back(&mut self, session: &str) {
+        if self.calls.changes().any(|call| matches!(call, CallPurpose::StartAgain { .. })) {
+            self.tell("it is being tried again");
+            return;
+        }
         if self.is_over(session) {
             self.start_like(session, None);
         } else {
@@ -87,9 +92,9 @@ impl TuiState {
         self.list.get(session).is_some_and(|info| !info.status.is_alive() && !info.resumable)
     }
 
-    /// The newest prompt was found; its row may be cut.
+    /// The prompts of the turn were found; their rows may be cut.
     pub(super) fn take_found_prompt(&mut self, tried: &TriedTurn, page: &RowPage) {
-        match page.rows.last() {
+        match page.rows.iter().find(|row| is_prompt_of_client(row)) {
             Some(row) => self.call(read_row(&tried.session, &row.id), CallPurpose::TryAgain(tried.clone())),
             None => {
                 self.forget_try(tried);
@@ -104,6 +109,11 @@ impl TuiState {
             self.forget_try(tried);
             return;
         };
+        if prompt.parts.iter().any(|part| matches!(part, RowPart::Text(text) if text.cut.is_some())) {
+            self.forget_try(tried);
+            self.tell_error("not tried again: the prompt is too long to be read whole");
+            return;
+        }
         let text = text_of_prompt(prompt);
         let session = tried.session.clone();
         if prompt.parts.iter().any(|part| matches!(part, RowPart::Blob(_))) {
@@ -201,8 +211,18 @@ fn find_failed_turn(open: &OpenSession) -> Option<FailedTurn> {
     if FailureKind::of_turn(turn).is_none() || is_requeued {
         return None;
     }
-    let prompt = newest_first.find(|(_, row)| matches!(row.body, RowBody::Prompt(_)));
-    Some(FailedTurn { end, prompt: prompt.map(|(_, row)| row.id.clone()) })
+    // A turn may have several prompts: it began with the first one.
+    let mut prompts = newest_first.filter(|(_, row)| is_prompt_of_client(row));
+    let prompt = match &row.turn {
+        Some(turn) => prompts.filter(|(_, row)| row.turn.as_ref() == Some(turn)).last(),
+        None => prompts.next(),
+    };
+    Some(FailedTurn { end, turn: row.turn.clone(), prompt: prompt.map(|(_, row)| row.id.clone()) })
+}
+
+/// Returns true for a prompt that a client has sent. An agent may report others.
+fn is_prompt_of_client(row: &TranscriptRow) -> bool {
+    matches!(&row.body, RowBody::Prompt(prompt) if !prompt.by.agent)
 }
 
 /// Returns the text of a prompt as it was written, without names in the place of files.

@@ -103,6 +103,28 @@ fn trying_again_sends_the_whole_prompt() {
 }
 
 #[test]
+fn prompt_that_the_agent_reported_is_not_taken_for_that_of_the_turn() {
+    let mut reported = prompt_row(3, "Look at the tests");
+    reported["by"] = json!({ "agent": true });
+    let mut scene = open_with(json!({}), &[prompt_row(2, "Fix it"), reported, login_end(4)]);
+    scene.press("ctrl-x a");
+    assert_eq!(one_call(&mut scene).1.path, "/sessions/sess_a/rows/1-2");
+}
+
+#[test]
+fn prompt_that_is_too_long_to_be_read_whole_is_not_sent_cut() {
+    let mut scene = logged_out();
+    scene.press("ctrl-x a");
+    let (read, _) = one_call(&mut scene);
+    let mut prompt = prompt_row(2, "Fix it");
+    let cut = json!({ "bytes": 3_000_000, "lines": 1, "whole": "rows/1-2/text?part=0" });
+    prompt["parts"] = json!([{ "type": "text", "text": "Fix it", "cut": cut }]);
+    scene.answer(read, &prompt);
+    assert_eq!(scene.take_calls(), []);
+    assert!(scene.text().contains("too long to be read whole"), "{}", scene.text());
+}
+
+#[test]
 fn attempt_that_came_to_nothing_can_be_repeated() {
     let mut scene = logged_out();
     scene.press("ctrl-x a");
@@ -150,7 +172,7 @@ fn prompt_that_is_not_held_is_found() {
     let mut scene = open_with(json!({}), &[text_row(3, "message", "hello"), login_end(4)]);
     scene.press("ctrl-x a");
     let (found, call) = one_call(&mut scene);
-    assert_eq!(call.path, "/sessions/sess_a/rows?kinds=prompt&limit=1");
+    assert_eq!(call.path, "/sessions/sess_a/rows?kinds=prompt&limit=200&turn=prm_1");
     let rows = json!({ "fold": 4, "session": "sess_a", "asOf": "1-20", "rows": [prompt_row(2, "Fix…")], "before": null,
         "after": null, "midTurn": false, "turnHead": null });
     scene.answer(found, &rows);

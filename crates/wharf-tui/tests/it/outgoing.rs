@@ -210,6 +210,48 @@ fn prompt_is_taken_back_into_the_empty_field_and_stays_the_same_prompt() {
 }
 
 #[test]
+fn prompt_that_is_taken_back_twice_stays_the_same_prompt() {
+    let mut scene = open_session();
+    send(&mut scene, "once");
+    let (_, first) = sent_prompts(&mut scene).remove(0);
+    freeze_until_told(&mut scene);
+    scene.press("up enter up enter");
+    assert_eq!(sent_prompts(&mut scene), [], "the host does not answer");
+    scene.feed(TuiInput::HostProbed { has_answered: true });
+    let (_, again) = sent_prompts(&mut scene).remove(0);
+    assert_eq!(again, first);
+}
+
+#[test]
+fn prompt_that_was_taken_back_too_late_is_told_and_is_no_longer_known() {
+    let mut scene = open_session();
+    send(&mut scene, "continue");
+    let (call, first) = sent_prompts(&mut scene).remove(0);
+    freeze_until_told(&mut scene);
+    scene.press("up");
+    scene.answer(call, &json!({}));
+    assert!(scene.text().contains("the host had taken the prompt already"), "{}", scene.text());
+    scene.press("enter");
+    let (_, later) = sent_prompts(&mut scene).remove(0);
+    assert_ne!(later.idempotency_key, first.idempotency_key, "it is another prompt");
+}
+
+#[test]
+fn same_text_after_another_prompt_is_another_prompt() {
+    let mut scene = open_session();
+    send(&mut scene, "continue");
+    let (call, first) = sent_prompts(&mut scene).remove(0);
+    lose_answer(&mut scene, call);
+    scene.press("up ctrl-c");
+    send(&mut scene, "stop here");
+    let (call, _) = sent_prompts(&mut scene).remove(0);
+    scene.answer(call, &json!({}));
+    send(&mut scene, "continue");
+    let (_, later) = sent_prompts(&mut scene).remove(0);
+    assert_ne!(later.idempotency_key, first.idempotency_key);
+}
+
+#[test]
 fn prompts_of_a_session_that_is_not_open_are_sent_too() {
     let mut scene = open_session();
     scene.list(&[session("sess_a", "Fix the parser", json!({})), session("sess_b", "Other", json!({}))]);

@@ -64,7 +64,8 @@ async function tryAgain(row, transcript, known) {
   // Two taps start one session.
   const headers = { "Idempotency-Key": `again-${session}-${row.id}`, ...(isPlain ? { Prefer: "respond-async" } : {}) };
   const made = await api.post("sessions/agent", body, headers);
-  if (prompt && !isPlain) sendLater({ session: made.id, ...prompt });
+  // The prompt of a start is not taken if the agent fails at once.
+  if (prompt && (!isPlain || (prompt.text.trim() && !made.promptId))) sendLater({ session: made.id, ...prompt });
   // The new session has all that was in one whose agent never ran. Another one keeps its history, and the label is the new one's.
   const change = info.agentSessionId ? { label: null } : { archived: true };
   if (!info.agentSessionId || info.label) await api.call("PATCH", `sessions/${session}`, { body: change }).catch(() => {});

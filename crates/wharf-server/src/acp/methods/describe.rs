@@ -25,7 +25,14 @@ pub(super) async fn set_title(connection: &Connection, request: ClientRequest<'_
 }
 
 /// Puts the session into the archive, or takes it out. Its agent is left alone, and its clients stay (rule 14.9).
+///
+/// A client that knows an earlier form of `session/archive` sends `archived: false` with it to get the session back. It is refused
+/// instead of archiving the session.
 pub(super) async fn archive_session(connection: &Connection, request: ClientRequest<'_>, archived: bool) -> Outcome {
+    let wish = read_params(&request)?.last_member("archived").and_then(Json::bool);
+    if wish.is_some_and(|wish| wish != archived) {
+        return Err(RpcError::params("archived: session/archive archives; session/unarchive gets a session back"));
+    }
     let patch = SessionPatch { archived: Some(archived), ..SessionPatch::default() };
     change(connection, &request, patch).await?;
     Ok(Some(request.respond(&json!({}))))
