@@ -289,6 +289,8 @@ async fn acp_client_archives_lists_and_unarchives_a_session() -> Result<()> {
     for _ in 0..2 {
         assert_eq!(client.call_method("session/archive", json!({ "sessionId": id })).await?, json!({}));
     }
+    let former = client.call_method("session/archive", json!({ "sessionId": id, "archived": false })).await;
+    assert!(former.is_err(), "the former way to get a session back archives none: {former:?}");
     let session = owner.get(&format!("/sessions/{id}")).await?.expect(200)?;
     assert_eq!(
         (&session["archived"], &session["status"]),
