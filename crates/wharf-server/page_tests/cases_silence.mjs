@@ -287,6 +287,34 @@ test("prompt_of_one_tab_is_kept_when_another_tab_is_done", async (world) => {
   assert.deepEqual(await listPrompts(world.host, id), ["say before", "say of the second tab", "say of the first tab"]);
 });
 
+test("prompt_that_is_taken_back_in_one_tab_is_not_sent_by_another", async (world) => {
+  const id = await world.host.session("rows", "say before");
+  const lose = 'const real = fetch; window.fetch = (url, options) => (String(url).endsWith("/prompt") && !window.isBack ? Promise.reject(new TypeError("lost")) : real(url, options));';
+  const noLocks = 'Object.defineProperty(Navigator.prototype, "locks", { value: undefined });';
+  const openLosing = async (context) => {
+    const tab = await openPage(world, `#/s/${id}`, { context });
+    await tab.send("Page.addScriptToEvaluateOnNewDocument", { source: lose + noLocks });
+    await tab.send("Page.reload");
+    await tab.wait(() => navigator.locks === undefined, "the page without locks");
+    await tab.waitText("before", ".row-message");
+    return tab;
+  };
+  const one = await openLosing();
+  const two = await openLosing(one.context);
+  await typePrompt(one, "say once");
+  await one.waitText("say once", ".outgoing");
+  await withModule(two, "outbox.js", ({ resumeOutbox }) => resumeOutbox());
+  await two.waitText("say once", ".outgoing");
+  await withModule(one, "outbox.js", ({ listOutgoing, takeBack }, session) => takeBack(listOutgoing(session)[0]), id);
+  await two.wait(() => !document.querySelector(".outgoing"), "the prompt to go");
+  for (const tab of [one, two]) await tab.run(() => { window.isBack = true; });
+  const later = ({ sendLater }, session) => sendLater({ session, text: "say after", images: [], files: [] });
+  await withModule(two, "outbox.js", later, id);
+  await two.waitText("after", ".row-message");
+  await waitIdle(world, id);
+  assert.deepEqual(await listPrompts(world.host, id), ["say before", "say after"]);
+});
+
 // Over plain HTTP browsers have no locks.
 for (const [suffix, hasLocks] of [["", true], ["_also_without_locks", false]]) {
   test(`prompt_whose_image_another_tab_uploads_stays_with_that_tab${suffix}`, async (world) => {
