@@ -78,16 +78,21 @@ mod tests {
     use wharf_core::COUNTING_RULE;
     use wharf_store::{Index, IndexRow, SqliteIndex};
     use wharf_testkit::cold_sessions::ColdSessions;
+    use wharf_testkit::{WAIT_LIMIT, polling};
 
     use super::*;
     use crate::config::ConfigSources;
 
     const SESSION_COUNT: usize = 20;
 
-    fn start_host(dir: &Path) -> Host {
-        let mut config = ConfigSources::new(Some(dir.join("config.toml")), false, &[]).unwrap().load().unwrap();
-        config.state_dir = dir.join("state");
-        Host::start(config).unwrap()
+    /// Starts a host. One that was shut down before holds the directory until its last task has ended.
+    async fn start_host(dir: &Path) -> Host {
+        let try_start = || {
+            let mut config = ConfigSources::new(Some(dir.join("config.toml")), false, &[])?.load()?;
+            config.state_dir = dir.join("state");
+            Ok(Host::start(config).ok())
+        };
+        polling::poll_until(WAIT_LIMIT, try_start).await.unwrap().expect("the host does not start")
     }
 
     fn read_rows(dir: &Path) -> Vec<IndexRow> {
@@ -116,14 +121,14 @@ mod tests {
         std::fs::write(dir.path().join("config.toml"), "").unwrap();
         let cold = ColdSessions { count: SESSION_COUNT, agent: "absent", cwd: dir.path(), events: 0, waiting: None };
         let ids = cold.write_to(&dir.path().join("state")).unwrap();
-        let host = start_host(dir.path());
+        let host = start_host(dir.path()).await;
         let input = counted_input(&host.descriptors()[0]);
         assert!(input.is_some());
         host.shut_down().await;
         drop(host);
         make_rows_outdated(dir.path());
 
-        let host = start_host(dir.path());
+        let host = start_host(dir.path()).await;
         let mut changes = host.changes();
         assert!(host.descriptors().iter().all(|known| counted_input(known) == Some(9_500)));
         let forgotten = SessionId::new(ids[SESSION_COUNT / 2].as_str());
