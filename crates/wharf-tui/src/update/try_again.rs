@@ -214,7 +214,7 @@ fn find_failed_turn(open: &OpenSession) -> Option<FailedTurn> {
     // A turn may have several prompts: it began with the first one.
     let mut prompts = newest_first.filter(|(_, row)| is_prompt_of_client(row));
     let prompt = match &row.turn {
-        Some(turn) => prompts.filter(|(_, row)| row.turn.as_ref() == Some(turn)).last(),
+        Some(turn) => prompts.rfind(|(_, row)| row.turn.as_ref() == Some(turn)),
         None => prompts.next(),
     };
     Some(FailedTurn { end, turn: row.turn.clone(), prompt: prompt.map(|(_, row)| row.id.clone()) })
