@@ -23,7 +23,7 @@ pub(crate) struct AgentOutput {
     /// How far the output is in the file.
     moved: u64,
     released: ReleasedPrefix,
-    /// False for output on the disk: a power cut may take the end of the log away, and then the next host needs what was taken in.
+    /// False for output on the disk: if a power cut shortens the log, the next host reads that output again.
     is_in_memory: bool,
     /// The end of what was given back of an oversized line.
     dropped_end: u64,

@@ -127,7 +127,7 @@ impl AgentProcess {
         let _ = self.orders.try_send(KeeperOrder::Leave);
     }
 
-    /// Lets the keeper go, or removes what it has left: the exit of the agent, and all that it wrote, is in the log.
+    /// Lets the keeper go, or removes its left output. Called when the log has the agent's exit and all of its output.
     pub(crate) fn release(self) {
         let _ = self.orders.try_send(KeeperOrder::Release);
     }

@@ -595,7 +595,8 @@ mod tests {
     fn output_that_a_living_keeper_writes_stays_and_that_of_a_dead_one_is_removed() {
         let temp = tempfile::tempdir().unwrap();
         let records = records(temp.path());
-        let (living, dead) = (Process::current(), Process { pid: u32::MAX >> 1, started: 1 });
+        let living = Process::current();
+        let dead = Process { pid: u32::MAX >> 1, started: 1 };
         // Another process has the number of the keeper by now.
         let reused = Process { started: living.started + 1, ..living };
         let begin_output = |keeper: Process, name: &str| {

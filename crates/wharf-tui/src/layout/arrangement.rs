@@ -35,7 +35,7 @@ pub(crate) struct RowContext {
 pub(crate) enum FailureDetail {
     #[default]
     Reason,
-    /// It is the newest turn: the ways on are told too.
+    /// True for the newest turn, whose end also names the commands that help.
     WaysOn,
     /// The card of the session tells the reason and the ways on.
     InCard,

@@ -42,7 +42,7 @@ impl DraftStore {
         self.unsaved.entry(key).or_insert(now + SAVE_DELAY);
     }
 
-    /// Has a text written a little later although it is the same: what is kept beside it has changed.
+    /// Schedules a write of an unchanged text, since the prompts that are kept beside it have changed.
     pub(crate) fn mark_unsaved(&mut self, key: DraftKey, now: Duration) {
         self.unsaved.entry(key).or_insert(now + SAVE_DELAY);
     }

@@ -27,7 +27,7 @@ impl HostWatch {
         }
     }
 
-    /// Forgets since when: something has come from the host, nothing is awaited, or its streams tell that it is gone.
+    /// Stops the wait: the host has sent something, no call is open, or the streams report that the host is gone.
     pub(crate) const fn clear(&mut self) {
         self.unheard_since = None;
         self.probe_at = None;
