@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -15,18 +15,17 @@ use wharf_core::{Seq, SessionId};
 
 use super::agent_log::{AgentLog, AgentLogWriter};
 use super::agent_output::AgentOutput;
-use super::agent_process::{AgentExit, AgentProcess, KeeperProcess, follow_keeper};
+use super::agent_process::{AgentProcess, KeeperProcess, follow_keeper};
 use super::agent_token::{AgentTokens, TokenGuard};
+use super::ended_agent::{EndedAgent, find_ended_agent, may_pass};
 use super::keeper::protocol::{
     BUSY, EXITED, HELLO, KEEPER, KeepOrder, LACKED_HOST, LineReceiver, PROTOCOL_VERSION, SIGNALLED, STARTED,
 };
 use super::kept_files::{KeptFiles, file_position, file_size, read_range};
 use super::ledger::{InFlight, Ledger};
-use super::left_output::{LeftOutput, remove_output};
 use super::outbox::Outbox;
 use super::process_records::{KeeperLimits, KeptRecord, LeftTree, ProcessRecords};
 use super::process_table;
-use super::record_files::UNUSABLE_OUTPUT_EXTENSION;
 use super::stderr::StderrTail;
 use super::turn_status::TurnStatus;
 use crate::config::KeeperSettings;
@@ -40,6 +39,8 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(3);
 const MIN_ANSWER_TIMEOUT: Duration = Duration::from_millis(250);
 /// The pause before a keeper that did not answer in time is asked again.
 const NEXT_ASK_AFTER: Duration = Duration::from_secs(1);
+/// The longest pause before output that could not be read is looked at again.
+const MAX_PAUSE: Duration = Duration::from_secs(30);
 /// How often a keeper may close the connection. It does so if this host was too slow to say hello, and for a wrong secret.
 const MAX_REFUSALS: u32 = 3;
 const ASK_INTERVAL: Duration = Duration::from_millis(10);
@@ -139,82 +140,6 @@ impl FoundAgent {
     }
 }
 
-/// The output that the keeper of an agent has left on the disk.
-#[derive(Debug)]
-pub(crate) struct EndedAgent {
-    tree: LeftTree,
-    path: PathBuf,
-    output: LeftOutput,
-}
-
-/// Finds the agents whose output is on the disk. Output that no host could read is left alone.
-pub(crate) fn find_ended_agents(records: &ProcessRecords) -> Vec<LeftAgent> {
-    let mut found = Vec::new();
-    for (path, tree) in records.find_left_outputs() {
-        match LeftOutput::open(&path) {
-            Ok(output) => found.push(LeftAgent::Found(FoundAgent::Ended(Box::new(EndedAgent { tree, path, output })))),
-            Err(error) => {
-                let session = &tree.kept.session;
-                tracing::error!(session, path = %path.display(), %error, "the output that a keeper has left cannot be read");
-                found.extend(may_pass(&error).then_some(LeftAgent::Unopened(tree)));
-            }
-        }
-    }
-    found
-}
-
-/// Finds the output that the keeper of this tree has left. Returns `None` if there is none.
-fn find_ended_agent(tree: &LeftTree, records: &ProcessRecords) -> io::Result<Option<EndedAgent>> {
-    let found = records.find_left_outputs().into_iter().find(|(_, found)| found.is_same(tree));
-    let Some((path, tree)) = found else { return Ok(None) };
-    LeftOutput::open(&path).map(|output| Some(EndedAgent { tree, path, output }))
-}
-
-/// Returns true for an error of the system, such as a full disk, that may be over when the same is tried again.
-pub(crate) fn may_pass(error: &io::Error) -> bool {
-    error.raw_os_error().is_some() && error.kind() != io::ErrorKind::NotFound
-}
-
-impl EndedAgent {
-    /// Removes the output: its session has what it needs of it.
-    pub(crate) fn remove(self) {
-        remove_left_output(&self.path);
-    }
-
-    fn adopt(self, head: Seq, context: &AdoptionContext<'_>) -> io::Result<AdoptedAgent> {
-        let Self { tree, path, output: LeftOutput { files, stderr, exit } } = self;
-        // The clock of its last host means nothing after a reboot, and no deadline counts for an agent that has ended.
-        let is_running = TurnStatus::read(&files.ledger).is_running;
-        let turn_status = TurnStatus { is_running, ..TurnStatus::default() };
-        let first_turn_at = first_turn_of(&tree);
-        let resumed = resume_files(files, &stderr, head, context, AgentOutput::keep_file).inspect_err(|error| {
-            if !may_pass(error) {
-                set_output_aside(&path);
-            }
-        })?;
-        let exit = exit.unwrap_or_else(AgentExit::without_host);
-        let process = AgentProcess::of_ended_agent(exit, move || remove_left_output(&path));
-        Ok(resumed.into_adopted(process, turn_status, first_turn_at, true))
-    }
-}
-
-fn remove_left_output(path: &Path) {
-    if let Err(error) = remove_output(path) {
-        tracing::warn!(path = %path.display(), %error, "output of an agent that is in the log stays on the disk");
-    }
-}
-
-/// Renames output that no host can take in, so that none removes it.
-fn set_output_aside(path: &Path) {
-    let aside = path.with_extension(UNUSABLE_OUTPUT_EXTENSION);
-    match fs::rename(path, &aside) {
-        Ok(()) => {
-            tracing::error!(path = %aside.display(), "the output of an agent is set aside; delete it when it is of no use")
-        }
-        Err(error) => tracing::error!(path = %path.display(), %error, "the output of an agent cannot be set aside"),
-    }
-}
-
 /// Why a keeper has not handed its agent over.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum AskError {
@@ -257,14 +182,17 @@ pub(crate) fn ask_keepers(trees: Vec<LeftTree>, records: &ProcessRecords) -> Vec
 }
 
 /// Asks a keeper until it hands its agent over, or has left its output on the disk. Fails once it can do neither any more.
-/// `is_keeper_gone` is set for a keeper that has left the output already.
 pub(crate) async fn ask_until_answered(
     tree: LeftTree,
-    is_keeper_gone: bool,
+    presence: KeeperPresence,
     records: ProcessRecords,
 ) -> io::Result<FoundAgent> {
+    let is_keeper_gone = presence.is_gone();
+    let mut tries = presence.tries();
     loop {
-        tokio::time::sleep(NEXT_ASK_AFTER).await;
+        tokio::time::sleep(pause_after(tries)).await;
+        // A keeper that runs is asked as often all the time: its agent waits for a host.
+        tries += u32::from(is_keeper_gone);
         let asked = tree.clone();
         let its_records = records.clone();
         let asking = move || {
@@ -290,6 +218,11 @@ pub(crate) async fn ask_until_answered(
             Err(AskError::Lost(error)) => return Err(error),
         }
     }
+}
+
+/// Returns the pause after this many tries.
+fn pause_after(tries: u32) -> Duration {
+    NEXT_ASK_AFTER.saturating_mul(1 << tries.min(8)).min(MAX_PAUSE)
 }
 
 fn ask_keeper(tree: &LeftTree, records: &ProcessRecords, give_up_at: Instant) -> Result<AnsweredKeeper, AskError> {
@@ -381,7 +314,7 @@ impl AnsweredKeeper {
         let Self { tree, control, files, stderr, agent, reports, .. } = self;
         let pid = tree.keeper_pid();
         let turn_status = TurnStatus::read(&files.ledger);
-        let resumed = resume_files(files, &stderr, head, context, |output| output)?;
+        let resumed = resume_files(files, &stderr, head, context, FilePlace::Memory)?;
         let process = KeeperProcess::adopt(pid)?;
         let first_turn_at = first_turn_of(&tree);
         let token = token.or_else(|| restore_token(&tree, context.tokens));
@@ -400,27 +333,36 @@ fn tells_of_exit(reports: &[u8]) -> bool {
     lines.any(|line| [EXITED, SIGNALLED, LACKED_HOST].iter().any(|word| line.starts_with(word.as_bytes())))
 }
 
-fn first_turn_of(tree: &LeftTree) -> Option<Instant> {
+pub(super) fn first_turn_of(tree: &LeftTree) -> Option<Instant> {
     let since = tree.time_since_first_turn(Now::millis())?;
     Instant::now().checked_sub(since)
 }
 
 /// The files of an agent, at the places where the log says that an earlier host has stopped.
 #[derive(Debug)]
-struct ResumedFiles {
+pub(super) struct ResumedFiles {
     reader: FrameReader<AgentOutput>,
     outbox: Outbox,
     stderr: StderrTail,
     in_flight: InFlight,
 }
 
-/// Goes on with the files of an agent. `prepare` is called with its output before that is read.
-fn resume_files(
+/// The place of the files of an agent that is taken over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum FilePlace {
+    /// They are gone with their last owner. What is in the log is given back.
+    Memory,
+    /// A keeper has left them there. They stay whole for the next host.
+    Disk,
+}
+
+/// Goes on with the files of an agent.
+pub(super) fn resume_files(
     files: KeptFiles,
     stderr: &[u8],
     head: Seq,
     context: &AdoptionContext<'_>,
-    prepare: impl FnOnce(AgentOutput) -> AgentOutput,
+    place: FilePlace,
 ) -> io::Result<ResumedFiles> {
     let KeptFiles { stdin, input, stdout, output, stderr: stderr_pipe, ledger } = files;
     let (ledger, in_flight) = Ledger::recover(ledger, head, file_size(&input)?)?;
@@ -431,8 +373,12 @@ fn resume_files(
         return Err(io::Error::other("the log has more of the agent's output than the agent has written"));
     }
     let taken = file_position(&input)?;
-    let reader = AgentOutput::new(stdout, output, in_flight.read_offset, moved)?;
-    let reader = FrameReader::starting_at(prepare(reader), context.frame_limit, in_flight.read_offset);
+    let mut reader = AgentOutput::new(stdout, output, in_flight.read_offset, moved)?;
+    if place == FilePlace::Disk {
+        reader = reader.keep_file();
+        ledger.lock().keep_records();
+    }
+    let reader = FrameReader::starting_at(reader, context.frame_limit, in_flight.read_offset);
     let outbox = Outbox::new(stdin, input, ledger, (taken, in_flight.input_end))?;
     let log = AgentLogWriter::new(Arc::clone(&context.log));
     let stderr = StderrTail::follow_after(stderr_pipe, Some(log), stderr)?;
@@ -440,7 +386,7 @@ fn resume_files(
 }
 
 impl ResumedFiles {
-    fn into_adopted(
+    pub(super) fn into_adopted(
         self,
         process: AgentProcess,
         turn_status: TurnStatus,
@@ -458,8 +404,31 @@ impl ResumedFiles {
 pub(crate) struct SilentKeeper {
     pub(crate) tree: LeftTree,
     pub(crate) token: Option<TokenGuard>,
-    /// The keeper has left the output of its agent on the disk and is gone. The output could not be taken in yet.
-    pub(crate) is_gone: bool,
+    pub(crate) presence: KeeperPresence,
+}
+
+/// Whether a keeper that has not handed its agent over is there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum KeeperPresence {
+    Running,
+    /// It has left the output of its agent on the disk and is gone. The output could not be taken in yet, this often.
+    Gone {
+        tries: u32,
+    },
+}
+
+impl KeeperPresence {
+    pub(crate) const fn is_gone(self) -> bool {
+        matches!(self, Self::Gone { .. })
+    }
+
+    /// Returns how often the output could not be taken in.
+    pub(crate) const fn tries(self) -> u32 {
+        match self {
+            Self::Running => 0,
+            Self::Gone { tries } => tries,
+        }
+    }
 }
 
 impl SilentKeeper {
@@ -467,22 +436,23 @@ impl SilentKeeper {
     pub(crate) fn new(tree: LeftTree, records: &ProcessRecords, tokens: &Arc<AgentTokens>) -> Self {
         let token = restore_token(&tree, tokens);
         records.adopt(tree.clone());
-        Self { tree, token, is_gone: false }
+        Self { tree, token, presence: KeeperPresence::Running }
     }
 
-    /// Returns a keeper that has left the output of its agent on the disk. The numbers of its processes mean nothing any more.
-    pub(crate) fn of_left_output(tree: LeftTree) -> Self {
-        Self { tree, token: None, is_gone: true }
+    /// Returns a keeper that has left the output of its agent on the disk, which could not be taken in this often. The numbers of its
+    /// processes mean nothing any more.
+    pub(crate) fn of_left_output(tree: LeftTree, tries: u32) -> Self {
+        Self { tree, token: None, presence: KeeperPresence::Gone { tries } }
     }
 
     /// Returns 0 for a keeper that is gone.
     pub(crate) fn keeper_pid(&self) -> u32 {
-        if self.is_gone { 0 } else { self.tree.keeper_pid() }
+        if self.presence.is_gone() { 0 } else { self.tree.keeper_pid() }
     }
 
     /// Kills the tree, keeper included.
     pub(crate) fn end_tree(self, records: &ProcessRecords) {
-        if self.is_gone {
+        if self.presence.is_gone() {
             return;
         }
         records.end_left_tree(&self.tree);
@@ -536,71 +506,4 @@ fn at_long_path<T>(dir: &Path, name: u32, open: impl FnOnce(&str) -> io::Result<
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let dir = rustix::fs::open(dir, flags, Mode::empty())?;
     open(&format!("/proc/self/fd/{}/{name}", dir.as_raw_fd()))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::super::agent_log::AgentLogs;
-    use super::super::directory_identity::DirectoryIdentity;
-    use super::super::kept_files::create_file;
-    use super::super::left_output::{AgentRemains, write_output};
-    use super::super::process_records::KeptRecord;
-    use super::*;
-
-    /// Returns an agent whose output is in this directory, in a turn.
-    fn leave_output(root: &Path, records: &ProcessRecords) -> EndedAgent {
-        let own = std::process::id();
-        records.add(own, "tag", None);
-        let session = "sess_a".to_owned();
-        let version = "0.1.0".to_owned();
-        let secret = "secret".to_owned();
-        let kept = KeptRecord { session, start: 1, protocol: PROTOCOL_VERSION, version, secret, limits: None };
-        records.note_kept(own, kept).unwrap();
-        let (_, stdin) = io::pipe().unwrap();
-        let (stdout, _) = io::pipe().unwrap();
-        let (stderr, _) = io::pipe().unwrap();
-        let files = KeptFiles {
-            stdin: stdin.into(),
-            input: create_file("input").unwrap(),
-            stdout: stdout.into(),
-            output: create_file("output").unwrap(),
-            stderr: stderr.into(),
-            ledger: create_file("ledger").unwrap(),
-        };
-        let ledger = Ledger::create(files.ledger.try_clone().unwrap()).unwrap();
-        let status = TurnStatus { is_running: true, deadline_ms: 5, clock_lead_ms: 7 };
-        ledger.lock().set_turn_status(status).unwrap();
-        let remains = AgentRemains { stderr: b"", exit: None };
-        write_output(&root.join("run").join(own.to_string()), &files, &remains).unwrap();
-        open_left_output(records)
-    }
-
-    fn open_left_output(records: &ProcessRecords) -> EndedAgent {
-        match find_ended_agents(records).pop() {
-            Some(LeftAgent::Found(FoundAgent::Ended(ended))) => *ended,
-            other => panic!("{other:?}"),
-        }
-    }
-
-    #[tokio::test]
-    async fn output_stays_if_it_cannot_be_taken_in_and_tells_that_a_turn_runs() {
-        let temp = tempfile::tempdir().unwrap();
-        let identity = DirectoryIdentity::load_or_create(temp.path()).unwrap();
-        let records = ProcessRecords::new(temp.path().join("run"), identity);
-        let mut ended = leave_output(temp.path(), &records);
-        let log = AgentLogs::new(false).get_or_create(&SessionId::new("sess_a"));
-        let context = AdoptionContext { records: &records, tokens: &Arc::default(), log, frame_limit: 1 << 20 };
-        // Nothing can be written to it, as on a full disk.
-        let sealed = rustix::fs::memfd_create("ledger", rustix::fs::MemfdFlags::ALLOW_SEALING).unwrap();
-        rustix::fs::fcntl_add_seals(&sealed, rustix::fs::SealFlags::WRITE | rustix::fs::SealFlags::GROW).unwrap();
-        ended.output.files.ledger = sealed;
-        let error = ended.adopt(Seq::ZERO, &context).unwrap_err();
-        assert!(may_pass(&error), "{error}");
-        let adopted = open_left_output(&records).adopt(Seq::ZERO, &context).unwrap();
-        assert!(adopted.has_ended);
-        assert_eq!(adopted.turn_status, TurnStatus { is_running: true, ..TurnStatus::default() });
-        // Without an order to release it, it is there for the next host.
-        drop(adopted);
-        open_left_output(&records);
-    }
 }

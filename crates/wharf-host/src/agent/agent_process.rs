@@ -56,6 +56,17 @@ enum KeeperOrder {
     Leave,
     /// The exit of the agent is in the log.
     Release,
+    /// The output that a keeper has left cannot be read to its end.
+    SetAside,
+}
+
+/// The fate of the output that a keeper has left on the disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum OutputFate {
+    /// All of it is in the log: it is of no use any more.
+    Logged,
+    /// Not all of it could be read: it is for a person to look at.
+    Unreadable,
 }
 
 /// The host's hold on an agent's tree. Dropping it ends the tree.
@@ -68,7 +79,7 @@ pub(crate) struct AgentProcess {
     exit: watch::Receiver<Option<AgentExit>>,
 }
 
-/// Orders that may wait for the task that follows the keeper: there are five kinds, each given once or twice.
+/// Orders that may wait for the task that follows the keeper: there are six kinds, each given once or twice.
 const MAX_WAITING_ORDERS: usize = 8;
 
 impl AgentProcess {
@@ -85,17 +96,20 @@ impl AgentProcess {
         Self { pid, ..self }
     }
 
-    /// Returns an agent that has ended without a host and has no keeper any more. `release` removes what it has left, once
-    /// [`AgentProcess::release`] says that it is in the log. If this is dropped without that, it stays for the next host.
-    pub(super) fn of_ended_agent(exit: AgentExit, release: impl FnOnce() + Send + 'static) -> Self {
+    /// Returns an agent that has ended without a host and has no keeper any more. `finish` is called with the
+    /// fate of its left output. If this is dropped without an order, the output stays for the next host.
+    pub(super) fn of_ended_agent(exit: AgentExit, finish: impl FnOnce(OutputFate) + Send + 'static) -> Self {
         let (orders_to, mut orders) = mpsc::channel(MAX_WAITING_ORDERS);
         let (_, exit) = watch::channel(Some(exit));
         let watch = async move {
             while let Some(order) = orders.recv().await {
-                if matches!(order, KeeperOrder::Release) {
-                    let _ = tokio::task::spawn_blocking(release).await;
-                    return;
-                }
+                let fate = match order {
+                    KeeperOrder::Release => OutputFate::Logged,
+                    KeeperOrder::SetAside => OutputFate::Unreadable,
+                    KeeperOrder::End | KeeperOrder::Keep(_) | KeeperOrder::Drop | KeeperOrder::Leave => continue,
+                };
+                let _ = tokio::task::spawn_blocking(move || finish(fate)).await;
+                return;
             }
         };
         tokio::spawn(watch.in_current_span());
@@ -130,6 +144,11 @@ impl AgentProcess {
     /// Lets the keeper go, or removes its left output. Called when the log has the agent's exit and all of its output.
     pub(crate) fn release(self) {
         let _ = self.orders.try_send(KeeperOrder::Release);
+    }
+
+    /// Keeps the left output of an agent without a keeper from being removed: not all of it could be read.
+    pub(crate) fn set_output_aside(&self) {
+        let _ = self.orders.try_send(KeeperOrder::SetAside);
     }
 
     /// Waits until nothing of the tree is left. Once the end was asked for this takes a bounded time, whatever the keeper
@@ -335,6 +354,8 @@ impl KeeperFollower {
                         self.say(DROP).await;
                     }
                     KeeperOrder::Leave => return TreeEnd::Left,
+                    // Its output is in memory.
+                    KeeperOrder::SetAside => {}
                 },
                 () = process.wait() => return TreeEnd::KeeperGone,
                 () = tokio::time::sleep_until(self.deadline.unwrap_or(never)), if self.deadline.is_some() => return TreeEnd::Late,
@@ -363,7 +384,7 @@ impl KeeperFollower {
             match self.orders.recv().await {
                 None | Some(KeeperOrder::Release) => break,
                 Some(KeeperOrder::Leave) => return false,
-                Some(KeeperOrder::End | KeeperOrder::Keep(_) | KeeperOrder::Drop) => {}
+                Some(KeeperOrder::End | KeeperOrder::Keep(_) | KeeperOrder::Drop | KeeperOrder::SetAside) => {}
             }
         }
         self.say(FORGET).await;
@@ -439,30 +460,32 @@ async fn next_order(orders: &mut mpsc::Receiver<KeeperOrder>, all_end: &mut watc
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::{AtomicBool, Ordering};
-
     use super::*;
 
     #[tokio::test]
-    async fn output_of_an_ended_agent_is_removed_by_an_order_alone() {
-        for (is_ordered, what) in [(false, "dropped"), (true, "released")] {
-            let is_removed = std::sync::Arc::new(AtomicBool::new(false));
-            let removed = std::sync::Arc::clone(&is_removed);
-            let (told, done) = oneshot::channel::<()>();
-            let process = AgentProcess::of_ended_agent(AgentExit::default(), move || {
-                removed.store(true, Ordering::SeqCst);
-                drop(told);
+    async fn output_of_an_ended_agent_leaves_its_place_by_an_order_alone() {
+        type Order = fn(AgentProcess);
+        let orders: [(Order, Option<OutputFate>); 3] = [
+            (drop, None),
+            (AgentProcess::release, Some(OutputFate::Logged)),
+            (
+                |process| {
+                    process.set_output_aside();
+                    process.release();
+                },
+                Some(OutputFate::Unreadable),
+            ),
+        ];
+        for (order, expected) in orders {
+            let (told, fate) = oneshot::channel();
+            let process = AgentProcess::of_ended_agent(AgentExit::default(), move |fate| {
+                let _ = told.send(fate);
             });
             process.request_end();
             process.stop_keeping();
-            if is_ordered {
-                process.release()
-            } else {
-                drop(process)
-            }
+            order(process);
             // The function is gone, whether it was called or not.
-            let _ = done.await;
-            assert_eq!(is_removed.load(Ordering::SeqCst), is_ordered, "{what}");
+            assert_eq!(fate.await.ok(), expected);
         }
     }
 }

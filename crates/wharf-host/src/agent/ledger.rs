@@ -109,6 +109,8 @@ pub(crate) struct Ledger {
     open: InFlight,
     status: TurnStatus,
     buffer: Vec<u8>,
+    /// No record is given up, however many there are.
+    keeps_records: bool,
 }
 
 impl Ledger {
@@ -120,8 +122,9 @@ impl Ledger {
     }
 
     fn at(file: OwnedFd, open: InFlight, confirmed: (Seq, u64), start: u64, end: u64) -> Self {
-        let (status, buffer) = (TurnStatus::default(), Vec::new());
-        Self { file, start, end, confirmed, noted: confirmed, open, status, buffer }
+        let status = TurnStatus::default();
+        let buffer = Vec::new();
+        Self { file, start, end, confirmed, noted: confirmed, open, status, buffer, keeps_records: false }
     }
 
     /// Reads the ledger of an agent that another host has left. `head` is the last event of the log, `input_size` the length
@@ -160,13 +163,18 @@ impl Ledger {
         Ok(())
     }
 
+    /// Keeps all further records. A ledger on the disk must tell of every event that a power cut may take out of the log.
+    pub(crate) fn keep_records(&mut self) {
+        self.keeps_records = true;
+    }
+
     /// Notes that the log has all events of the last [`Ledger::note_reads`].
     pub(crate) fn confirm_reads(&mut self) -> io::Result<()> {
         self.confirmed = self.noted;
         // Lines up to here are not read again.
         self.open.known_lines.clear();
         let is_long = self.end - self.start > MAX_RECORD_BYTES;
-        if is_long { self.rewrite() } else { Ok(()) }
+        if is_long && !self.keeps_records { self.rewrite() } else { Ok(()) }
     }
 
     /// Returns how far the output is in the log for good.

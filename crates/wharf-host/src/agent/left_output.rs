@@ -238,7 +238,7 @@ mod tests {
         let exit = Some(ExitStatus::from_raw(7 << 8));
         write_output(&record_in(temp.path()), &files, &AgentRemains { stderr: b"last words", exit }).unwrap();
         assert_eq!(file_position(&files.output).unwrap(), (1 << 20) + 7, "the keeper could go on");
-        let found = find_left_outputs(temp.path(), LEFT_OUTPUT_EXTENSION);
+        let found = find_left_outputs(temp.path(), LEFT_OUTPUT_EXTENSION).unwrap();
         let [path] = found.as_slice() else { panic!("{found:?}") };
         assert_eq!(fs::metadata(path).unwrap().permissions().mode() & 0o777, 0o700);
         assert_eq!(fs::read(path.join("record")).unwrap(), b"the record");
@@ -267,7 +267,7 @@ mod tests {
         let half = temp.path().join("71.5.leaving");
         fs::create_dir(&half).unwrap();
         fs::write(half.join("output"), "half").unwrap();
-        assert_eq!(find_left_outputs(temp.path(), LEFT_OUTPUT_EXTENSION), Vec::<PathBuf>::new());
+        assert_eq!(find_left_outputs(temp.path(), LEFT_OUTPUT_EXTENSION).unwrap(), Vec::<PathBuf>::new());
         // An output of a later version is not touched.
         let later = temp.path().join("71.5.left");
         fs::create_dir(&later).unwrap();
@@ -280,7 +280,7 @@ mod tests {
     fn odd_files_in_the_place_of_the_output_are_refused_at_once() {
         let temp = tempfile::tempdir().unwrap();
         write_output(&record_in(temp.path()), &kept_files(), &AgentRemains { stderr: b"", exit: None }).unwrap();
-        let found = find_left_outputs(temp.path(), LEFT_OUTPUT_EXTENSION);
+        let found = find_left_outputs(temp.path(), LEFT_OUTPUT_EXTENSION).unwrap();
         let [left] = found.as_slice() else { panic!("{found:?}") };
         for name in ["end", "stderr", "output", "ledger", "input"] {
             let path = left.join(name);

@@ -6,6 +6,7 @@ mod agent_output;
 mod agent_process;
 pub mod agent_token;
 pub(crate) mod directory_identity;
+pub(crate) mod ended_agent;
 pub mod initialize;
 pub mod keeper;
 mod keeper_report;

@@ -312,12 +312,12 @@ impl ProcessRecords {
 
     /// Returns the trees that an earlier host on this state directory has left to their keepers, and kills the others. The
     /// caller holds the directory's lease.
-    pub(crate) fn take_left_trees(&self) -> Vec<LeftTree> {
-        settle_unfinished_records(&self.shared.dir, keeper_of);
+    pub(crate) fn take_left_trees(&self) -> io::Result<Vec<LeftTree>> {
+        settle_unfinished_records(&self.shared.dir, keeper_of)?;
         let mut left = Vec::new();
         let mut lost = Vec::new();
         let give_up_at = Instant::now() + DYING_HOST_TIMEOUT;
-        for RecordFile { path, record } in read_records(&self.shared.dir, keeper_of) {
+        for RecordFile { path, record } in read_records(&self.shared.dir, keeper_of)? {
             if self.has_living_host(&record, give_up_at) {
                 tracing::warn!(record = %path.display(), "a host that has lost its lease still runs; its agents stay");
                 continue;
@@ -335,33 +335,29 @@ impl ProcessRecords {
         if strays > 0 {
             tracing::info!(strays, "ended agent processes that an earlier host had left behind");
         }
-        left
+        Ok(left)
     }
 
-    /// Returns the directories with output that keepers have left, each with the record of its tree. One that is not of this
-    /// state directory is left alone.
-    pub(crate) fn find_left_outputs(&self) -> Vec<(PathBuf, LeftTree)> {
-        let mut found = Vec::new();
-        for path in find_left_outputs(&self.shared.dir, LEFT_OUTPUT_EXTENSION) {
-            // Another boot or another numbering of processes makes no difference: nothing of the tree runs any more.
-            match read_record::<TreeRecord>(&path.join("record")) {
-                Ok(record) if record.directory == self.shared.directory && record.kept.is_some() => {
-                    found.extend(record.kept.clone().map(|kept| (path, LeftTree { record, kept })));
-                }
-                Ok(_) => {
-                    tracing::warn!(path = %path.display(), "output of an agent of another state directory is left alone")
-                }
-                Err(error) => {
-                    tracing::warn!(path = %path.display(), %error, "output of an agent without its record is left alone");
-                }
-            }
+    /// Returns the directories with output that keepers have left.
+    pub(super) fn list_left_outputs(&self) -> io::Result<Vec<PathBuf>> {
+        find_left_outputs(&self.shared.dir, LEFT_OUTPUT_EXTENSION)
+    }
+
+    /// Returns the tree whose keeper has left the output in this directory; `None` if it is not of this state directory.
+    pub(super) fn read_left_tree(&self, output: &Path) -> io::Result<Option<LeftTree>> {
+        let record = read_record::<TreeRecord>(&output.join("record"))?;
+        // Another boot or another numbering of processes makes no difference: nothing of the tree runs any more.
+        let is_ours = record.directory == self.shared.directory;
+        let tree = record.kept.clone().filter(|_| is_ours).map(|kept| LeftTree { record, kept });
+        if tree.is_none() {
+            tracing::warn!(path = %output.display(), "output of an agent of another state directory is left alone");
         }
-        found
+        Ok(tree)
     }
 
     /// Removes the output that keepers have begun to write and will not finish, and output that an earlier host had begun to remove.
-    pub(crate) fn remove_unfinished_outputs(&self) {
-        for path in find_left_outputs(&self.shared.dir, UNFINISHED_OUTPUT_EXTENSION) {
+    pub(crate) fn remove_unfinished_outputs(&self) -> io::Result<()> {
+        for path in find_left_outputs(&self.shared.dir, UNFINISHED_OUTPUT_EXTENSION)? {
             if self.has_living_keeper(&path) {
                 tracing::info!(path = %path.display(), "a keeper is writing the output of its agent");
                 continue;
@@ -369,9 +365,10 @@ impl ProcessRecords {
             tracing::warn!(path = %path.display(), "a keeper ended while it wrote the output of its agent, which is lost");
             let _ = fs::remove_dir_all(path);
         }
-        for path in find_left_outputs(&self.shared.dir, TAKEN_OUTPUT_EXTENSION) {
+        for path in find_left_outputs(&self.shared.dir, TAKEN_OUTPUT_EXTENSION)? {
             let _ = fs::remove_dir_all(path);
         }
+        Ok(())
     }
 
     /// Returns true if the keeper that has begun to write this output lives. Its record is the first file that it writes.
@@ -457,7 +454,7 @@ fn report_unwritten(keeper: u32, written: io::Result<()>) {
 /// Reads the records of the kept agents whose keepers run, each with the keeper's pid. Changes nothing.
 pub(super) fn read_kept_records(dir: &Path) -> Vec<(u32, KeptRecord)> {
     let system = identify_system();
-    let records = read_records::<TreeRecord>(dir, keeper_of).into_iter().map(|file| file.record);
+    let records = read_records::<TreeRecord>(dir, keeper_of).unwrap_or_default().into_iter().map(|file| file.record);
     let living = records.filter(|record| record.system == system && record.keeper.is_alive());
     living.filter_map(|record| Some((record.keeper.pid, record.kept?))).collect()
 }
@@ -582,11 +579,11 @@ mod tests {
         let path = records.record_path(keeper.pid);
         let half = path.with_extension(UNFINISHED_EXTENSION);
         fs::copy(&path, &half).unwrap();
-        assert_eq!(records.take_left_trees().len(), 1, "two records of one keeper");
+        assert_eq!(records.take_left_trees().unwrap().len(), 1, "two records of one keeper");
         assert!(path.exists() && !half.exists());
         // The host died before the first record of the tree was in place.
         fs::rename(&path, &half).unwrap();
-        assert_eq!(records.take_left_trees().len(), 1);
+        assert_eq!(records.take_left_trees().unwrap().len(), 1);
         assert!(path.exists() && !half.exists());
     }
 
@@ -619,9 +616,9 @@ mod tests {
         let written = begin_output(living, "1.leaving");
         let others =
             [begin_output(dead, "2.leaving"), begin_output(reused, "3.leaving"), begin_output(living, "4.taken")];
-        assert_eq!(records.find_left_outputs().len(), 0);
+        assert_eq!(records.list_left_outputs().unwrap().len(), 0);
         assert!(others.iter().all(|path| path.exists()), "a look removes nothing");
-        records.remove_unfinished_outputs();
+        records.remove_unfinished_outputs().unwrap();
         assert!(written.exists(), "its keeper lives");
         assert!(others.iter().all(|path| !path.exists()), "{others:?}");
     }

@@ -30,10 +30,13 @@ pub(super) struct RecordFile<R> {
 }
 
 /// Reads the records of a directory. `keeper_of` returns the keeper's pid, which is the name of a record's file.
-pub(super) fn read_records<R: DeserializeOwned>(dir: &Path, keeper_of: impl Fn(&R) -> u32) -> Vec<RecordFile<R>> {
+pub(super) fn read_records<R: DeserializeOwned>(
+    dir: &Path,
+    keeper_of: impl Fn(&R) -> u32,
+) -> io::Result<Vec<RecordFile<R>>> {
     let mut found = Vec::new();
     let mut odd = Vec::new();
-    for path in list_files(dir) {
+    for path in list_files(dir)? {
         let Some(pid) = pid_of(&path) else {
             odd.extend((!is_known(&path)).then(|| (path, "its name is not that of a record".to_owned())));
             continue;
@@ -47,13 +50,16 @@ pub(super) fn read_records<R: DeserializeOwned>(dir: &Path, keeper_of: impl Fn(&
         }
     }
     report_odd_files(&odd);
-    found
+    Ok(found)
 }
 
 /// Finishes what a host has left that was killed while it wrote a record: a tree without another record keeps the new one. Two
 /// records of one keeper would be two agents to take over.
-pub(super) fn settle_unfinished_records<R: DeserializeOwned>(dir: &Path, keeper_of: impl Fn(&R) -> u32) {
-    for half in list_files(dir) {
+pub(super) fn settle_unfinished_records<R: DeserializeOwned>(
+    dir: &Path,
+    keeper_of: impl Fn(&R) -> u32,
+) -> io::Result<()> {
+    for half in list_files(dir)? {
         let record = half.with_extension("");
         if !has_extension(&half, UNFINISHED_EXTENSION) || pid_of(&record).is_none() {
             continue;
@@ -69,6 +75,7 @@ pub(super) fn settle_unfinished_records<R: DeserializeOwned>(dir: &Path, keeper_
             tracing::warn!(%error, file = %half.display(), "an unfinished record stays");
         }
     }
+    Ok(())
 }
 
 /// Reads one record, whatever has its name. Fails with `InvalidData` for a regular file that holds no record.
@@ -118,11 +125,11 @@ fn has_extension(path: &Path, extension: &str) -> bool {
 }
 
 /// Returns the directories with output that keepers have left, or with that extension.
-pub(super) fn find_left_outputs(dir: &Path, extension: &str) -> Vec<PathBuf> {
+pub(super) fn find_left_outputs(dir: &Path, extension: &str) -> io::Result<Vec<PathBuf>> {
     let is_dir = |path: &PathBuf| fs::symlink_metadata(path).is_ok_and(|metadata| metadata.is_dir());
-    let mut found = list_files(dir);
+    let mut found = list_files(dir)?;
     found.retain(|path| has_extension(path, extension) && is_dir(path));
-    found
+    Ok(found)
 }
 
 /// Returns the pid of the keeper that has left this output, as its name says.
@@ -130,8 +137,13 @@ pub(super) fn keeper_of_output(path: &Path) -> Option<u32> {
     path.file_name()?.to_str()?.split('.').next()?.parse().ok()
 }
 
-fn list_files(dir: &Path) -> Vec<PathBuf> {
-    fs::read_dir(dir).into_iter().flatten().flatten().map(|entry| entry.path()).collect()
+/// Lists a directory. One that is not there is empty.
+fn list_files(dir: &Path) -> io::Result<Vec<PathBuf>> {
+    match fs::read_dir(dir) {
+        Ok(entries) => entries.map(|entry| Ok(entry?.path())).collect(),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
+        Err(error) => Err(error),
+    }
 }
 
 fn exists(path: &Path) -> bool {
@@ -162,6 +174,7 @@ mod tests {
 
     fn names_of(dir: &Path) -> Vec<String> {
         let mut names: Vec<String> = read_records(dir, keeper_of)
+            .unwrap()
             .into_iter()
             .filter_map(|file| Some(file.path.file_name()?.to_str()?.to_owned()))
             .collect();
@@ -188,10 +201,10 @@ mod tests {
         rustix::fs::mkfifoat(rustix::fs::CWD, at("80.new"), Mode::RWXU).unwrap();
         fs::File::create(at("81")).unwrap().set_len(64 << 20).unwrap();
         fs::write(at("82"), "x".repeat(1 << 20)).unwrap();
-        let before = list_files(temp.path()).len();
-        settle_unfinished_records(temp.path(), keeper_of);
+        let before = list_files(temp.path()).unwrap().len();
+        settle_unfinished_records(temp.path(), keeper_of).unwrap();
         assert_eq!(names_of(temp.path()), ["71"]);
-        assert_eq!(list_files(temp.path()).len(), before, "nothing was removed");
+        assert_eq!(list_files(temp.path()).unwrap().len(), before, "nothing was removed");
     }
 
     #[test]
@@ -200,8 +213,20 @@ mod tests {
         fs::write(temp.path().join("71.new"), json!({ "keeper": 72 }).to_string()).unwrap();
         fs::write(temp.path().join("73.new"), "{\"keep").unwrap();
         fs::write(temp.path().join("74.new"), json!({ "keeper": 74 }).to_string()).unwrap();
-        settle_unfinished_records(temp.path(), keeper_of);
+        settle_unfinished_records(temp.path(), keeper_of).unwrap();
         assert_eq!(names_of(temp.path()), ["74"]);
-        assert_eq!(list_files(temp.path()).len(), 1);
+        assert_eq!(list_files(temp.path()).unwrap().len(), 1);
+    }
+
+    #[test]
+    fn directory_that_cannot_be_listed_is_not_taken_for_an_empty_one() {
+        let temp = tempfile::tempdir().unwrap();
+        let run = temp.path().join("run");
+        assert_eq!(find_left_outputs(&run, LEFT_OUTPUT_EXTENSION).unwrap(), Vec::<PathBuf>::new());
+        // No directory can be listed here, as with a failing disk.
+        fs::write(&run, "").unwrap();
+        assert!(find_left_outputs(&run, LEFT_OUTPUT_EXTENSION).is_err());
+        assert!(read_records(&run, keeper_of).is_err());
+        assert!(settle_unfinished_records(&run, keeper_of).is_err());
     }
 }

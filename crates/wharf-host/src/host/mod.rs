@@ -30,7 +30,7 @@ use std::sync::Arc;
 
 use tokio::sync::watch;
 use wharf_api::{HostSettingList, SettingsState, TurnCount};
-use wharf_core::{AgentInput, EndReason, Input, LifecycleInput, Sender, SessionId};
+use wharf_core::{EndReason, Input, LifecycleInput, Sender, SessionId};
 use wharf_store::LogId;
 
 use agents::AgentProcesses;
@@ -46,7 +46,7 @@ pub use start_file::write_private;
 use start_limits::StartLimits;
 pub(crate) use start_limits::StartPriority;
 pub use startup::StartError;
-pub(crate) use startup::Takeover;
+pub(crate) use startup::{Takeover, warn_of_put_off_output};
 use storage::Storage;
 pub use storage::StorageFault;
 pub use uploads::{Upload, UploadError};
@@ -213,21 +213,19 @@ impl Host {
             Some(KnownSession::Live(handle)) => Ok(handle),
             Some(KnownSession::Cold { log_id, snapshot, descriptor, has_log_failed, .. }) => {
                 let inner = Arc::clone(&self.inner);
-                let read =
-                    tokio::task::spawn_blocking(move || inner.load_from_log(&log_id, snapshot, Some(&descriptor)));
-                let thawed = read.await.map_err(|e| e.to_string()).and_then(|thawed| thawed.map_err(|e| e.to_string()));
-                let (mut session, shared) = thawed.map_err(|why| OpenError::Unreadable { id: id.clone(), why })?;
-                let input = if has_log_failed && session.state().status.is_alive() {
-                    // The agent was ended when the log failed. The descriptor says `error` since then.
-                    let message = "the log could not be written".into();
-                    let start = session.state().start;
-                    Input::Agent(AgentInput::Exited { start, exit_code: None, message })
-                } else {
+                let opening = move || {
+                    let loaded = inner.load_from_log(&log_id, snapshot, Some(&descriptor));
+                    let (mut session, shared) = loaded.map_err(|error| error.to_string())?;
+                    if has_log_failed && session.state().status.is_alive() {
+                        return inner.reopen_after_failure(session, shared).map_err(|error| error.to_string());
+                    }
                     // Changes nothing, unless the log has lost the end of a turn, or that of the session.
-                    Input::Lifecycle(LifecycleInput::HostRestarted)
+                    let step = session.handle(Input::Lifecycle(LifecycleInput::HostRestarted), Now::millis());
+                    Ok(inner.spawn_task(session, shared, step, FirstStart::default()))
                 };
-                let step = session.handle(input, Now::millis());
-                Ok(self.inner.spawn_task(session, shared, step, FirstStart::default()))
+                let opened = tokio::task::spawn_blocking(opening).await;
+                let opened = opened.unwrap_or_else(|error| Err(error.to_string()));
+                opened.map_err(|why| OpenError::Unreadable { id: id.clone(), why })
             }
         }
     }

@@ -1,12 +1,12 @@
 //! Starting the host: take the lease, end what an earlier one left running, and bring every log to a definite state.
 
 use std::collections::{HashMap, VecDeque};
-use std::io::ErrorKind;
+use std::io::{self, ErrorKind};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError};
 
-use wharf_core::{EndReason, Input, LifecycleInput, Seq, Session, SessionId, Status};
+use wharf_core::{AgentInput, EndReason, Input, LifecycleInput, Seq, Session, SessionId, Status};
 use wharf_store::{
     Engine, FileEngine, FileLease, FileOptions, Index, IndexRow, Lease, LeaseError, Log, LogId, LogStat, LostEpoch,
     SqliteIndex, StoreError,
@@ -18,12 +18,12 @@ use super::initialize_cache::InitializeCache;
 use super::start_limits::StartLimits;
 use super::storage::{Storage, UnreadableLog};
 use super::{Host, Inner, StartPriority, StepLocks, modes};
-use crate::agent::adoption::{
-    AdoptedAgent, AdoptionContext, FoundAgent, LeftAgent, SilentKeeper, ask_keepers, find_ended_agents, may_pass,
-};
+use crate::SessionHandle;
+use crate::agent::adoption::{AdoptedAgent, AdoptionContext, FoundAgent, LeftAgent, SilentKeeper, ask_keepers};
 use crate::agent::agent_log::AgentLogs;
 use crate::agent::agent_token::TokenGuard;
 use crate::agent::directory_identity::DirectoryIdentity;
+use crate::agent::ended_agent::{find_ended_agents, may_pass};
 use crate::agent::process_records::{LeftTree, ProcessRecords};
 use crate::agent::process_table::is_below;
 use crate::config::{Config, LiveConfig, ResumeOnStart, watch_file};
@@ -75,14 +75,15 @@ impl Host {
         let identity = DirectoryIdentity::load_or_create(&root).map_err(|error| unusable(&error))?;
         let state_id = identity.id.clone();
         let records = ProcessRecords::new(root.join("run"), identity);
-        let left = records.take_left_trees();
+        // A directory that cannot be listed is not taken for an empty one: sessions would end without their agents' last output.
+        let left = records.take_left_trees().map_err(|error| unusable(&error))?;
         if let Some(tree) = left.iter().find(|tree| is_below(std::process::id(), tree.keeper_pid())) {
             return Err(StartError::InsideAgent { session: tree.kept.session.clone() });
         }
         let mut agents = ask_keepers(left, &records);
-        records.remove_unfinished_outputs();
+        records.remove_unfinished_outputs().map_err(|error| unusable(&error))?;
         // After the keepers: one that ends meanwhile leaves its output first.
-        agents.extend(find_ended_agents(&records));
+        agents.extend(find_ended_agents(&records).map_err(|error| unusable(&error))?);
         let engine = match engine {
             Some(engine) => engine,
             None => files(&root, config.limits.reserve.0 as u64)?,
@@ -307,16 +308,7 @@ impl Inner {
                     shared.set_descriptor(Arc::new(Descriptor::of_session(&session, &shared.attention)));
                 }
                 if let Some(first) = self.find_agent(agents, &session, &shared) {
-                    let adopted = first.adopted.as_ref();
-                    let session_time = adopted.and_then(|adopted| adopted.turn_status.session_time());
-                    let now = session_time.unwrap_or_else(Now::millis);
-                    // The keeper knows whether a turn runs, if the log does not tell it any more.
-                    let is_idle = shared.has_losses() && adopted.is_some_and(|agent| !agent.turn_status.is_running);
-                    let is_keeper_gone = first.silent_keeper.as_ref().is_some_and(|keeper| keeper.is_gone);
-                    let has_ended = is_keeper_gone || adopted.is_some_and(|agent| agent.has_ended);
-                    let step =
-                        session.handle(Input::Lifecycle(LifecycleInput::AgentAdopted { is_idle, has_ended }), now);
-                    self.spawn_task(session, shared, step, first);
+                    self.spawn_with_agent(session, shared, first);
                     return None;
                 }
                 let step = session.handle(Input::Lifecycle(LifecycleInput::HostRestarted), Now::millis());
@@ -354,7 +346,10 @@ impl Inner {
 pub(crate) enum Takeover {
     Done(Box<AdoptedAgent>),
     /// The agent has ended. Its output is on the disk and can be taken in later.
-    PutOff(LeftTree),
+    PutOff {
+        tree: LeftTree,
+        why: io::Error,
+    },
     Failed,
 }
 
@@ -382,7 +377,7 @@ impl Inner {
 
     /// Finds the running agent of a session and takes it over, now or when its keeper answers. Returns `None` if there is none. All
     /// other agents are ended.
-    fn find_agent(&self, agents: Vec<LeftAgent>, session: &Session, shared: &Shared) -> Option<FirstStart> {
+    pub(super) fn find_agent(&self, agents: Vec<LeftAgent>, session: &Session, shared: &Shared) -> Option<FirstStart> {
         let state = session.state();
         let is_wanted = |agent: &LeftAgent| state.status == Status::Running && state.start.0 == agent.tree().kept.start;
         let (mut wanted, others): (Vec<_>, Vec<_>) = agents.into_iter().partition(is_wanted);
@@ -402,18 +397,59 @@ impl Inner {
         match agent {
             LeftAgent::Found(agent) => match self.adopt_agent(agent, None, session.head(), shared) {
                 Takeover::Done(adopted) => first.adopted = Some(adopted),
-                Takeover::PutOff(tree) => first.silent_keeper = Some(SilentKeeper::of_left_output(tree)),
+                Takeover::PutOff { tree, why } => {
+                    warn_of_put_off_output(&shared.id, &why);
+                    first.silent_keeper = Some(SilentKeeper::of_left_output(tree, 0));
+                }
                 Takeover::Failed => return None,
             },
             LeftAgent::Silent(tree) => {
                 let records = self.agents.records();
                 first.silent_keeper = Some(SilentKeeper::new(tree, records, self.agents.tokens()));
             }
-            LeftAgent::Unopened(tree) => first.silent_keeper = Some(SilentKeeper::of_left_output(tree)),
+            LeftAgent::Unopened(tree) => first.silent_keeper = Some(SilentKeeper::of_left_output(tree, 0)),
         }
         // Its agent runs already: without a permit it is over the limit, and new sessions are refused.
         first.permit = self.start_limits.take_session();
         Some(first)
+    }
+
+    /// Goes on with a session whose agent an earlier host has left.
+    fn spawn_with_agent(
+        self: &Arc<Self>,
+        mut session: Session,
+        shared: Arc<Shared>,
+        first: FirstStart,
+    ) -> SessionHandle {
+        let adopted = first.adopted.as_ref();
+        let session_time = adopted.and_then(|adopted| adopted.turn_status.session_time());
+        let now = session_time.unwrap_or_else(Now::millis);
+        // The keeper knows whether a turn runs, if the log does not tell it any more.
+        let is_idle = shared.has_losses() && adopted.is_some_and(|agent| !agent.turn_status.is_running);
+        let is_keeper_gone = first.silent_keeper.as_ref().is_some_and(|keeper| keeper.presence.is_gone());
+        let has_ended = is_keeper_gone || adopted.is_some_and(|agent| agent.has_ended);
+        let step = session.handle(Input::Lifecycle(LifecycleInput::AgentAdopted { is_idle, has_ended }), now);
+        self.spawn_task(session, shared, step, first)
+    }
+
+    /// Opens a session whose log could not be written any more. Output of its agent that a keeper has left is taken in; any other
+    /// agent was ended when the log failed.
+    pub(super) fn reopen_after_failure(
+        self: &Arc<Self>,
+        mut session: Session,
+        shared: Arc<Shared>,
+    ) -> io::Result<SessionHandle> {
+        let mut agents = find_ended_agents(self.agents.records())?;
+        agents.retain(|agent| agent.tree().kept.session == shared.id.as_str());
+        if let Some(first) = self.find_agent(agents, &session, &shared) {
+            return Ok(self.spawn_with_agent(session, shared, first));
+        }
+        // The descriptor says `error` since then.
+        let message = "the log could not be written".into();
+        let start = session.state().start;
+        let ended = Input::Agent(AgentInput::Exited { start, exit_code: None, message });
+        let step = session.handle(ended, Now::millis());
+        Ok(self.spawn_task(session, shared, step, FirstStart::default()))
     }
 
     /// Takes an agent over. An agent that cannot be taken over is ended.
@@ -435,6 +471,12 @@ impl Inner {
             FoundAgent::Kept(keeper) => Some((keeper.absence, keeper.version.clone())),
             FoundAgent::Ended(_) => None,
         };
+        if kept.is_none()
+            && let Err(why) = sync_log(&*shared.log)
+        {
+            // A ledger on the disk must not be ahead of the log, whose end a power cut may take away.
+            return Takeover::PutOff { tree, why };
+        }
         match (agent.adopt(head, &context, token), kept) {
             (Ok(adopted), Some((absence, keeper_version))) => {
                 self.metrics.note_takeover(absence);
@@ -445,10 +487,7 @@ impl Inner {
                 tracing::info!(session = %shared.id, "takes in the output of an agent that has ended without a host");
                 Takeover::Done(Box::new(adopted))
             }
-            (Err(error), None) if may_pass(&error) => {
-                tracing::warn!(session = %shared.id, %error, "the output of an agent that has ended cannot be taken in yet");
-                Takeover::PutOff(tree)
-            }
+            (Err(why), None) if may_pass(&why) => Takeover::PutOff { tree, why },
             (Err(error), None) => {
                 tracing::error!(session = %shared.id, %error, "the output of an agent that has ended cannot be taken in");
                 Takeover::Failed
@@ -483,6 +522,18 @@ impl Inner {
         self.registry.put(shared.id.clone(), cold);
         SessionRow { id: log_id, seq: head.seq, bytes: head.bytes, snapshot, descriptor }
     }
+}
+
+/// Says once why the output of an agent that has ended waits on the disk. It is tried again without a word.
+pub(crate) fn warn_of_put_off_output(session: &SessionId, why: &io::Error) {
+    tracing::warn!(%session, %why, "the output of an agent that has ended cannot be taken in yet");
+}
+
+/// Waits until all of a log is on the disk.
+fn sync_log(log: &dyn Log) -> io::Result<()> {
+    let (done, synced) = std::sync::mpsc::sync_channel(1);
+    log.sync(Box::new(move |result| drop(done.send(result.map(drop)))));
+    synced.recv().map_err(io::Error::other)?.map_err(io::Error::other)
 }
 
 /// The row's descriptor, if the row tells the whole log and the session was over.

@@ -159,7 +159,8 @@ impl SessionTask {
                 }
             }
             Wake::Agent(Ok(1..)) => self.agent.take_lines(&mut self.journal, &mut self.clients),
-            Wake::Agent(Ok(0) | Err(_)) => self.agent.lose(&mut self.journal, &mut self.clients),
+            Wake::Agent(Ok(0)) => self.agent.lose(&mut self.journal, &mut self.clients),
+            Wake::Agent(Err(error)) => self.agent.lose_unreadable(&error, &mut self.journal, &mut self.clients),
             Wake::Synced => {}
             Wake::Time if self.journal.is_held() => {}
             Wake::Time => {
@@ -367,6 +368,14 @@ impl SessionTask {
     }
 
     async fn shut_down(&mut self, done: oneshot::Sender<()>) {
+        if self.agent.has_left_output() {
+            // The session ends when the next host has taken all of that in.
+            self.carry_out();
+            self.finish_acts().await;
+            self.agent.leave();
+            let _ = done.send(());
+            return;
+        }
         self.kill_and_sync(EndReason::HostShutdown).await;
         self.agent.end_for_shutdown().await;
         let _ = done.send(());

@@ -1,5 +1,8 @@
 //! The host on a failing storage engine: no space, a failing sync, a slow sync (rules 1.3, 1.4, 10.5).
 
+mod left_output;
+
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -22,23 +25,35 @@ use crate::{TREE_ENDS_WITHIN, wharf_binary};
 /// A host in this process, with the scripted agent and a disk that fails on request.
 struct DiskFixture {
     host: Host,
+    config: Config,
+    engine: Arc<MemoryEngine>,
     disk: Hostility,
     dir: TempDir,
 }
 
 impl DiskFixture {
+    /// Returns one whose agents end with the test.
     fn new() -> Result<Self> {
+        Self::with_config(|config| config.keeper.enabled = false)
+    }
+
+    fn with_config(change: impl FnOnce(&mut Config)) -> Result<Self> {
         let dir = TempDir::with_prefix("wharf-test-")?;
         let agent = wharf_testkit::program::find_scripted_agent()?;
         let agent = json!([agent.to_str().context("not UTF-8")?]);
         let mut config = Config::parse(&format!("default_agent = \"scripted\"\n[agents.scripted]\ncommand = {agent}"))
             .map_err(anyhow::Error::msg)?;
         (config.state_dir, config.program) = (dir.path().join("state"), wharf_binary());
-        // The agents end with the test.
-        config.keeper.enabled = false;
+        change(&mut config);
         let disk = Hostility::default();
-        let host = Host::start_on(config, Some(MemoryEngine::new(disk.clone())))?;
-        Ok(Self { host, disk, dir })
+        let engine = MemoryEngine::new(disk.clone());
+        let host = Host::start_on(config.clone(), Some(engine.clone()))?;
+        Ok(Self { host, config, engine, disk, dir })
+    }
+
+    /// Returns the directory with the records of agents' processes.
+    fn run_dir(&self) -> PathBuf {
+        self.config.state_dir.join("run")
     }
 
     async fn spawn(&self) -> Result<SessionHandle, CreateError> {

@@ -31,14 +31,19 @@ impl AgentConnection {
         }
     }
 
+    /// Returns true if the agent has ended without a host, and output of it on the disk is not in the log yet.
+    pub(in crate::session) fn has_left_output(&self) -> bool {
+        let is_link_to_output = self.link.as_ref().is_some_and(|link| link.has_no_keeper());
+        is_link_to_output || self.awaits_left_output()
+    }
+
     /// Leaves the agent to its keeper. Returns false if it is not kept: then it has to be ended.
     pub(in crate::session) fn leave(&mut self) -> bool {
         if self.leave_awaited() {
             return true;
         }
         let records = self.context.host.agents.records();
-        let is_left =
-            |link: &mut AgentLink| link.process().has_no_keeper() || records.is_kept(link.process().keeper_pid());
+        let is_left = |link: &mut AgentLink| link.has_no_keeper() || records.is_kept(link.process().keeper_pid());
         match self.link.take_if(is_left) {
             Some(link) => {
                 link.leave();

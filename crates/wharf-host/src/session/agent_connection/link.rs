@@ -176,6 +176,11 @@ impl AgentLink {
         self.start
     }
 
+    /// Returns true if the agent has ended without a host: its output is on the disk.
+    pub(super) fn has_no_keeper(&self) -> bool {
+        self.process.has_no_keeper()
+    }
+
     pub(super) fn keeper_pid(&self) -> u32 {
         self.process.keeper_pid()
     }

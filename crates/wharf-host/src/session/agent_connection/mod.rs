@@ -12,6 +12,7 @@ mod silent_keeper;
 mod to_agent;
 mod writer;
 
+use std::io;
 use std::sync::Arc;
 
 use tokio::task::JoinHandle;
@@ -256,7 +257,7 @@ impl AgentConnection {
 
     /// Leaves the output of an agent that has ended without a host to the next one: the end of the session may not be in the log.
     fn leave_ended(&mut self) {
-        drop(self.link.take_if(|link| link.process().has_no_keeper()));
+        drop(self.link.take_if(|link| link.has_no_keeper()));
     }
 
     /// The agent closed its output: whatever it does now, it is of no use. Its tree is ended and awaited.
@@ -277,6 +278,18 @@ impl AgentConnection {
             let _ = commands.send(Command::AgentGone { start, exit, stderr, process }).await;
         };
         self.startup.set_ending(tokio::spawn(watch.in_current_span()));
+    }
+
+    /// Ends an agent whose output cannot be read any further. Output that its keeper has left is kept for a person to look at.
+    pub(super) fn lose_unreadable(&mut self, error: &io::Error, journal: &mut Journal, clients: &mut Clients) {
+        let Some(link) = &mut self.link else { return };
+        tracing::error!(session = %self.context.shared.id, %error, "the output of an agent cannot be read");
+        if link.has_no_keeper() {
+            link.process().set_output_aside();
+        }
+        let detail = format!("the rest of the output cannot be read: {error}").into();
+        journal.input(Input::Agent(AgentInput::Faulted { fault: Fault::Malformed, detail }), None);
+        self.lose(journal, clients);
     }
 
     /// The agent is gone: what it owed and what it asked for is settled with the clients concerned.

@@ -9,7 +9,7 @@ use wharf_core::{Input, LifecycleInput, StartNo};
 
 use super::AgentConnection;
 use crate::agent::adoption::{FoundAgent, SilentKeeper, ask_until_answered};
-use crate::host::Takeover;
+use crate::host::{Takeover, warn_of_put_off_output};
 use crate::session::command::Command;
 use crate::session::journal::Journal;
 
@@ -30,11 +30,11 @@ impl AgentConnection {
         shared.set_keeper(keeper.keeper_pid());
         shared.note_silent_keeper(true);
         let tree = keeper.tree.clone();
-        let is_gone = keeper.is_gone;
+        let presence = keeper.presence;
         let records = self.context.host.agents.records().clone();
         let commands = self.context.commands.clone();
         let asking = async move {
-            let answer = Box::new(ask_until_answered(tree, is_gone, records).await);
+            let answer = Box::new(ask_until_answered(tree, presence, records).await);
             let _ = commands.send(Command::KeeperAnswered(answer)).await;
         };
         let asking = tokio::spawn(asking.in_current_span());
@@ -57,19 +57,20 @@ impl AgentConnection {
         let shared = &self.context.shared;
         shared.note_silent_keeper(false);
         let host = &self.context.host;
-        if matches!(answer, Ok(FoundAgent::Ended(_))) && !keeper.is_gone {
+        if matches!(answer, Ok(FoundAgent::Ended(_))) && !keeper.presence.is_gone() {
             // The keeper is gone, and nothing else takes its tree off the records.
             host.agents.records().remove(keeper.keeper_pid());
         }
         let adopted = match answer {
             Ok(answered) => match host.adopt_agent(answered, keeper.token, journal.head(), shared) {
                 Takeover::Done(adopted) => Some(adopted),
-                Takeover::PutOff(tree) => {
-                    if !keeper.is_gone {
+                Takeover::PutOff { tree, why } => {
+                    if !keeper.presence.is_gone() {
+                        warn_of_put_off_output(&shared.id, &why);
                         let news = LifecycleInput::AgentAdopted { is_idle: false, has_ended: true };
                         journal.input(Input::Lifecycle(news), None);
                     }
-                    self.await_keeper(SilentKeeper::of_left_output(tree));
+                    self.await_keeper(SilentKeeper::of_left_output(tree, keeper.presence.tries() + 1));
                     return true;
                 }
                 Takeover::Failed => None,
@@ -112,6 +113,11 @@ impl AgentConnection {
         };
         self.startup.set_ending(tokio::spawn(ending.in_current_span()));
         true
+    }
+
+    /// Returns true while the output that a keeper has left cannot be taken in.
+    pub(super) fn awaits_left_output(&self) -> bool {
+        self.awaited_keeper.as_ref().is_some_and(|awaited| awaited.keeper.presence.is_gone())
     }
 
     /// Leaves the agent of a keeper that has not answered yet to the next host. Returns false if there is none.

@@ -15,13 +15,14 @@ use line_causes::causes_of;
 pub(super) use line_causes::{OwedLine, read_owed_lines};
 use storage_pause::{Retry, pause_reason, refusal};
 use wharf_core::{Effect, Event, Input, Millis, PauseReason, Reply, Seq, Session, State, Step};
-use wharf_store::AppendError;
+use wharf_store::{AppendError, StoreError};
 use writer::{LogWriter, Space};
 
 use super::clock::Clock;
 use super::command::ReplyTo;
 use super::context::TaskContext;
 use super::handle::CallError;
+use crate::agent::AgentProcess;
 use crate::agent::ledger::LedgerHandle;
 use crate::ids::Now;
 
@@ -272,7 +273,7 @@ impl Journal {
                 Act::Effect(effect, cause) => return Some(Due::Effect(effect, cause)),
                 Act::PassOnPending => return Some(Due::PassOnPending),
                 Act::KeepAgent => return Some(Due::KeepAgent),
-                Act::Release(process) => process.release(),
+                Act::Release(process) => self.release(process),
                 Act::Reply(to, reply) => {
                     let is_presence = matches!(reply, Reply::Joined(_));
                     let _ = to.send(Ok(reply));
@@ -285,6 +286,19 @@ impl Journal {
                 Act::AnswerCall(to, answer) => drop(to.send(answer)),
             }
         }
+    }
+
+    /// Lets go of an agent whose end is in the log. What a keeper has left of it is removed once the log is safe from a power cut.
+    fn release(&self, process: AgentProcess) {
+        if !process.has_no_keeper() {
+            return process.release();
+        }
+        let release = move |synced: Result<u64, StoreError>| {
+            if synced.is_ok() {
+                process.release();
+            }
+        };
+        self.context.shared.log.sync(Box::new(release));
     }
 
     /// Refreshes what listings show.

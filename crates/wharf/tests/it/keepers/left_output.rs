@@ -67,15 +67,7 @@ impl StreamingTurn {
         }
         let left = left_outputs(host);
         let [left] = left.as_slice() else { anyhow::bail!("the agent was held up, and nothing was left: {left:?}") };
-        let output = fs::read(left.join("output"))?;
-        let whole = output.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
-        // The part that is in the log is a hole, which reads as zeros.
-        let lines = output[..whole].split(|byte| *byte == b'\n').map(|line| line.trim_ascii_start());
-        let frames = lines.filter_map(|line| {
-            let begin = line.iter().position(|byte| *byte == b'{')?;
-            serde_json::from_slice::<Value>(&line[begin..]).ok()
-        });
-        frames.filter_map(|frame| chunk_index(&frame)).max().map(|last| last + 1).context("nothing was written in time")
+        count_left_updates(left)
     }
 
     /// Checks that the log has these updates, each once and in order, and all before the end of the turn.
@@ -94,8 +86,21 @@ impl StreamingTurn {
     }
 }
 
+/// Returns how many updates of `stream` an agent has written whose output is in this directory.
+pub(crate) fn count_left_updates(left: &Path) -> Result<u64> {
+    let output = fs::read(left.join("output"))?;
+    let whole = output.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
+    // The part that is in the log is a hole, which reads as zeros.
+    let lines = output[..whole].split(|byte| *byte == b'\n').map(|line| line.trim_ascii_start());
+    let frames = lines.filter_map(|line| {
+        let begin = line.iter().position(|byte| *byte == b'{')?;
+        serde_json::from_slice::<Value>(&line[begin..]).ok()
+    });
+    frames.filter_map(|frame| chunk_index(&frame)).max().map(|last| last + 1).context("nothing was written in time")
+}
+
 /// Returns the number of an update of `stream`, which is longer than what the agent says besides.
-fn chunk_index(frame: &Value) -> Option<u64> {
+pub(crate) fn chunk_index(frame: &Value) -> Option<u64> {
     let text = frame["params"]["update"]["content"]["text"].as_str().filter(|text| text.len() > 60)?;
     text.split(' ').next()?.parse().ok()
 }
@@ -267,6 +272,24 @@ async fn output_that_cannot_be_opened_is_taken_in_when_it_can() -> Result<()> {
     wait_for_session(&RestClient::new(&host), &turn.session, "its trouble", is_told).await?;
     fs::remove_dir(left.join("ledger"))?;
     fs::rename(left.join("aside"), left.join("ledger"))?;
+    let ended = log::expect_event(&host, &turn.session, "ended", |_| true).await?;
+    assert_eq!(ended["ending"]["reason"], "host_restarted", "{ended}");
+    turn.check_updates(&host, written)?;
+    host.stop_all().await
+}
+
+#[tokio::test]
+async fn output_that_cannot_be_opened_outlives_an_orderly_stop() -> Result<()> {
+    let spoil = |left: &Path| {
+        fs::rename(left.join("ledger"), left.join("aside"))?;
+        Ok(fs::create_dir(left.join("ledger"))?)
+    };
+    let (mut host, turn, left, written) = leave_spoilt_output(500, spoil).await?;
+    RestClient::new(&host).post_empty("/stop").await?.expect(202)?;
+    ensure!(host.wait_exit(TREE_ENDS_WITHIN)?.success(), "the host's exit");
+    fs::remove_dir(left.join("ledger"))?;
+    fs::rename(left.join("aside"), left.join("ledger"))?;
+    host.restart()?;
     let ended = log::expect_event(&host, &turn.session, "ended", |_| true).await?;
     assert_eq!(ended["ending"]["reason"], "host_restarted", "{ended}");
     turn.check_updates(&host, written)?;

@@ -4,7 +4,7 @@
 mod adopted_identity;
 mod callers;
 mod carried_over;
-mod left_output;
+pub(crate) mod left_output;
 mod long_turn;
 mod long_turn_clients;
 mod without_host;

@@ -1,0 +1,188 @@
+//! An agent that has ended without a host: its output, which its keeper has left on the disk, is taken in.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use wharf_core::Seq;
+
+use super::adoption::{AdoptedAgent, AdoptionContext, FilePlace, FoundAgent, LeftAgent, first_turn_of, resume_files};
+use super::agent_process::{AgentExit, AgentProcess, OutputFate};
+use super::left_output::{LeftOutput, remove_output};
+use super::process_records::{LeftTree, ProcessRecords};
+use super::record_files::{UNUSABLE_OUTPUT_EXTENSION, keeper_of_output};
+use super::turn_status::TurnStatus;
+
+/// The output that the keeper of an agent has left on the disk.
+#[derive(Debug)]
+pub(crate) struct EndedAgent {
+    pub(super) tree: LeftTree,
+    path: PathBuf,
+    output: LeftOutput,
+}
+
+/// Finds the agents whose output is on the disk. Output that no host could read is left alone. Fails if the directory cannot be
+/// read: the sessions whose output is there must not be ended without it.
+pub(crate) fn find_ended_agents(records: &ProcessRecords) -> io::Result<Vec<LeftAgent>> {
+    let mut found = Vec::new();
+    for path in records.list_left_outputs()? {
+        let tree = match records.read_left_tree(&path) {
+            Ok(Some(tree)) => tree,
+            Ok(None) => continue,
+            Err(error) => {
+                tracing::error!(path = %path.display(), %error, "output of an agent without its record is left alone");
+                // Its session ends now. A later host that can read the record would remove the output.
+                if may_pass(&error) {
+                    set_output_aside(&path);
+                }
+                continue;
+            }
+        };
+        match LeftOutput::open(&path) {
+            Ok(output) => found.push(LeftAgent::Found(FoundAgent::Ended(Box::new(EndedAgent { tree, path, output })))),
+            Err(error) => {
+                let session = &tree.kept.session;
+                tracing::error!(session, path = %path.display(), %error, "the output that a keeper has left cannot be read");
+                found.extend(may_pass(&error).then_some(LeftAgent::Unopened(tree)));
+            }
+        }
+    }
+    Ok(found)
+}
+
+/// Finds the output that the keeper of this tree has left. Returns `None` if there is none.
+pub(super) fn find_ended_agent(tree: &LeftTree, records: &ProcessRecords) -> io::Result<Option<EndedAgent>> {
+    for path in records.list_left_outputs()? {
+        if keeper_of_output(&path) != Some(tree.keeper_pid()) {
+            continue;
+        }
+        let found = records.read_left_tree(&path)?;
+        if let Some(found) = found.filter(|found| found.is_same(tree)) {
+            let output = LeftOutput::open(&path)?;
+            return Ok(Some(EndedAgent { tree: found, path, output }));
+        }
+    }
+    Ok(None)
+}
+
+/// Returns true for an error of the system, such as a full disk, that may be over when the same is tried again.
+pub(crate) fn may_pass(error: &io::Error) -> bool {
+    error.raw_os_error().is_some() && error.kind() != io::ErrorKind::NotFound
+}
+
+impl EndedAgent {
+    /// Removes the output: its session has what it needs of it.
+    pub(crate) fn remove(self) {
+        remove_left_output(&self.path);
+    }
+
+    /// Takes the output in. All of the log up to `head` is on the disk.
+    pub(super) fn adopt(self, head: Seq, context: &AdoptionContext<'_>) -> io::Result<AdoptedAgent> {
+        let Self { tree, path, output: LeftOutput { files, stderr, exit } } = self;
+        // The clock of its last host means nothing after a reboot, and no deadline counts for an agent that has ended.
+        let is_running = TurnStatus::read(&files.ledger).is_running;
+        let turn_status = TurnStatus { is_running, ..TurnStatus::default() };
+        let first_turn_at = first_turn_of(&tree);
+        let resumed = resume_files(files, &stderr, head, context, FilePlace::Disk).inspect_err(|error| {
+            if !may_pass(error) {
+                set_output_aside(&path);
+            }
+        })?;
+        let exit = exit.unwrap_or_else(AgentExit::without_host);
+        let process = AgentProcess::of_ended_agent(exit, move |fate| match fate {
+            OutputFate::Logged => remove_left_output(&path),
+            OutputFate::Unreadable => set_output_aside(&path),
+        });
+        Ok(resumed.into_adopted(process, turn_status, first_turn_at, true))
+    }
+}
+
+fn remove_left_output(path: &Path) {
+    if let Err(error) = remove_output(path) {
+        tracing::warn!(path = %path.display(), %error, "output of an agent that is in the log stays on the disk");
+    }
+}
+
+/// Renames output that no host can take in, so that none removes it.
+fn set_output_aside(path: &Path) {
+    let aside = path.with_extension(UNUSABLE_OUTPUT_EXTENSION);
+    match fs::rename(path, &aside) {
+        Ok(()) => {
+            tracing::error!(path = %aside.display(), "the output of an agent is set aside; delete it when it is of no use")
+        }
+        Err(error) => tracing::error!(path = %path.display(), %error, "the output of an agent cannot be set aside"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use wharf_core::SessionId;
+
+    use super::super::agent_log::AgentLogs;
+    use super::super::directory_identity::DirectoryIdentity;
+    use super::super::keeper::protocol::PROTOCOL_VERSION;
+    use super::super::kept_files::{KeptFiles, create_file};
+    use super::super::ledger::Ledger;
+    use super::super::left_output::{AgentRemains, write_output};
+    use super::super::process_records::KeptRecord;
+    use super::*;
+
+    /// Returns an agent whose output is in this directory, in a turn.
+    fn leave_output(root: &Path, records: &ProcessRecords) -> EndedAgent {
+        let own = std::process::id();
+        records.add(own, "tag", None);
+        let session = "sess_a".to_owned();
+        let version = "0.1.0".to_owned();
+        let secret = "secret".to_owned();
+        let kept = KeptRecord { session, start: 1, protocol: PROTOCOL_VERSION, version, secret, limits: None };
+        records.note_kept(own, kept).unwrap();
+        let (_, stdin) = io::pipe().unwrap();
+        let (stdout, _) = io::pipe().unwrap();
+        let (stderr, _) = io::pipe().unwrap();
+        let files = KeptFiles {
+            stdin: stdin.into(),
+            input: create_file("input").unwrap(),
+            stdout: stdout.into(),
+            output: create_file("output").unwrap(),
+            stderr: stderr.into(),
+            ledger: create_file("ledger").unwrap(),
+        };
+        let ledger = Ledger::create(files.ledger.try_clone().unwrap()).unwrap();
+        let status = TurnStatus { is_running: true, deadline_ms: 5, clock_lead_ms: 7 };
+        ledger.lock().set_turn_status(status).unwrap();
+        let remains = AgentRemains { stderr: b"", exit: None };
+        write_output(&root.join("run").join(own.to_string()), &files, &remains).unwrap();
+        open_left_output(records)
+    }
+
+    fn open_left_output(records: &ProcessRecords) -> EndedAgent {
+        match find_ended_agents(records).unwrap().pop() {
+            Some(LeftAgent::Found(FoundAgent::Ended(ended))) => *ended,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[tokio::test]
+    async fn output_stays_if_it_cannot_be_taken_in_and_tells_that_a_turn_runs() {
+        let temp = tempfile::tempdir().unwrap();
+        let identity = DirectoryIdentity::load_or_create(temp.path()).unwrap();
+        let records = ProcessRecords::new(temp.path().join("run"), identity);
+        let mut ended = leave_output(temp.path(), &records);
+        let log = AgentLogs::new(false).get_or_create(&SessionId::new("sess_a"));
+        let context = AdoptionContext { records: &records, tokens: &Arc::default(), log, frame_limit: 1 << 20 };
+        // Nothing can be written to it, as on a full disk.
+        let sealed = rustix::fs::memfd_create("ledger", rustix::fs::MemfdFlags::ALLOW_SEALING).unwrap();
+        rustix::fs::fcntl_add_seals(&sealed, rustix::fs::SealFlags::WRITE | rustix::fs::SealFlags::GROW).unwrap();
+        ended.output.files.ledger = sealed;
+        let error = ended.adopt(Seq::ZERO, &context).unwrap_err();
+        assert!(may_pass(&error), "{error}");
+        let adopted = open_left_output(&records).adopt(Seq::ZERO, &context).unwrap();
+        assert!(adopted.has_ended);
+        assert_eq!(adopted.turn_status, TurnStatus { is_running: true, ..TurnStatus::default() });
+        // Without an order to release it, it is there for the next host.
+        drop(adopted);
+        open_left_output(&records);
+    }
+}
