@@ -144,7 +144,8 @@ impl TokenEntry {
         self.ends_at().is_some_and(|at| Now::millis() >= at)
     }
 
-    pub(super) fn identity(&self) -> Identity {
+    /// Returns the caller that the token stands for.
+    pub(crate) fn identity(&self) -> Identity {
         let scope = self.workspace.clone().map_or(Scope::Host, Scope::Workspace);
         Identity { token: Some(Arc::clone(&self.id)), access: self.access, scope }
     }

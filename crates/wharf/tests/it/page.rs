@@ -10,8 +10,11 @@ use wharf_testkit::host::TestHost;
 use wharf_testkit::http::RestClient;
 
 use crate::logins::{LoginPage, create_login_code};
+use crate::metrics_page::MetricsPage;
 use crate::rest::{send_prompt, spawn_session};
-use crate::{add_section, scripted_host};
+use crate::rows::run_prompt;
+use crate::scopes::{register_workspace, start_session};
+use crate::{add_section, log, scripted_host};
 
 /// A point of P-256: the key of the browser in appendix A of RFC 8291.
 const BROWSER_KEY: &str = "BCVxsr7N_eNgVRqvHtD0zTZsEc6-VV-JvLexhqUzORcxaOzi6-AYWXvTBHm4bjyPjs7Vd8pZGH6SRpkNtoIAiw4";
@@ -164,6 +167,92 @@ async fn device_is_told_of_a_question_by_its_push_service() -> Result<()> {
     });
     assert!(gone.await?.is_some(), "a device that its service does not know is forgotten");
     assert_eq!(page.send("GET", "/push", &[], "").await?.expect(200)?["subscribed"], false);
+    Ok(())
+}
+
+/// Loses all that tells which session led to this one: the first event of its log, the file beside the log and the index.
+fn lose_scope(host: &TestHost, session: &str) -> Result<()> {
+    let dir = log::session_dir(host, session);
+    let segment = dir.join("log").join(format!("{:020}.log", 1));
+    let damaged = std::fs::read_to_string(&segment)?.replacen("\"at\":", "\"au\":", 1);
+    std::fs::write(&segment, damaged)?;
+    let inputs_path = dir.join("start.json");
+    let mut inputs: Value = serde_json::from_slice(&std::fs::read(&inputs_path)?)?;
+    inputs.as_object_mut().context("not an object")?.remove("origin").context("no origin")?;
+    std::fs::write(&inputs_path, inputs.to_string())?;
+    for index in ["index.db", "index.db-wal", "index.db-shm"] {
+        let _ = std::fs::remove_file(host.state_dir().join(index));
+    }
+    Ok(())
+}
+
+/// Signs a page in with each of these options of a login code, and subscribes all of them to push messages.
+async fn open_subscribed_pages<const COUNT: usize>(
+    host: &TestHost,
+    options: [&[&str]; COUNT],
+) -> Result<[LoginPage; COUNT]> {
+    let service = TcpListener::bind("127.0.0.1:0").await?;
+    let endpoint = format!("http://{}/device", service.local_addr()?);
+    let keys = json!({ "p256dh": BROWSER_KEY, "auth": BROWSER_SECRET });
+    let subscription = json!({ "endpoint": endpoint, "keys": keys }).to_string();
+    tokio::spawn(async move { while serve_push(&service, "201 Created").await.is_ok() {} });
+    let mut pages = Vec::new();
+    for options in options {
+        let page = LoginPage::open(host, &create_login_code(host, options)?).await?;
+        let own = [("origin", page.origin.as_str())];
+        page.send("PUT", "/push", &own, &subscription).await?.expect(200)?;
+        pages.push(page);
+    }
+    pages.try_into().ok().context("a page is missing")
+}
+
+/// Lets the session ask and waits until each page that may know of it was sent a message. `count` counts the calls.
+async fn ask_and_push(http: &RestClient, session: &str, count: f64) -> Result<()> {
+    send_prompt(http, session, "ask").await?;
+    // A notification counts as sent after all devices have been tried.
+    let counted = async {
+        while MetricsPage::of(http).await?.get("wharf_notifications_sent_total{receiver=\"push\"}")? < count {}
+        anyhow::Ok(())
+    };
+    tokio::time::timeout(WAIT_LIMIT, counted).await.context("the push messages were not sent")?
+}
+
+/// Returns true if a push message has reached the page.
+async fn was_pushed_to(page: &LoginPage) -> Result<bool> {
+    let state = page.send("GET", "/push", &[], "").await?.expect(200)?;
+    Ok(state["lastDelivery"]["ok"] == true)
+}
+
+#[tokio::test]
+async fn push_of_a_session_whose_scope_is_lost_goes_to_admins_alone() -> Result<()> {
+    let mut host = add_section(scripted_host(&[])?, "[notify]\nmin_turn = \"0ms\"").start_host()?;
+    let session = spawn_session(&RestClient::new(&host), &host).await?;
+    run_prompt(&RestClient::new(&host), &session, "echo wombat").await?;
+    host.terminate()?;
+    lose_scope(&host, &session)?;
+    host.restart()?;
+    let [admin, controller] = open_subscribed_pages(&host, [&[], &["--role", "controller"]]).await?;
+    let path = format!("/sessions/{session}");
+    assert_eq!(controller.send("GET", &path, &[], "").await?.status, 404, "its scope is not lost");
+    ask_and_push(&RestClient::new(&host), &session, 1.0).await?;
+    assert!(was_pushed_to(&admin).await?);
+    assert!(!was_pushed_to(&controller).await?, "a login that does not see the session was told of it");
+    Ok(())
+}
+
+#[tokio::test]
+async fn push_of_a_session_goes_to_no_login_of_another_workspace() -> Result<()> {
+    let host = add_section(scripted_host(&[])?, "[notify]\nmin_turn = \"0ms\"").start_host()?;
+    register_workspace(&host, "blog").await?;
+    let blog_login: &[&str] = &["--role", "controller", "--workspace", "blog"];
+    let [admin, blog] = open_subscribed_pages(&host, [&[], blog_login]).await?;
+    let http = RestClient::new(&host);
+    let elsewhere = spawn_session(&http, &host).await?;
+    ask_and_push(&http, &elsewhere, 1.0).await?;
+    assert_eq!((was_pushed_to(&admin).await?, was_pushed_to(&blog).await?), (true, false));
+    let own = start_session(&http, &json!({ "workspaceSlug": "blog" })).await?;
+    ask_and_push(&http, own["id"].as_str().context("no id")?, 2.0).await?;
+    assert!(was_pushed_to(&blog).await?);
     Ok(())
 }
 
