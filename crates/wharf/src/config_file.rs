@@ -360,10 +360,12 @@ mod tests {
             let variables = vec![(name.to_owned(), value.to_owned())];
             check_text(text, Path::new("/x/config.toml"), &StartBase { variables, ..base() })
         };
+        // The usual port may be that of another program on this machine.
+        let open_host = "listen = \"127.0.0.1:0\"\nauth = \"none\"\npublic_url = \"https://box.example\"";
         for (text, name, value, word) in [
             ("listen = \"127.0.0.1\"", "WHARF_LISTEN", "127.0.0.1:0", "\"127.0.0.1\" is not an address"),
             ("listen = \"0.0.0.0:0\"", "WHARF_LISTEN", "127.0.0.1:0", "not a loopback address"),
-            ("auth = \"none\"\npublic_url = \"https://box.example\"", "WHARF_AUTH", "token", "every session"),
+            (open_host, "WHARF_AUTH", "token", "every session"),
         ] {
             let mistake = check(text, name, value).unwrap_err();
             let told = mistake.to_string();
