@@ -83,7 +83,7 @@ pub(crate) fn run(root: &Path, args: &[String]) -> Result<()> {
         follow_rows(root, &languages)?;
     }
     if ["", "acp", "mcp"].contains(&part) {
-        stories::tell_stories(root, &languages, part)?;
+        stories::tell_stories(root, &languages, part, true)?;
     }
     if ["", "goose"].contains(&part) && languages.contains(&ClientLanguage::Node) && stories::has_real_agent() {
         stories::tell_real_agent(root)?;
@@ -143,7 +143,7 @@ pub(crate) fn follow_rows(root: &Path, languages: &[ClientLanguage]) -> Result<(
 }
 
 fn prepare_node(dir: &Path) -> Result<Command> {
-    let bin = install_node_packages(dir, &["openapi-typescript", "tsc"])?;
+    let bin = install_node_packages(dir, &[".bin/openapi-typescript", ".bin/tsc"])?;
     run_checked(command_in(dir, bin.join("openapi-typescript")).args(["../openapi.json", "-o", "api.d.ts"]))?;
     run_checked(command_in(dir, bin.join("tsc")).args(["-p", "."]))?;
     let mut program = command_in(dir, "node");

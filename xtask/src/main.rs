@@ -34,7 +34,8 @@ usage: cargo xtask COMMAND
                                 tests of the web page in Chromium; a failed test is repeated once, --strict repeats none
   page [NAME]                   run the tests of the web page in Chromium, those with NAME in their name
   tidy                          check the invariants that a machine can check
-  soak NAME                     run a random test for long: walk (ten minutes) or kills (500 kills of the host)
+  soak NAME                     run a test for long: walk (ten minutes), kills (500 kills of the host) or
+                                keepers (200 kills of the host in one turn)
   clients [generated|acp|mcp|goose] [--without node] [--without python]
                                 generate clients from /openapi.json and walk a story with each, and with the official
                                 clients of ACP and MCP; and with goose, a real agent, and a scripted model

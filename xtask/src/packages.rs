@@ -20,22 +20,22 @@ pub(crate) fn copy_sources(from: &Path, to: &Path) -> Result<PathBuf> {
 }
 
 /// Installs the packages of `package-lock.json` into `node_modules`, unless they are there. Returns the folder of their
-/// programs, and fails if one of the required programs is missing: npm does not fail if it cannot install a package of
-/// one processor.
+/// programs, and fails if one of the required paths in `node_modules` is missing: npm does not fail if it cannot install a
+/// package of one processor.
 pub(crate) fn install_node_packages(dir: &Path, required: &[&str]) -> Result<PathBuf> {
     let list = dir.join("package-lock.json");
-    let stamp = dir.join("node_modules/installed.json");
-    let programs = dir.join("node_modules/.bin");
-    let missing = || required.iter().find(|name| !programs.join(name).exists());
+    let modules = dir.join("node_modules");
+    let stamp = modules.join("installed.json");
+    let missing = || required.iter().find(|path| !modules.join(path).exists());
     if is_outdated(&stamp, &list)? || missing().is_some() {
         let flags = ["ci", "--prefer-offline", "--no-audit", "--no-fund", "--ignore-scripts"];
         run_checked(command_in(dir, "npm").args(flags))?;
         if let Some(name) = missing() {
-            bail!("npm has not installed the program {name} in {}; run the command again", dir.display());
+            bail!("npm has not installed {name} in {}; run the command again", modules.display());
         }
         fs::copy(&list, &stamp)?;
     }
-    Ok(programs)
+    Ok(modules.join(".bin"))
 }
 
 /// Installs the packages of a requirements file into a virtual environment of their own, unless they are there. Returns

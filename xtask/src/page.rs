@@ -9,6 +9,7 @@ use anyhow::{Context as _, Result, ensure};
 
 use crate::needs::Need;
 use crate::output::print_progress;
+use crate::packages::install_node_packages;
 use crate::process::{cargo_command, command, run_and_copy_stdout, run_checked};
 use crate::repo::target_dir;
 use crate::test_repeats::MAX_REPEATED_TESTS;
@@ -153,13 +154,19 @@ fn prepare_work(root: &Path) -> Result<PathBuf> {
     let work = target_dir(root)?.join("page-tests");
     copy_folder(&root.join(SOURCES), &work)?;
     copy_folder(&root.join(PAGE), &work.join("page"))?;
-    let (list, stamp) = (work.join("package-lock.json"), work.join("node_modules/installed.json"));
-    if fs::read(&stamp).ok() != fs::read(&list).ok() {
-        let flags = ["ci", "--prefer-offline", "--no-audit", "--no-fund", "--ignore-scripts"];
-        run_checked(command("npm").current_dir(&work).args(flags))?;
-        fs::copy(&list, &stamp)?;
-    }
+    install_node_packages(&work, type_checker_parts())?;
     Ok(work)
+}
+
+/// Returns the parts of the type checker: a script, and the program for this processor, which npm takes for optional.
+const fn type_checker_parts() -> &'static [&'static str] {
+    if cfg!(target_arch = "x86_64") {
+        &[".bin/tsc", "@typescript/typescript-linux-x64"]
+    } else if cfg!(target_arch = "aarch64") {
+        &[".bin/tsc", "@typescript/typescript-linux-arm64"]
+    } else {
+        &[".bin/tsc"]
+    }
 }
 
 fn copy_folder(from: &Path, to: &Path) -> Result<()> {

@@ -12,6 +12,7 @@ use crate::output::{print_error, print_line};
 use crate::packages::{command_in, copy_sources, install_node_packages, install_python_packages};
 use crate::process::run_checked;
 use crate::repo::target_dir;
+use crate::test_repeats::repeat_once;
 
 /// Runs a program of a story: what it drives the host with, and over which transport.
 struct Story {
@@ -59,8 +60,14 @@ impl Story {
 }
 
 /// Lets the official clients of these languages, those with `part` in the name of their program, walk their stories
-/// with one host and the scripted agent. A story that fails does not keep the others from being told.
-pub(crate) fn tell_stories(root: &Path, languages: &[ClientLanguage], part: &str) -> Result<()> {
+/// with one host and the scripted agent. A story that fails does not keep the others from being told, and is then told once
+/// more. Returns the names of those that only this helped; a strict run repeats none.
+pub(crate) fn tell_stories(
+    root: &Path,
+    languages: &[ClientLanguage],
+    part: &str,
+    is_strict: bool,
+) -> Result<Vec<String>> {
     let began = Instant::now();
     let work = target_dir(root)?.join("clients");
     let debug = target_dir(root)?.join("debug");
@@ -74,14 +81,22 @@ pub(crate) fn tell_stories(root: &Path, languages: &[ClientLanguage], part: &str
     }
     let installed = began.elapsed().as_secs();
     let host = Host::start_with(&wharf, &agent, &work.join("stories-host"))?;
-    let mut failed = Vec::new();
-    for (story, interpreter) in &wanted {
+    let tell = |story: &Story, interpreter: &Path| {
         let mut program = command_in(&story.folder(&work), interpreter);
         program.args(story.words()).env("WHARF_BIN", &wharf).env("WHARF_STATE_DIR", host.state_dir());
         program.env("WHARF_URL", format!("http://{}", host.authority)).env("WHARF_TOKEN", &host.token);
-        if let Err(error) = run_checked(&mut program) {
-            print_error(&format!("{error:#}"));
-            failed.push(story.words().join(" "));
+        run_checked(&mut program)
+    };
+    let mut failed = Vec::new();
+    let mut flaky = Vec::new();
+    for (story, interpreter) in &wanted {
+        let name = story.words().join(" ");
+        match repeat_once(is_strict, &name, || tell(story, interpreter)) {
+            Ok(repeated) => flaky.extend(repeated),
+            Err(error) => {
+                print_error(&format!("{error:#}"));
+                failed.push(name);
+            }
         }
     }
     host.stop()?;
@@ -90,7 +105,7 @@ pub(crate) fn tell_stories(root: &Path, languages: &[ClientLanguage], part: &str
     }
     let told = began.elapsed().as_secs() - installed;
     print_line(&format!("clients: {} stories told in {told} s, packages installed in {installed} s", wanted.len()));
-    Ok(())
+    Ok(flaky)
 }
 
 impl Story {
@@ -125,9 +140,9 @@ fn install_interpreter(root: &Path, work: &Path, story: &Story) -> Result<PathBu
     }
 }
 
-/// Returns the programs that the packages of the stories bring.
+/// Returns the programs that the packages of the stories bring, below `node_modules`.
 const fn node_programs() -> &'static [&'static str] {
-    if has_real_agent() { &["node", "goose-binary-linux-x64"] } else { &["node"] }
+    if has_real_agent() { &[".bin/node", ".bin/goose-binary-linux-x64"] } else { &[".bin/node"] }
 }
 
 /// Returns true if the real agent exists for this machine's processor.

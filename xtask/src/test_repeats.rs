@@ -7,7 +7,7 @@ use std::process::Command;
 
 use anyhow::{Context as _, Result, bail};
 
-use crate::output::print_progress;
+use crate::output::{print_error, print_progress};
 use crate::process::{capture_stdout, cargo_command, describe_command, run_and_copy_stdout, run_command};
 use crate::repo::target_dir;
 
@@ -19,6 +19,18 @@ const NEXTEST_TESTS_FAILED: i32 = 100;
 const CARGO_TESTS_FAILED: i32 = 101;
 /// Parts of the names of tests that make random choices.
 const WALK_NAMES: [&str; 5] = ["walk", "random", "fuzz", "propert", "soak"];
+
+/// Does the work, and does it again if it fails. Returns its name if only the second try succeeded.
+pub(crate) fn repeat_once(is_strict: bool, name: &str, work: impl Fn() -> Result<()>) -> Result<Vec<String>> {
+    let Err(error) = work() else { return Ok(Vec::new()) };
+    if is_strict {
+        return Err(error);
+    }
+    print_error(&format!("{error:#}"));
+    print_progress(&format!("once more, alone: {name}"));
+    work()?;
+    Ok(vec![name.to_owned()])
+}
 
 /// The program that runs tests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -9,11 +9,15 @@ use crate::needs::{Need, install_missing};
 use crate::page::{self, BROWSER_NAME, BROWSER_NEEDS};
 use crate::process::{cargo_command, run_checked};
 use crate::stories;
-use crate::test_repeats::RepeatingRunner;
+use crate::test_repeats::{RepeatingRunner, repeat_once};
 use crate::test_stages::StageList;
 
 /// The name of the stage that builds.
 const PROGRAMS_STAGE: &str = "building the programs that the tests drive";
+/// The name of the stage of the doc tests.
+const EXAMPLES_STAGE: &str = "the examples in the documentation";
+/// The name of the stage of the official Rust SDK.
+const SDK_STAGE: &str = "the official SDK as client and as agent";
 /// The name of the stage that generates clients.
 const CLIENTS_STAGE: &str = "generated clients walk a story";
 /// The name of the stage of the official MCP and ACP clients.
@@ -66,20 +70,21 @@ pub(crate) fn run(root: &Path, args: &[String]) -> Result<()> {
     stages.run_tests("the tests of every crate", || runner.run(&own));
     if !fast {
         let examples = [&["test", "--quiet", "--doc"], own.as_slice()].concat();
-        stages.run("the examples in the documentation", || run_checked(cargo_command(root).args(examples)));
-        stages.run_tests("the official SDK as client and as agent", || runner.run(&["-p", CONFORMANCE]));
+        stages.run(EXAMPLES_STAGE, || run_checked(cargo_command(root).args(examples)));
+        stages.run_tests(SDK_STAGE, || runner.run(&["-p", CONFORMANCE]));
     }
     if !languages.is_empty() {
-        stages.run(CLIENTS_STAGE, || clients::follow_rows(root, &languages));
-        stages.run(STORIES_STAGE, || stories::tell_stories(root, &languages, ""));
+        stages
+            .run_tests(CLIENTS_STAGE, || repeat_once(strict, CLIENTS_STAGE, || clients::follow_rows(root, &languages)));
+        stages.run_tests(STORIES_STAGE, || stories::tell_stories(root, &languages, "", strict));
     }
     if stories::has_real_agent() && languages.contains(&ClientLanguage::Node) {
-        stages.run(AGENT_STAGE, || stories::tell_real_agent(root));
+        stages.run_tests(AGENT_STAGE, || repeat_once(strict, AGENT_STAGE, || stories::tell_real_agent(root)));
     }
     if browser {
         stages.run_tests(PAGE_STAGE, || page::test_page_repeating(root, strict));
     }
-    stages.report(&list_skipped(&languages, browser))
+    stages.report(&list_skipped(fast, &languages, browser))
 }
 
 /// The stages that are to run.
@@ -109,12 +114,13 @@ fn parse_arguments(args: &[String]) -> Result<TestChoice> {
 }
 
 /// Returns the stages that were left out.
-fn list_skipped(languages: &[ClientLanguage], browser: bool) -> Vec<String> {
+fn list_skipped(fast: bool, languages: &[ClientLanguage], browser: bool) -> Vec<String> {
+    let long_stages = [EXAMPLES_STAGE, SDK_STAGE].into_iter().filter(|_| fast).map(str::to_owned);
     let all = ClientLanguage::ALL.into_iter().filter(|language| !languages.contains(language));
     let clients = all.map(|language| language.tests().to_owned());
     let lacks_agent = languages.contains(&ClientLanguage::Node) && !stories::has_real_agent();
     let agent = lacks_agent.then(|| format!("{AGENT_STAGE} (it exists for x86-64 only)"));
-    clients.chain(agent).chain((!browser).then(|| PAGE_STAGE.to_owned())).collect()
+    long_stages.chain(clients).chain(agent).chain((!browser).then(|| PAGE_STAGE.to_owned())).collect()
 }
 
 #[cfg(test)]
@@ -144,5 +150,14 @@ mod tests {
         assert!(parse_arguments(&to_args(&["--without", "rust"])).is_err());
         assert!(parse_arguments(&to_args(&["--without"])).is_err());
         assert!(parse_arguments(&to_args(&["--slow"])).is_err());
+    }
+
+    #[test]
+    fn fast_run_names_all_stages_that_it_leaves_out() {
+        assert_eq!(list_skipped(false, &ClientLanguage::ALL, true).len(), usize::from(!stories::has_real_agent()));
+        let skipped = list_skipped(true, &[], false);
+        for stage in [EXAMPLES_STAGE, SDK_STAGE, PAGE_STAGE] {
+            assert!(skipped.contains(&stage.to_owned()), "{skipped:?}");
+        }
     }
 }

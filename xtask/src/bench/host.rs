@@ -13,9 +13,9 @@ use serde_json::Value;
 
 use crate::process::command;
 
-const START_LIMIT: Duration = Duration::from_secs(30);
-/// The host promises to be gone ten seconds after a signal.
-const STOP_LIMIT: Duration = Duration::from_secs(15);
+/// Only a host that hangs takes so long, also on a machine with much other work. Tests hold the host to the times that it promises.
+const START_LIMIT: Duration = Duration::from_secs(120);
+const STOP_LIMIT: Duration = Duration::from_secs(120);
 
 pub(crate) struct Host {
     child: Child,

@@ -100,3 +100,21 @@ fn one_test_is_repeated_alone_with_either_runner() {
     );
     assert_eq!(shown(TestRunner::Cargo), "test --all-targets --workspace -- --exact turns::one");
 }
+
+#[test]
+fn work_is_repeated_once_and_never_in_a_strict_run() {
+    let tries = std::cell::Cell::new(0);
+    let fail_until = |good: u32| {
+        tries.set(tries.get() + 1);
+        if tries.get() < good { Err(anyhow::anyhow!("try {}", tries.get())) } else { Ok(()) }
+    };
+    let run = |is_strict, good| {
+        tries.set(0);
+        let outcome = repeat_once(is_strict, "a story", || fail_until(good));
+        (outcome.map_err(|error| error.to_string()), tries.get())
+    };
+    assert_eq!(run(false, 1), (Ok(Vec::new()), 1));
+    assert_eq!(run(false, 2), (Ok(vec!["a story".to_owned()]), 2));
+    assert_eq!(run(false, 3), (Err("try 2".to_owned()), 2));
+    assert_eq!(run(true, 2), (Err("try 1".to_owned()), 1));
+}
