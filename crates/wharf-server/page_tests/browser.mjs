@@ -142,6 +142,13 @@ export class Tab {
     await this.wait(() => document.readyState === "complete", "the page to load");
   }
 
+  /** Loads the page again, and waits until the new document is there: the old one may show what is waited for. */
+  async reload() {
+    await this.run(() => { window.isOldDocument = true; });
+    await this.send("Page.reload");
+    await this.wait(() => !window.isOldDocument && document.readyState === "complete", "the page to load again");
+  }
+
   /** Runs a function in the page, with JSON arguments, and returns its JSON. */
   async run(work, ...values) {
     const expression = `(${work})(...${JSON.stringify(values)})`;

@@ -1,6 +1,6 @@
 // Reading a transcript: what is new, what a click opens, how a screen reader hears it.
 import fs from "node:fs";
-import { assert, openPage, test, waitIdle, waitSettled, withModule } from "./suite.mjs";
+import { assert, openPage, test, waitForModule, waitIdle, waitSettled, withModule } from "./suite.mjs";
 
 test("line_marks_what_is_new_since_the_person_looked", async (world) => {
   const id = await world.host.session("rows", "say seen before");
@@ -64,13 +64,12 @@ test("session_that_is_shown_right_after_the_load_opens_at_its_end", async (world
   // On a fast machine all of this happens in the first moments after the navigation.
   await tab.send("Page.addScriptToEvaluateOnNewDocument", { source: "const now = performance.now.bind(performance); performance.now = () => now() / 1000;" });
   await tab.run((hash) => { location.hash = hash; }, `#/s/${id}`);
-  await tab.send("Page.reload");
-  await tab.wait(() => document.querySelector(".image img")?.naturalWidth === 2, "the image at the end");
-  await tab.run(() => new Promise((resolve) => requestAnimationFrame(() => requestAnimationFrame(resolve))));
-  assert.deepEqual(await tab.run(() => {
+  await tab.reload();
+  await tab.wait(() => {
     const scroller = document.querySelector(".transcript");
-    return [scroller.scrollHeight - scroller.scrollTop - scroller.clientHeight < 5, document.querySelector(".jump") === null];
-  }), [true, true], "the end is in view and followed");
+    const hasImage = document.querySelector(".image img")?.naturalWidth === 2;
+    return hasImage && scroller.scrollHeight - scroller.scrollTop - scroller.clientHeight < 5 && !document.querySelector(".jump");
+  }, "the end in view and followed");
 });
 
 test("opened_card_does_not_move_what_is_above_it", async (world) => {
@@ -78,12 +77,18 @@ test("opened_card_does_not_move_what_is_above_it", async (world) => {
   await world.host.prompt(id, "run");
   const tab = await openPage(world, `#/s/${id}`);
   await tab.wait(() => document.querySelector(".image img")?.naturalWidth === 2 && document.querySelector(".jump") === null, "the end");
-  const top = () => tab.run(() => [...document.querySelectorAll(".tool-head")].find((one) => one.textContent.includes("cargo test")).getBoundingClientRect().top);
-  const before = await top();
+  /** Waits until the card stands still, and returns where; 0 is no place for it. */
+  const settledTop = () => tab.wait(async () => {
+    const measure = () => [...document.querySelectorAll(".tool-head")].find((one) => one.textContent.includes("cargo test")).getBoundingClientRect().top;
+    const top = measure();
+    await new Promise((resolve) => requestAnimationFrame(() => requestAnimationFrame(resolve)));
+    return top === measure() ? top : null;
+  }, "the card to stand still");
+  const before = await settledTop();
   await tab.click(".tool-head", "cargo test");
   await tab.waitText("running 3 tests", ".tool-body");
-  await tab.run(() => new Promise((resolve) => requestAnimationFrame(() => requestAnimationFrame(resolve))));
-  assert.ok(Math.abs((await top()) - before) <= 2, `the card moved from ${before} to ${await top()}`);
+  const after = await settledTop();
+  assert.ok(Math.abs(after - before) <= 2, `the card moved from ${before} to ${after}`);
 });
 
 test("path_of_a_changed_file_leads_to_its_diff", async (world) => {
@@ -118,15 +123,16 @@ test("sessions_of_agents_stand_below_the_session_that_started_them", async (worl
   await world.host.session("demo", "echo x");
   const tab = await openPage(world);
   await tab.waitFor(".item");
-  await withModule(tab, "store.js", ({ app, changed }) => {
+  // The host may tell of real sessions at any time, and then they are in the list again.
+  const listed = await waitForModule(tab, "store.js", async ({ app, changed }) => {
     const make = (id, parentSessionId) => ({ id, parentSessionId, title: id, adapterSlug: "demo", workspaceSlug: "w", cwd: "/w", status: "running", turn: "idle", attention: { state: "quiet", since: `2026-01-01T00:00:0${id.length}.000Z` } });
-    app.sessions = new Map([make("a"), make("bbb"), make("aa", "a"), make("aaaa", "aa"), make("orphan", "gone")].map((one) => [one.id, one]));
+    const made = [make("a"), make("bbb"), make("aa", "a"), make("aaaa", "aa"), make("orphan", "gone")];
+    app.sessions = new Map(made.map((one) => [one.id, one]));
     changed();
-  });
-  await tab.waitText("aaaa", ".list");
-  const shown = await tab.run(() => [...document.querySelectorAll(".item")].map((one) => [one.querySelector(".item-title").textContent, Math.round(one.getBoundingClientRect().left)]));
-  // The host may still tell of the real session.
-  const listed = shown.filter(([name]) => name !== "echo x");
+    await new Promise((resolve) => requestAnimationFrame(() => requestAnimationFrame(resolve)));
+    const shown = [...document.querySelectorAll(".item")].map((one) => [one.querySelector(".item-title").textContent, Math.round(one.getBoundingClientRect().left)]);
+    return shown.length === made.length && shown.every(([name]) => app.sessions.has(name)) ? shown : null;
+  }, "the made sessions alone");
   assert.deepEqual(listed.map(([name]) => name), ["orphan", "bbb", "a", "aa", "aaaa"]);
   const left = new Map(listed);
   assert.ok(left.get("a") < left.get("aa") && left.get("aa") < left.get("aaaa") && left.get("orphan") === left.get("a"), JSON.stringify(listed));
@@ -249,7 +255,7 @@ async function readAloud(tab, selector) {
   };
   add(nodes.find((one) => one.backendDOMNodeId === node.backendNodeId), 0);
   // Times differ from run to run, and short ones are not shown.
-  const masks = [[/\d+:\d\d( [AP]M)?/g, "TIME"], [/[\d.]+ (s|min)\b/g, "DURATION"], [/(Thought) for DURATION/g, "$1"], [/ DURATION"/g, '"'], [/(The tour) (now|\d+s) /g, "$1 AGE "]];
+  const masks = [[/\d+:\d\d( [AP]M)?/g, "TIME"], [/[\d.]+ (s|min)\b/g, "DURATION"], [/(Thought) for DURATION/g, "$1"], [/ DURATION"/g, '"'], [/(The tour) (now|\d+s|\d+m) /g, "$1 AGE "]];
   return `${masks.reduce((text, [from, to]) => text.replace(from, to), lines.join("\n"))}\n`;
 }
 

@@ -124,8 +124,7 @@ test("reload_in_mid_stream_loses_nothing", async (world) => {
   const tab = await openPage(world, `#/s/${id}`);
   for (let round = 0; round < 4; round += 1) {
     await tab.waitFor(".row-message");
-    await tab.send("Page.reload");
-    await tab.waitFor(".row");
+    await tab.reload();
   }
   await waitIdle(world, id);
   await waitSameText(world, tab, id);
@@ -151,7 +150,7 @@ async function killInMidStream(world, agent, prompt) {
   await waitSameText(world, tab, id);
   assert.ok((await shownMessages(tab)).length > 100);
   // Requests that met no host are in the console.
-  tab.errors = tab.errors.filter((error) => !/ERR_CONNECTION_REFUSED|ERR_CONNECTION_RESET|ERR_INCOMPLETE_CHUNKED|ERR_EMPTY_RESPONSE|network error/.test(error));
+  tab.errors = tab.errors.filter((error) => !/ERR_|network error/.test(error));
 }
 
 test("host_killed_in_mid_stream_loses_nothing", (world) => killInMidStream(world, "demo", "tick 40 20"));
@@ -167,9 +166,10 @@ test("page_says_that_the_host_is_gone_and_keeps_the_draft", async (world) => {
   await tab.waitText("The host does not answer", ".banner");
   await tab.waitText("sent once, when the host answers", ".composer");
   await world.host.run();
-  await tab.click(".banner button").catch(() => {});
+  // The page may have found the host by itself.
+  await tab.run(() => document.querySelector(".banner button")?.click());
   await tab.wait(() => !document.querySelector(".banner"), "the connection");
-  await tab.send("Page.reload");
+  await tab.reload();
   await tab.wait(() => document.querySelector("#composer")?.value === "a thought that is not finished", "the draft");
   const twin = await openPage(world, `#/s/${id}`, { context: tab.context });
   await twin.wait(() => document.querySelector("#composer")?.value === "a thought that is not finished", "the draft in another tab");

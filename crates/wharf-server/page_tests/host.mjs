@@ -9,6 +9,9 @@ import { promisify } from "node:util";
 export const REAL_AGENT = process.env.WHARF_PAGE_AGENT ?? "";
 const AGENT = new URL("./rows_agent.mjs", import.meta.url).pathname;
 
+/** The environment without the settings that a developer has for hosts of their own. */
+const CLEAN_ENVIRONMENT = Object.fromEntries(Object.entries(process.env).filter(([name]) => !name.startsWith("WHARF_")));
+
 /** The hosts that have been started and not been stopped. @type {Set<Host>} */
 export const openHosts = new Set();
 // A run that dies leaves none.
@@ -43,11 +46,14 @@ export class Host {
     return process.env.WHARF_BIN ?? "target/debug/wharf";
   }
 
+  get environment() {
+    return { ...CLEAN_ENVIRONMENT, WHARF_STATE_DIR: path.join(this.folder, "state"), WHARF_CONFIG: path.join(this.folder, "config.toml") };
+  }
+
   /** Starts the process, at the address that it had before. */
   async run() {
     const log = fs.openSync(path.join(this.folder, "host.log"), "a");
-    const environment = { ...process.env, WHARF_STATE_DIR: path.join(this.folder, "state"), WHARF_CONFIG: path.join(this.folder, "config.toml") };
-    this.child = spawn(path.resolve(this.program), ["serve", "--json", "--listen", this.listen, ...this.flags], { stdio: ["ignore", "pipe", log], env: environment });
+    this.child = spawn(path.resolve(this.program), ["serve", "--json", "--listen", this.listen, ...this.flags], { stdio: ["ignore", "pipe", log], env: this.environment });
     this.ended = new Promise((resolve) => this.child.once("exit", resolve));
     const line = await new Promise((resolve, reject) => {
       let text = "";
@@ -99,7 +105,7 @@ export class Host {
   }
 
   async verb(...words) {
-    const { stdout } = await promisify(execFile)(path.resolve(this.program), words, { env: { ...process.env, WHARF_STATE_DIR: path.join(this.folder, "state"), WHARF_CONFIG: path.join(this.folder, "config.toml") } });
+    const { stdout } = await promisify(execFile)(path.resolve(this.program), words, { env: this.environment });
     return stdout.trim();
   }
 
@@ -116,8 +122,10 @@ export class Host {
     return session.id;
   }
 
-  prompt(id, prompt, wait = true) {
-    return this.call("POST", `sessions/${id}/prompt${wait ? "?wait=60s" : ""}`, { prompt, queue: true });
+  async prompt(id, prompt, wait = true) {
+    const taken = await this.call("POST", `sessions/${id}/prompt${wait ? "?wait=10m" : ""}`, { prompt, queue: true });
+    if (wait && !taken.turn?.endedAt) throw new Error(`the turn of ${JSON.stringify(prompt)} has not ended`);
+    return taken;
   }
 
   /** Returns all rows of a session. */
