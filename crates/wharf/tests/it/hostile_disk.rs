@@ -32,7 +32,7 @@ struct DiskFixture {
 }
 
 impl DiskFixture {
-    /// Returns one whose agents end with the test.
+    /// Returns one without keepers: this host is a task of the test, and agents that outlive it would outlive the test.
     fn new() -> Result<Self> {
         Self::with_config(|config| config.keeper.enabled = false)
     }

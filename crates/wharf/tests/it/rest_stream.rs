@@ -6,7 +6,9 @@ use anyhow::{Context, Result};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use wharf_testkit::host::TestHost;
+use wharf_testkit::WAIT_LIMIT;
 use wharf_testkit::http::{RestClient, TestEvent};
+use wharf_testkit::pauses::PauseWatch;
 
 use crate::rest::{output_lines, send_prompt, spawn_session, wait_for_session, wait_until_idle};
 use crate::{join_session, scripted_host};
@@ -357,9 +359,11 @@ async fn a_silent_stream_has_a_comment_every_25_to_30_seconds() -> Result<()> {
         Ok(())
     };
     let began = std::time::Instant::now();
+    let pauses = PauseWatch::start();
     let both =
         async { tokio::try_join!(comment(format!("/sessions/{id}/stream")), comment("/sessions/stream".to_owned())) };
-    tokio::time::timeout(Duration::from_secs(30), both).await.context("no comment")??;
+    tokio::time::timeout(2 * WAIT_LIMIT, both).await.context("no comment")??;
+    pauses.expect_within(Duration::from_secs(30), "the comment")?;
     assert!(began.elapsed() >= Duration::from_secs(20), "not all the time");
     Ok(())
 }
