@@ -1,4 +1,4 @@
-"""The official Python SDK of ACP walks one whole story over one transport: `acp_story.py ws`, `http` or `stdio`."""
+"""The official Python SDK of ACP walks one whole story over one transport: `acp_story.py ws` or `stdio`."""
 
 import asyncio
 import json
@@ -36,6 +36,7 @@ async def start(first: Editor) -> str:
 async def stream(first: Editor, session: str) -> None:
     begin("prompt and stream")
     assert await first.prompt(session, "think hm; plan; tool; title A story; stream 200 300") == "end_turn"
+    await first.news.until(lambda: len(first.said()) >= 200)
     numbers = [int(text.split(" ")[0]) for text in first.said()]
     assert numbers == list(range(200)), f"every chunk, in order and before the answer: {numbers}"
     assert first.texts("agent_thought_chunk") == ["hm"]
@@ -46,6 +47,7 @@ async def stream(first: Editor, session: str) -> None:
 async def permit(first: Editor, session: str) -> None:
     begin("permission")
     assert await first.prompt(session, "ask 2; id0; stringid; echo permitted") == "end_turn"
+    await first.until_said("permitted")
     assert first.said()[-5:] == ["chosen: allow_once"] * 4 + ["permitted"], first.said()[-5:]
     assert len(first.asks) == 4
 
@@ -71,10 +73,12 @@ async def share(first: Editor, session: str) -> None:
     await second.agent.load_session(session_id=session, cwd=CWD, mcp_servers=[])
     await second.news.until(lambda: len(second.said()) >= len(first.said()))
     assert second.said() == first.said(), "the replay"
+    await second.news.until(lambda: len(second.texts("user_message_chunk")) >= 4)
     assert len(second.texts("user_message_chunk")) == 4
 
     assert await second.prompt(session, "echo hello; ask; echo shared") == "end_turn"
     await first.until_said("shared")
+    await second.until_said("shared")
     await first.news.until(lambda: len(first.asks) == 6)  # The question went to both clients.
     assert first.texts("user_message_chunk") == ["echo hello; ask; echo shared"]
     assert first.said() == second.said()
@@ -91,6 +95,7 @@ async def resume(first: Editor, session: str) -> None:
     third = await Editor.connect(HOST, TRANSPORT, "third")
     await third.agent.resume_session(session_id=session, cwd=CWD, mcp_servers=[])
     assert await third.prompt(session, "echo back") == "end_turn"
+    await third.until_said("back")
     assert third.said() == ["back"], f"a resume replays nothing: {third.said()}"
 
     begin("end")

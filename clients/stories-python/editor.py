@@ -7,7 +7,6 @@ from typing import Any
 
 import acp
 from acp import schema
-from acp.http import create_http_stream
 from acp.ws import create_websocket_stream
 from news import Host, News
 
@@ -26,7 +25,7 @@ class Editor(acp.Client):
 
     @classmethod
     async def connect(cls, host: Host, transport: str, name: str) -> "Editor":
-        """Connects over `ws`, `http` or `stdio` and initializes."""
+        """Connects over `ws` or `stdio` and initializes."""
         editor = cls()
         editor.agent = await editor._open(host, transport)
         editor.about = await editor.agent.initialize(
@@ -41,8 +40,6 @@ class Editor(acp.Client):
             case "ws":
                 url = host.url.replace("http", "ws") + "/acp"
                 opened = await create_websocket_stream(url, headers=host.headers)
-            case "http":
-                opened = create_http_stream(host.url + "/acp", headers=host.headers)
             case "stdio":
                 args = ["acp", "--no-start", "--state-dir", host.state_dir]
                 bridge = acp.spawn_agent_process(self, host.wharf, *args, transport_kwargs={"stderr": None})
