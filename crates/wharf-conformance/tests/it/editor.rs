@@ -7,14 +7,15 @@ use agent_client_protocol::schema::ProtocolVersion;
 use agent_client_protocol::v1::schema::{
     CancelNotification, ContentBlock, InitializeRequest, InitializeResponse, ListSessionsRequest, LoadSessionRequest,
     LoadSessionResponse, NewSessionRequest, NewSessionResponse, PermissionOptionKind, PromptRequest,
-    RequestPermissionOutcome, RequestPermissionRequest, RequestPermissionResponse, SelectedPermissionOutcome,
-    SessionId, SessionInfo, SessionNotification, SessionUpdate, StopReason,
+    RequestPermissionOutcome, RequestPermissionRequest, RequestPermissionResponse, ResumeSessionRequest,
+    ResumeSessionResponse, SelectedPermissionOutcome, SessionId, SessionInfo, SessionNotification, SessionUpdate,
+    StopReason,
 };
 use agent_client_protocol::v1::{ConnectionTo, Responder};
 use agent_client_protocol::{
-    Agent, Client, Error, Handled, JsonRpcRequest, UntypedMessage, on_receive_notification, on_receive_request,
+    Agent, Client, DynConnectTo, Error, Handled, JsonRpcRequest, UntypedMessage, on_receive_notification,
+    on_receive_request,
 };
-use agent_client_protocol_http::HttpClient;
 use anyhow::{Context, Result, ensure};
 use tokio::sync::{oneshot, watch};
 use tokio::task::JoinHandle;
@@ -32,6 +33,9 @@ pub(crate) struct Seen {
     notifications: usize,
 }
 
+/// A transport of the SDK to a host.
+pub(crate) type HostTransport = DynConnectTo<Client>;
+
 /// One connection of the SDK.
 pub(crate) struct Editor {
     connection: ConnectionTo<Agent>,
@@ -48,7 +52,7 @@ struct Shared {
 }
 
 impl Editor {
-    pub(crate) async fn connect(transport: HttpClient) -> Result<Self> {
+    pub(crate) async fn connect(transport: HostTransport) -> Result<Self> {
         let shared = Shared { seen: Arc::default(), grants: Arc::new(AtomicBool::new(true)) };
         let (connected, connection) = oneshot::channel();
         let (leave, left) = oneshot::channel();
@@ -91,6 +95,14 @@ impl Editor {
 
     pub(crate) async fn load_session(&self, session: &SessionId, cwd: &std::path::Path) -> Result<LoadSessionResponse> {
         self.call_method(LoadSessionRequest::new(session.clone(), cwd)).await
+    }
+
+    pub(crate) async fn resume_session(
+        &self,
+        session: &SessionId,
+        cwd: &std::path::Path,
+    ) -> Result<ResumeSessionResponse> {
+        self.call_method(ResumeSessionRequest::new(session.clone(), cwd)).await
     }
 
     /// Returns all pages of `session/list`.
@@ -165,7 +177,7 @@ fn text_of(content: &ContentBlock) -> Option<&str> {
 }
 
 async fn drive_connection(
-    transport: HttpClient,
+    transport: HostTransport,
     shared: Shared,
     connected: oneshot::Sender<ConnectionTo<Agent>>,
     left: oneshot::Receiver<()>,

@@ -1,5 +1,6 @@
 //! The use of an agent by an editor, from the first connection to the last, over any transport.
 
+use agent_client_protocol::DynConnectTo;
 use agent_client_protocol::schema::ProtocolVersion;
 use agent_client_protocol::v1::schema::{
     CloseSessionRequest, SessionId, SessionUpdate, SetSessionModeRequest, StopReason,
@@ -10,24 +11,24 @@ use reqwest::ClientBuilder;
 use reqwest::header::{AUTHORIZATION, HeaderMap};
 use wharf_testkit::host::{HostOptions, TestHost};
 
-use crate::editor::Editor;
+use crate::editor::{Editor, HostTransport};
 
 /// Returns the SDK's client for this address, with the host's token and without a proxy.
 pub(crate) fn transport(
     host: &TestHost,
     url: &str,
     configure: impl FnOnce(ClientBuilder) -> ClientBuilder,
-) -> Result<HttpClient> {
+) -> Result<HostTransport> {
     let mut headers = HeaderMap::new();
     headers.insert(AUTHORIZATION, format!("Bearer {}", host.token()).parse()?);
     let builder = HttpClient::builder_with_endpoint(url)
         .configure_http(|http| configure(http.no_proxy().default_headers(headers)));
-    Ok(builder.build()?)
+    Ok(DynConnectTo::new(builder.build()?))
 }
 
 /// Runs the whole scenario against a new host; `way` creates the transport for each connection.
-pub(crate) async fn run(way: impl Fn(&TestHost) -> Result<HttpClient>) -> Result<()> {
-    let host = HostOptions::with_scripted_agent(&["--close"])?.start_host()?;
+pub(crate) async fn run(way: impl Fn(&TestHost) -> Result<HostTransport>) -> Result<()> {
+    let host = HostOptions::with_scripted_agent(&["--close", "--resume"])?.start_host()?;
     let first = Editor::connect(way(&host)?).await?;
     let session = open_session(&first, &host).await?;
     check_streaming(&first, &session).await?;
@@ -40,7 +41,10 @@ pub(crate) async fn run(way: impl Fn(&TestHost) -> Result<HttpClient>) -> Result
     check_return(&second, &session, &host, &told).await?;
     let third = Editor::connect(way(&host)?).await?;
     check_sharing(&second, &third, &session, &host).await?;
-    check_close(second, third, &session).await
+    let fourth = Editor::connect(way(&host)?).await?;
+    check_resume(fourth, &session, &host).await?;
+    check_close(second, third, &session).await?;
+    check_end(&session, &host).await
 }
 
 async fn open_session(editor: &Editor, host: &TestHost) -> Result<SessionId> {
@@ -137,6 +141,26 @@ async fn check_sharing(here: &Editor, there: &Editor, session: &SessionId, host:
     let told = ["hello", "chosen: allow_once", "shared"];
     assert!(here.chunk_texts().ends_with(&told.map(str::to_owned)), "{:?}", here.chunk_texts());
     assert_eq!(here.chunk_texts(), there.chunk_texts());
+    Ok(())
+}
+
+/// Joins the session again without its past, and goes on with it.
+async fn check_resume(editor: Editor, session: &SessionId, host: &TestHost) -> Result<()> {
+    editor.initialize().await?;
+    let resumed = editor.resume_session(session, host.directory()).await?;
+    assert_eq!(resumed.modes.context("no modes")?.current_mode_id.to_string(), "auto");
+    assert_eq!(editor.send_prompt(session, "echo back").await?, StopReason::EndTurn);
+    assert_eq!(editor.chunk_texts(), ["back"], "a resume replays nothing");
+    editor.leave().await
+}
+
+/// Checks that the last close has ended the session.
+async fn check_end(session: &SessionId, host: &TestHost) -> Result<()> {
+    let url = format!("{}/sessions/{session}", host.url());
+    let client = ClientBuilder::new().no_proxy().build()?;
+    let answer = client.get(url).bearer_auth(host.token()).send().await?.error_for_status()?;
+    let ended: serde_json::Value = serde_json::from_str(&answer.text().await?)?;
+    assert_eq!((&ended["status"], &ended["endReason"]), (&"killed".into(), &"closed".into()), "{ended}");
     Ok(())
 }
 
