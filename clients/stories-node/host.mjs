@@ -1,5 +1,5 @@
 // Runs `wharf serve` for a story, which may kill it and start the next one on the same state directory.
-import { spawn } from "node:child_process";
+import { spawn, spawnSync } from "node:child_process";
 import { once } from "node:events";
 import { openSync, readFileSync } from "node:fs";
 import { createInterface } from "node:readline";
@@ -16,8 +16,7 @@ export class Host {
     const env = { PATH: process.env.PATH, HOME: `${dir}/home` };
     const log = openSync(`${dir}/host.log`, "a");
     host.#child = spawn(wharf, args, { env, stdio: ["ignore", "pipe", log] });
-    // A story that fails ends its host, and the host its agents.
-    process.on("exit", () => host.#child.kill("SIGINT"));
+    process.on("exit", (code) => host.#discard(code));
     for await (const line of createInterface({ input: host.#child.stdout })) {
       const said = JSON.parse(line);
       host.url = said.url.replace(/\/$/, "");
@@ -25,6 +24,12 @@ export class Host {
       return host;
     }
     throw new Error(`the host did not start: ${readFileSync(`${dir}/host.log`, "utf8")}`);
+  }
+
+  /** Ends what a story that failed has left: its host, which ends its agents, or the agents of a host that is dead. */
+  #discard(code) {
+    if (this.#child.kill("SIGINT") || code === 0) return;
+    spawnSync(this.wharf, ["stop", "--force", "--state-dir", this.stateDir], { stdio: "ignore" });
   }
 
   /** Ends the host as a crash would. Its agents go on. */

@@ -36,7 +36,14 @@ impl Host {
     pub(crate) fn start_with(wharf: &Path, agent: &str, dir: &Path) -> Result<Self> {
         fs::create_dir_all(dir).with_context(|| format!("making {}", dir.display()))?;
         let stderr = fs::File::create(dir.join("stderr")).context("making a file for the host's stderr")?;
-        let child = command(wharf)
+        let mut serve = command(wharf);
+        // Settings that a developer has for hosts of their own would change what is tested and measured.
+        for (name, _) in std::env::vars_os() {
+            if name.as_encoded_bytes().starts_with(b"WHARF_") {
+                serve.env_remove(name);
+            }
+        }
+        let child = serve
             .args(["serve", "--listen", "127.0.0.1:0", "--json", "--state-dir"])
             .arg(dir.join("state"))
             .args(["--agent-cmd", agent])
