@@ -21,10 +21,10 @@ mod settings;
 pub use codec::{CodecError, DecodedEvent, FORMAT_VERSION, decode, decode_or_lost, encode};
 pub use effect::{AskReply, Effect, Joined, PromptReceipt, Refusal, Reply, Step};
 pub use event::{
-    AcceptedContent, AgentEvent, AgentSetting, AgentTraits, Ask, AskEvent, AskKind, AskOutcome, EndReason, Ending,
-    Event, Fault, ForkSource, LostEvents, Origin, PauseReason, PromptEnd, PromptEvent, PromptStep, SessionEvent,
-    SettingSpelling, SettingsLoss, SpawnKey, StartKind, Status, StorageEvent, TokenSource, TokenSpan, ToolCall,
-    ToolCallState, TurnLimit, UpdateKind, UsageMeaning,
+    AcceptedContent, AgentEvent, AgentSetting, AgentTraits, Ask, AskEvent, AskKind, AskOutcome, EXAMINED_AGENTS,
+    EndReason, Ending, Event, ExaminedAgent, Fault, ForkSource, LostEvents, Origin, PauseReason, PromptEnd,
+    PromptEvent, PromptStep, SessionEvent, SettingSpelling, SettingsLoss, SpawnKey, StartKind, Status, StorageEvent,
+    TokenSource, TokenSpan, ToolCall, ToolCallState, TurnLimit, UpdateKind, UsageMeaning,
 };
 pub use failure_text::FailureText;
 pub use id::{AskId, ClientId, Epoch, EventId, Millis, NotAnEventId, PromptId, Seq, SessionId, StartNo, parse_digits};

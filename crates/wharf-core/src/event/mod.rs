@@ -19,7 +19,7 @@ pub use lost::{LostEvents, SettingsLoss};
 pub use prompt::{PromptEnd, PromptEvent, PromptStep, TurnLimit};
 pub use session::{EndReason, Ending, ForkSource, Origin, SessionEvent, SpawnKey, Status};
 pub use storage::{PauseReason, StorageEvent};
-pub use usage_meaning::{TokenSource, TokenSpan, UsageMeaning};
+pub use usage_meaning::{EXAMINED_AGENTS, ExaminedAgent, TokenSource, TokenSpan, UsageMeaning};
 
 use crate::{PromptId, Raw, Sender};
 

@@ -40,24 +40,40 @@ pub enum TokenSource {
     Chunk,
 }
 
-impl UsageMeaning {
-    /// Returns the meaning for an agent whose log does not say it, by the name of the adapter. Returns `None`
-    /// if the name is not known.
-    pub fn of_known_agent(adapter: &str) -> Option<Self> {
-        let (tokens, source) = match adapter {
-            "hermes" | "hermes-agent" | "hermes-acp" => (TokenSpan::Process, TokenSource::Answer),
-            "vibe" | "mistral-vibe" | "vibe-acp" => (TokenSpan::Session, TokenSource::Answer),
-            "copilot" | "copilot-cli" | "github-copilot" | "github-copilot-cli" => {
-                (TokenSpan::Session, TokenSource::Answer)
-            }
-            "opencode" | "goose" => (TokenSpan::LastCall, TokenSource::Answer),
-            "gemini" | "gemini-cli" => (TokenSpan::Turn, TokenSource::Quota),
-            "qwen" | "qwen-code" => (TokenSpan::Turn, TokenSource::Chunk),
-            "claude" | "claude-code" | "claude-agent-acp" | "claude-code-acp" | "codex" | "codex-acp" => {
-                (TokenSpan::Turn, TokenSource::Answer)
-            }
-            _ => return None,
-        };
-        Some(Self { tokens, source })
+/// An agent whose token counts are known from its source, its messages or its issue tracker.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ExaminedAgent {
+    /// The adapter's name in Wharf first, then those of the agent's program, package and registry.
+    pub names: &'static [&'static str],
+    /// The meaning for a log that does not state it. Such a log does not have the agent's version
+    /// either, so this is the meaning of the version that was examined.
+    pub meaning: UsageMeaning,
+}
+
+/// All agents whose token counts are known.
+pub const EXAMINED_AGENTS: &[ExaminedAgent] = &[
+    examined(&["claude", "claude-code", "claude-agent-acp", "claude-code-acp"], TokenSpan::Turn, TokenSource::Answer),
+    examined(&["codex", "codex-acp"], TokenSpan::Turn, TokenSource::Answer),
+    examined(
+        &["copilot", "copilot-cli", "github-copilot", "github-copilot-cli"],
+        TokenSpan::Session,
+        TokenSource::Answer,
+    ),
+    examined(&["gemini", "gemini-cli"], TokenSpan::Turn, TokenSource::Quota),
+    examined(&["goose"], TokenSpan::LastCall, TokenSource::Answer),
+    examined(&["hermes", "hermes-agent", "hermes-acp"], TokenSpan::Process, TokenSource::Answer),
+    examined(&["opencode"], TokenSpan::LastCall, TokenSource::Answer),
+    examined(&["qwen", "qwen-code"], TokenSpan::Turn, TokenSource::Chunk),
+    examined(&["vibe", "mistral-vibe", "vibe-acp"], TokenSpan::Session, TokenSource::Answer),
+];
+
+const fn examined(names: &'static [&'static str], tokens: TokenSpan, source: TokenSource) -> ExaminedAgent {
+    ExaminedAgent { names, meaning: UsageMeaning { tokens, source } }
+}
+
+impl ExaminedAgent {
+    /// Returns the agent that has the adapter's name among its names.
+    pub fn find(adapter: &str) -> Option<&'static Self> {
+        EXAMINED_AGENTS.iter().find(|agent| agent.names.contains(&adapter))
     }
 }

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use wharf_json::Json;
 
 use super::silent_meaning::{FoundSums, SilentMeaning};
-use crate::{Raw, StartKind, TokenSource, TokenSpan, UpdateKind, UsageMeaning};
+use crate::{ExaminedAgent, Raw, StartKind, TokenSource, TokenSpan, UpdateKind, UsageMeaning};
 
 /// The names of the counts in a report.
 struct TokenNames {
@@ -200,7 +200,7 @@ impl ReportedTokens {
 impl TokenSeries {
     /// Notes that an agent runs. `meaning` is `None` if the log does not say it.
     pub fn begin_process(&mut self, adapter: &str, meaning: Option<UsageMeaning>, how: StartKind) {
-        let known = meaning.or_else(|| UsageMeaning::of_known_agent(adapter));
+        let known = meaning.or_else(|| ExaminedAgent::find(adapter).map(|agent| agent.meaning));
         let meaning = known.unwrap_or_else(|| self.search_running_sums());
         if known.is_some() {
             self.silent = None;

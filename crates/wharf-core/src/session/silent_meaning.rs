@@ -137,7 +137,7 @@ fn count_output_bytes(kind: UpdateKind, frame: &Raw) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{SessionTokens, StartKind, UsageMeaning};
+    use crate::{ExaminedAgent, SessionTokens, StartKind, UsageMeaning};
 
     fn raw(text: &str) -> Raw {
         Raw::new_checked_before(text.to_owned().into())
@@ -243,9 +243,9 @@ mod tests {
             ("claude", "claude-agent-acp"),
             ("codex", "codex-acp"),
         ] {
-            let known = UsageMeaning::of_known_agent(name);
-            assert_eq!((known.is_some(), UsageMeaning::of_known_agent(other)), (true, known), "{other}");
+            let known = ExaminedAgent::find(name);
+            assert_eq!((known.is_some(), ExaminedAgent::find(other)), (true, known), "{other}");
         }
-        assert_eq!(UsageMeaning::of_known_agent("unknown"), None);
+        assert_eq!(ExaminedAgent::find("unknown"), None);
     }
 }
