@@ -6,6 +6,7 @@
     reason = "a scenario keeps the events of every step; a test looks at the steps that it is about"
 )]
 
+mod agent_usage;
 mod asks;
 mod attention;
 mod codec;
