@@ -55,7 +55,87 @@ fn read_source(node: &Node<'_>) -> Result<TokenSource, FieldError> {
 
 #[cfg(test)]
 mod tests {
+    use wharf_core::{EXAMINED_AGENTS, ExaminedAgent};
+
+    use super::super::built_in;
     use super::*;
+
+    const TURN: Option<UsageMeaning> = meaning(TokenSpan::Turn, TokenSource::Answer);
+    const LAST_CALL: Option<UsageMeaning> = meaning(TokenSpan::LastCall, TokenSource::Answer);
+    const SESSION: Option<UsageMeaning> = meaning(TokenSpan::Session, TokenSource::Answer);
+    const PROCESS: Option<UsageMeaning> = meaning(TokenSpan::Process, TokenSource::Answer);
+
+    /// The meaning that the manifest of a built-in agent states for a version of that agent. `None` if
+    /// the manifest does not state it.
+    const STATED_MEANINGS: &[(&str, &str, Option<UsageMeaning>)] = &[
+        ("claude", "0.100.0", TURN),
+        ("codex", "1.6.0", LAST_CALL),
+        ("codex", "1.7.0", TURN),
+        ("codex", "2.6.0", TURN),
+        // According to its issues; no messages of it were seen.
+        ("copilot", "1.0.102", SESSION),
+        // It needs an account and was not examined.
+        ("cursor", "2026.8.11", None),
+        ("gemini", "0.61.0", meaning(TokenSpan::Turn, TokenSource::Quota)),
+        ("goose", "1.52.0", LAST_CALL),
+        ("goose", "1.53.0", TURN),
+        ("hermes", "0.19.0", PROCESS),
+        // It reports no tokens. If a later version does, they are examined and not ignored.
+        ("kimi", "2.1.0", None),
+        ("opencode", "1.18.33", LAST_CALL),
+        ("opencode", "1.19.0", TURN),
+        ("qwen", "0.24.4", meaning(TokenSpan::Turn, TokenSource::Chunk)),
+    ];
+
+    /// Versions for which the manifest means something else than the core's table for older logs.
+    /// Such a log does not have the agent's version: the table has the meaning of the versions in
+    /// docs/adapters.md, with which the manifests were checked.
+    const UNLIKE_OLDER_LOGS: &[(&str, &str)] = &[
+        // Checked with 2.6.0, which reports turns.
+        ("codex", "1.6.0"),
+        // Checked with 1.52.0, which reports the last call.
+        ("goose", "1.53.0"),
+        // Checked with 1.18.33, which reports the last call.
+        ("opencode", "1.19.0"),
+    ];
+
+    const fn meaning(tokens: TokenSpan, source: TokenSource) -> Option<UsageMeaning> {
+        Some(UsageMeaning { tokens, source })
+    }
+
+    #[test]
+    fn built_in_manifests_state_what_each_version_of_their_agent_reports() {
+        let find = |slug: &str| built_in::all_manifests().iter().find(|manifest| manifest.id == slug);
+        let stated = STATED_MEANINGS.iter().map(|(slug, version, _)| {
+            let usage = find(slug).and_then(|manifest| manifest.usage.as_ref());
+            (*slug, *version, usage.map(|usage| usage.meaning_for(Some(version))))
+        });
+        assert_eq!(stated.collect::<Vec<_>>(), STATED_MEANINGS);
+
+        let is_listed = |slug: &str| STATED_MEANINGS.iter().any(|(listed, ..)| *listed == slug);
+        let slugs = built_in::all_manifests().iter().map(|manifest| manifest.id.as_str());
+        let missing: Vec<_> = slugs.filter(|slug| !is_listed(slug)).collect();
+        assert_eq!(missing, [""; 0], "add the versions that these were checked with");
+    }
+
+    #[test]
+    fn older_logs_count_as_the_manifest_of_their_agent_states() {
+        let manifests = built_in::all_manifests();
+        let differs = |slug: &str, version: &str| {
+            let manifest = manifests.iter().find(|manifest| manifest.id == slug);
+            let usage = manifest.and_then(|manifest| manifest.usage.as_ref());
+            let stated = usage.map(|usage| usage.meaning_for(Some(version)));
+            ExaminedAgent::find(slug).map(|agent| agent.meaning) != stated
+        };
+        let versions = STATED_MEANINGS.iter().map(|(slug, version, _)| (*slug, *version));
+        let differences: Vec<_> = versions.filter(|(slug, version)| differs(slug, version)).collect();
+        assert_eq!(differences, UNLIKE_OLDER_LOGS);
+
+        let is_built_in = |slug: &str| manifests.iter().any(|manifest| manifest.id == slug);
+        let known = EXAMINED_AGENTS.iter().map(|agent| agent.names[0]);
+        let others: Vec<_> = known.filter(|slug| !is_built_in(slug)).collect();
+        assert_eq!(others, ["vibe"], "known agents without a manifest");
+    }
 
     #[test]
     fn version_outside_of_the_range_reports_as_acp_says() {
