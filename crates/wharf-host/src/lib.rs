@@ -92,7 +92,7 @@ pub use transcript::{
     TurnSlice, TurnText, UnknownAnchor,
 };
 pub use wharf_core as core;
-pub use wharf_store::{SET_ASIDE_SUFFIX, set_aside};
+pub use wharf_store::{SET_ASIDE_SUFFIX, is_damage, open_regular_file, set_aside};
 pub use wharf_transcript::{format_timestamp, format_timestamp_in_seconds, parse_timestamp, redact};
 pub use workspaces::{
     BadSlug, DirectoryScope, MAX_LABEL_BYTES, Slug, SpawnLocation, Workspace, WorkspaceError, WorkspaceList, Workspaces,

@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
-use std::io::{self, ErrorKind, Write};
+use std::io::{self, ErrorKind, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::thread;
@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, test_kill_process};
 
 use crate::file::{checked_payload, create_file, find_largest_epoch, parse_number, push_line, push_number, sync_dir};
-use crate::set_aside;
+use crate::set_aside::{is_damage, open_regular_file, set_aside};
 
 /// The right to append, for as long as it is held.
 pub trait Lease: Send + Sync + fmt::Debug {
@@ -147,12 +147,16 @@ struct RaisedEpoch {
 fn raise_epoch(root: &Path, find_indexed_epoch: &dyn Fn() -> u64) -> Result<RaisedEpoch, LeaseError> {
     let path = root.join("epoch");
     let mut damaged = None;
-    let before = match fs::read(&path) {
+    let before = match read_file(&path) {
         Ok(bytes) => {
             damaged = Some(path.as_path());
             parse_epoch(&bytes)
         }
         Err(error) if error.kind() == ErrorKind::NotFound => (!has_sessions(root)).then_some(0),
+        Err(error) if is_damage(&error) => {
+            damaged = Some(path.as_path());
+            None
+        }
         Err(error) => return Err(wrap_error("reading", &path)(error)),
     };
     let lost = match before {
@@ -188,6 +192,12 @@ fn recover_epoch(
     let found = find_largest_epoch(root).map_err(wrap_error("looking for epochs in", root))?.max(find_indexed_epoch());
     let kept_as = damaged.map(|path| set_aside(path).map_err(wrap_error("renaming", path))).transpose()?;
     Ok(LostEpoch { found, kept_as })
+}
+
+fn read_file(path: &Path) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    open_regular_file(path)?.read_to_end(&mut bytes)?;
+    Ok(bytes)
 }
 
 fn parse_epoch(bytes: &[u8]) -> Option<u64> {

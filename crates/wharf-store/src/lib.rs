@@ -25,7 +25,7 @@ pub use error::{AppendError, StoreError};
 pub use file::{FileEngine, FileOptions, MIN_SEGMENT_BYTES};
 pub use lease::{FileLease, Lease, LeaseError, LostEpoch};
 pub use memory::{Hostility, MemoryEngine};
-pub use set_aside::{SET_ASIDE_SUFFIX, set_aside};
+pub use set_aside::{SET_ASIDE_SUFFIX, is_damage, open_regular_file, set_aside};
 pub use sqlite::SqliteIndex;
 pub use transcript::{
     FoundRow, FoundRows, IndexStep, RowFileChanges, RowRange, RowWords, SqliteTranscripts, StoredBlob,

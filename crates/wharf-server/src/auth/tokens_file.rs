@@ -102,12 +102,23 @@ impl TokensFile {
 
     /// Moves a damaged file away and returns its new path. A file that a newer version wrote is not damaged.
     pub(super) fn set_aside_if_damaged(&self) -> Result<Option<SetAside>, TokensFileError> {
-        let Err(TokensFileError::Damaged { .. }) = self.list() else { return Ok(None) };
+        if self.find_damage().is_none() {
+            return Ok(None);
+        }
         let _lock = self.lock()?;
         // Another program may have mended it meanwhile.
-        let Err(TokensFileError::Damaged { reason, .. }) = self.list() else { return Ok(None) };
+        let Some(reason) = self.find_damage() else { return Ok(None) };
         let kept_as = wharf_host::set_aside(&self.path).map_err(self.io_error("rename"))?;
         Ok(Some(SetAside { kept_as, reason }))
+    }
+
+    /// Returns how the file is damaged, if it is.
+    fn find_damage(&self) -> Option<String> {
+        match self.list() {
+            Err(TokensFileError::Damaged { reason, .. }) => Some(reason),
+            Err(TokensFileError::Io { source, .. }) if wharf_host::is_damage(&source) => Some(source.to_string()),
+            _ => None,
+        }
     }
 
     pub fn list(&self) -> Result<Vec<TokenEntry>, TokensFileError> {
@@ -210,7 +221,7 @@ impl TokensFile {
     }
 
     pub(super) fn open(&self) -> Result<Option<File>, TokensFileError> {
-        match File::open(&self.path) {
+        match wharf_host::open_regular_file(&self.path) {
             Ok(file) => Ok(Some(file)),
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
             Err(error) => Err(self.io_error("open")(error)),

@@ -57,6 +57,40 @@ fn an_old_epoch_never_comes_back() {
 }
 
 #[test]
+#[cfg(target_os = "linux")]
+fn epoch_that_cannot_be_read_is_set_aside() {
+    use std::os::unix::fs::symlink;
+    use std::path::Path;
+
+    use rustix::fs::{CWD, Mode};
+
+    let dir = TempDir::new().unwrap();
+    let engine = engine(dir.path(), SMALL);
+    let log = engine.create(&LogId::new("one", "sess_1").unwrap()).unwrap();
+    log.append(7, 0, &[body(1)]).unwrap();
+    drop((log, engine));
+    let path = dir.path().join("epoch");
+    let make_pipe = |path: &Path| rustix::fs::mkfifoat(CWD, path, Mode::RWXU).unwrap();
+    // Reading the first byte of one's memory fails with EIO, as with a failing disk.
+    let make_unreadable = |path: &Path| symlink("/proc/self/mem", path).unwrap();
+    let make_directory = |path: &Path| fs::create_dir(path).unwrap();
+    let oddities: [(&str, &dyn Fn(&Path)); 3] =
+        [("a directory", &make_directory), ("a pipe", &make_pipe), ("an unreadable file", &make_unreadable)];
+    let mut last = 7;
+    for (what, make) in oddities {
+        let _ = fs::remove_file(&path);
+        make(&path);
+        let lease = FileLease::acquire_with(dir.path(), &|| last).unwrap_or_else(|error| panic!("{what}: {error}"));
+        assert_eq!(lease.epoch(), last + 1_000_000, "{what}");
+        let kept = lease.lost_epoch().unwrap().kept_as.clone().unwrap();
+        assert!(fs::symlink_metadata(&kept).is_ok(), "{what} is not kept");
+        last = lease.epoch();
+        drop(lease);
+        assert_eq!(FileLease::acquire(dir.path()).unwrap().epoch(), last + 1, "{what}");
+    }
+}
+
+#[test]
 fn lost_epoch_goes_on_above_all_logs_and_the_index() {
     let dir = TempDir::new().unwrap();
     let engine = engine(dir.path(), SMALL);

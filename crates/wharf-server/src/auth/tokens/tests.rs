@@ -153,6 +153,28 @@ fn a_host_starts_with_its_own_token_alone_on_a_damaged_file() {
 }
 
 #[test]
+#[cfg(target_os = "linux")]
+fn host_starts_with_its_own_token_alone_if_the_file_cannot_be_read() {
+    let place = StateDir::new();
+    drop(place.tokens());
+    let made = place.file().create(TokenTerms::new(Access::Admin)).unwrap();
+    let path = place.file().path().to_owned();
+    std::fs::remove_file(&path).unwrap();
+    std::fs::create_dir(&path).unwrap();
+    for nth in 1..=2 {
+        let tokens = place.tokens();
+        assert!(tokens.authenticate(&place.own()).is_ok());
+        assert_eq!(tokens.authenticate(&made.text), Err(TokenRefused::Unknown));
+        assert!(!tokens.are_all_known(), "tokens were lost");
+        let suffix = if nth == 1 { "" } else { "-2" };
+        let kept = place.0.path().join(format!("tokens.json.damaged{suffix}"));
+        assert!(std::fs::symlink_metadata(kept).is_ok(), "it is not kept");
+        // Reading the first byte of one's memory fails with EIO, as with a failing disk.
+        std::os::unix::fs::symlink("/proc/self/mem", &path).unwrap();
+    }
+}
+
+#[test]
 fn a_host_does_not_start_on_a_file_of_a_newer_version() {
     let place = StateDir::new();
     place.write(r#"{"version":99,"tokens":[]}"#);
