@@ -235,10 +235,10 @@ fn qwen_reports_model_calls_in_empty_chunks_and_again_in_a_load() {
 fn hermes_reports_running_sums_of_its_process() {
     let run = |session: &mut AgentSession| {
         session.run_turn(&[], &answer(sum_calls(&FIRST_TURN)));
-        session.run_turn(&[], &answer(ModelCall { input: 500, output: 60 }));
-        // The next process begins at zero.
+        // The next process begins at zero, and no number falls: its first turn is larger.
         session.restart(&[]);
-        session.run_turn(&[], &answer(sum_calls(&THIRD_TURN)));
+        session.run_turn(&[], &answer(sum_calls(&SECOND_TURN)));
+        session.run_turn(&[], &answer(ModelCall { input: 600, output: 55 }));
     };
     check("hermes", meaning(TokenSpan::Process, TokenSource::Answer), &ALL_TURNS, run);
 }
