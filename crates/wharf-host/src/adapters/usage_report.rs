@@ -1,5 +1,6 @@
 //! The member `usage` of a manifest: what the token counts of the agent mean (rule 15.1).
 
+use semver::{Prerelease, Version};
 use wharf_core::{TokenSource, TokenSpan, UsageMeaning};
 
 use super::node::{FieldError, Node, read_optional};
@@ -23,10 +24,11 @@ impl UsageReport {
         Ok(Self { meaning: UsageMeaning { tokens, source }, versions })
     }
 
-    /// Returns the meaning for an agent of this version. An agent without a version counts as one
-    /// of the known versions.
+    /// Returns the meaning for an agent of this version. A pre-release counts as its release, and an
+    /// agent without a version as one of the known versions.
     pub(crate) fn meaning_for(&self, version: Option<&str>) -> UsageMeaning {
-        let version = version.and_then(parse_leniently);
+        // A range would match a pre-release only if it names one of the same release.
+        let version = version.and_then(parse_leniently).map(|version| Version { pre: Prerelease::EMPTY, ..version });
         let is_other = match (&self.versions, version) {
             (Some(versions), Some(version)) => !versions.matches_version(&version),
             (_, _) => false,
@@ -141,8 +143,9 @@ mod tests {
     fn version_outside_of_the_range_reports_as_acp_says() {
         let value = serde_json::json!({ "tokens": "last_call", "versions": "<1.19" });
         let report = UsageReport::from_node(&Node::from_root(&value)).unwrap();
-        let spans = [Some("1.18.33"), Some("1.19.0"), None].map(|version| report.meaning_for(version).tokens);
-        assert_eq!(spans, [TokenSpan::LastCall, TokenSpan::Turn, TokenSpan::LastCall]);
+        let versions = [Some("1.18.33"), Some("1.18.34-beta.1"), Some("1.19.0"), None];
+        let spans = versions.map(|version| report.meaning_for(version).tokens);
+        assert_eq!(spans, [TokenSpan::LastCall, TokenSpan::LastCall, TokenSpan::Turn, TokenSpan::LastCall]);
         let odd = serde_json::json!({ "source": "stderr" });
         assert!(UsageReport::from_node(&Node::from_root(&odd)).is_err());
     }
