@@ -98,6 +98,7 @@ mod operator_output;
 mod orphans;
 mod oversized_answers;
 mod page;
+mod past_forms;
 mod program;
 mod queue;
 mod raw_client;
