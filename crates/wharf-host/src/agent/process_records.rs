@@ -624,6 +624,21 @@ mod tests {
     }
 
     #[test]
+    fn directories_that_wharf_has_not_written_are_not_removed() {
+        let temp = tempfile::tempdir().unwrap();
+        let records = records(temp.path());
+        let run = temp.path().join("run");
+        let foreign = ["notes.leaving", "mine.taken", "71.leaving", "71.taken"].map(|name| run.join(name));
+        for path in &foreign {
+            fs::create_dir_all(path).unwrap();
+            fs::write(path.join("file"), "mine").unwrap();
+        }
+        records.remove_unfinished_outputs().unwrap();
+        let removed: Vec<&PathBuf> = foreign.iter().filter(|path| !path.join("file").exists()).collect();
+        assert_eq!(removed, Vec::<&PathBuf>::new());
+    }
+
+    #[test]
     fn agent_is_not_kept_without_a_record_of_it() {
         let temp = tempfile::tempdir().unwrap();
         let records = records(temp.path());

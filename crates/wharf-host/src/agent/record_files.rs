@@ -115,26 +115,38 @@ fn pid_of(path: &Path) -> Option<u32> {
 fn is_known(path: &Path) -> bool {
     let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
     let is_unfinished = has_extension(path, UNFINISHED_EXTENSION) && pid_of(&path.with_extension("")).is_some();
-    let outputs =
-        [LEFT_OUTPUT_EXTENSION, UNFINISHED_OUTPUT_EXTENSION, UNUSABLE_OUTPUT_EXTENSION, TAKEN_OUTPUT_EXTENSION];
-    name.starts_with("keepers-") || is_unfinished || outputs.iter().any(|extension| has_extension(path, extension))
+    name.starts_with("keepers-") || is_unfinished || (keeper_of_output(path).is_some() && is_dir(path))
+}
+
+fn is_dir(path: &Path) -> bool {
+    fs::symlink_metadata(path).is_ok_and(|metadata| metadata.is_dir())
 }
 
 fn has_extension(path: &Path, extension: &str) -> bool {
     path.extension().is_some_and(|found| found == extension)
 }
 
-/// Returns the directories with output that keepers have left, or with that extension.
+/// Returns the directories with output that keepers have left, and that have this extension. Directories
+/// with names that Wharf does not give are someone else's.
 pub(super) fn find_left_outputs(dir: &Path, extension: &str) -> io::Result<Vec<PathBuf>> {
-    let is_dir = |path: &PathBuf| fs::symlink_metadata(path).is_ok_and(|metadata| metadata.is_dir());
     let mut found = list_files(dir)?;
-    found.retain(|path| has_extension(path, extension) && is_dir(path));
+    found.retain(|path| has_extension(path, extension) && keeper_of_output(path).is_some() && is_dir(path));
     Ok(found)
 }
 
-/// Returns the pid of the keeper that has left this output, as its name says.
+/// Returns the pid of the keeper that has left output under this name: `PID.MILLIS.left`, or with another
+/// of the extensions. Returns `None` for every other name.
 pub(super) fn keeper_of_output(path: &Path) -> Option<u32> {
-    path.file_name()?.to_str()?.split('.').next()?.parse().ok()
+    let extensions =
+        [LEFT_OUTPUT_EXTENSION, UNFINISHED_OUTPUT_EXTENSION, UNUSABLE_OUTPUT_EXTENSION, TAKEN_OUTPUT_EXTENSION];
+    let mut parts = path.file_name()?.to_str()?.splitn(3, '.');
+    let pid = parts.next()?;
+    let millis = parts.next()?;
+    let extension = parts.next()?;
+    let left_at: u64 = millis.parse().ok()?;
+    let keeper: u32 = pid.parse().ok()?;
+    let is_own = left_at.to_string() == millis && keeper.to_string() == pid && extensions.contains(&extension);
+    is_own.then_some(keeper)
 }
 
 /// Lists a directory. One that is not there is empty.
@@ -216,6 +228,29 @@ mod tests {
         settle_unfinished_records(temp.path(), keeper_of).unwrap();
         assert_eq!(names_of(temp.path()), ["74"]);
         assert_eq!(list_files(temp.path()).unwrap().len(), 1);
+    }
+
+    #[test]
+    fn only_directories_with_names_of_left_output_are_taken_for_it() {
+        let temp = tempfile::tempdir().unwrap();
+        let at = |name: &str| temp.path().join(name);
+        fs::create_dir(at("keepers-1")).unwrap();
+        for extension in ["left", "leaving", "taken", "unusable"] {
+            let own = at(&format!("71.1700000000000.{extension}"));
+            fs::create_dir(&own).unwrap();
+            let foreign = ["notes", "71", "71.x", "x.5", "071.5", "71.05", "71.5.6", ".5", "71.", "71.-5"];
+            let mut odd: Vec<PathBuf> = foreign.iter().map(|name| at(&format!("{name}.{extension}"))).collect();
+            odd.iter().for_each(|path| fs::create_dir(path).unwrap());
+            let (file, link) = (at(&format!("72.5.{extension}")), at(&format!("73.5.{extension}")));
+            fs::write(&file, "mine").unwrap();
+            symlink(&own, &link).unwrap();
+            odd.extend([file, link]);
+            assert_eq!(find_left_outputs(temp.path(), extension).unwrap(), [own.clone()]);
+            assert!(is_known(&own));
+            let taken: Vec<&PathBuf> = odd.iter().filter(|path| is_known(path)).collect();
+            assert_eq!(taken, Vec::<&PathBuf>::new(), "the log of the host does not name them");
+        }
+        assert!(is_known(&at("keepers-1")));
     }
 
     #[test]

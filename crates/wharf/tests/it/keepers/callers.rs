@@ -162,7 +162,14 @@ async fn odd_files_among_the_records_cost_no_agent() -> Result<()> {
     symlink(&record, run.join("3"))?;
     symlink("/nonexistent", run.join("4"))?;
     fs::create_dir(run.join("5"))?;
-    fs::create_dir(run.join("6.left"))?;
+    let foreign = ["6.left", "notes.left", "notes.leaving", "mine.taken", "mine.unusable"];
+    for name in foreign {
+        fs::create_dir(run.join(name))?;
+        fs::write(run.join(name).join("file"), "mine")?;
+    }
+    for name in ["10.11.left", "10.11.unusable"] {
+        fs::write(run.join(name), "mine")?;
+    }
     let fifo = shell_command("mkfifo \"$1/7\" \"$1/8.new\"").arg(&run).status()?;
     ensure!(fifo.success(), "mkfifo");
     fs::write(run.join("9"), vec![b'x'; 64 << 20])?;
@@ -173,6 +180,9 @@ async fn odd_files_among_the_records_cost_no_agent() -> Result<()> {
     ensure!(told.contains("is left alone"), "{told}");
     expect_agent(&host, &session, &agent).await?;
     assert_eq!(fs::read_dir(&run)?.count(), odd, "they are left alone");
+    for name in foreign {
+        ensure!(run.join(name).join("file").exists(), "{name} is not left alone");
+    }
     // The look from outside finds one agent, and does not wait for the pipe.
     let doctor = crate::cli::command_for_host(&host, &["doctor", "--json"]).output()?;
     let findings: Value = serde_json::from_slice(&doctor.stdout).context("doctor")?;
