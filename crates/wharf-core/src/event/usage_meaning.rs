@@ -43,8 +43,10 @@ pub enum TokenSource {
 /// An agent whose token counts are known from its source, its messages or its issue tracker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ExaminedAgent {
-    /// The adapter's name in Wharf first, then those of the agent's program, package and registry.
-    pub names: &'static [&'static str],
+    /// The adapter's name in Wharf.
+    pub name: &'static str,
+    /// The names of the agent's program, of its package and in ACP's registry.
+    pub other_names: &'static [&'static str],
     /// The meaning for a log that does not state it. Such a log does not have the agent's version
     /// either, so this is the meaning of the version that was examined.
     pub meaning: UsageMeaning,
@@ -52,28 +54,58 @@ pub struct ExaminedAgent {
 
 /// All agents whose token counts are known.
 pub const EXAMINED_AGENTS: &[ExaminedAgent] = &[
-    examined(&["claude", "claude-code", "claude-agent-acp", "claude-code-acp"], TokenSpan::Turn, TokenSource::Answer),
-    examined(&["codex", "codex-acp"], TokenSpan::Turn, TokenSource::Answer),
-    examined(
-        &["copilot", "copilot-cli", "github-copilot", "github-copilot-cli"],
-        TokenSpan::Session,
-        TokenSource::Answer,
-    ),
-    examined(&["gemini", "gemini-cli"], TokenSpan::Turn, TokenSource::Quota),
-    examined(&["goose"], TokenSpan::LastCall, TokenSource::Answer),
-    examined(&["hermes", "hermes-agent", "hermes-acp"], TokenSpan::Process, TokenSource::Answer),
-    examined(&["opencode"], TokenSpan::LastCall, TokenSource::Answer),
-    examined(&["qwen", "qwen-code"], TokenSpan::Turn, TokenSource::Chunk),
-    examined(&["vibe", "mistral-vibe", "vibe-acp"], TokenSpan::Session, TokenSource::Answer),
+    ExaminedAgent {
+        name: "claude",
+        other_names: &["claude-acp", "claude-code", "claude-agent-acp", "claude-code-acp"],
+        meaning: UsageMeaning { tokens: TokenSpan::Turn, source: TokenSource::Answer },
+    },
+    ExaminedAgent {
+        name: "codex",
+        other_names: &["codex-acp"],
+        meaning: UsageMeaning { tokens: TokenSpan::Turn, source: TokenSource::Answer },
+    },
+    // `github-copilot` of the registry is not listed: that is the language server, which was not
+    // examined.
+    ExaminedAgent {
+        name: "copilot",
+        other_names: &["copilot-cli", "github-copilot-cli"],
+        meaning: UsageMeaning { tokens: TokenSpan::Session, source: TokenSource::Answer },
+    },
+    ExaminedAgent {
+        name: "gemini",
+        other_names: &["gemini-cli"],
+        meaning: UsageMeaning { tokens: TokenSpan::Turn, source: TokenSource::Quota },
+    },
+    ExaminedAgent {
+        name: "goose",
+        other_names: &[],
+        meaning: UsageMeaning { tokens: TokenSpan::LastCall, source: TokenSource::Answer },
+    },
+    ExaminedAgent {
+        name: "hermes",
+        other_names: &["hermes-agent", "hermes-acp"],
+        meaning: UsageMeaning { tokens: TokenSpan::Process, source: TokenSource::Answer },
+    },
+    ExaminedAgent {
+        name: "opencode",
+        other_names: &[],
+        meaning: UsageMeaning { tokens: TokenSpan::LastCall, source: TokenSource::Answer },
+    },
+    ExaminedAgent {
+        name: "qwen",
+        other_names: &["qwen-code"],
+        meaning: UsageMeaning { tokens: TokenSpan::Turn, source: TokenSource::Chunk },
+    },
+    ExaminedAgent {
+        name: "vibe",
+        other_names: &["mistral-vibe", "vibe-acp"],
+        meaning: UsageMeaning { tokens: TokenSpan::Session, source: TokenSource::Answer },
+    },
 ];
-
-const fn examined(names: &'static [&'static str], tokens: TokenSpan, source: TokenSource) -> ExaminedAgent {
-    ExaminedAgent { names, meaning: UsageMeaning { tokens, source } }
-}
 
 impl ExaminedAgent {
     /// Returns the agent that has the adapter's name among its names.
     pub fn find(adapter: &str) -> Option<&'static Self> {
-        EXAMINED_AGENTS.iter().find(|agent| agent.names.contains(&adapter))
+        EXAMINED_AGENTS.iter().find(|agent| agent.name == adapter || agent.other_names.contains(&adapter))
     }
 }

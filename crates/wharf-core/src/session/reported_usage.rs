@@ -86,7 +86,7 @@ pub struct SessionTokens {
 
 /// Rises when the same log gives other sums: older snapshots are then folded again from the log's
 /// beginning.
-pub const COUNTING_RULE: u32 = 2;
+pub const COUNTING_RULE: u32 = 3;
 
 /// Turns the numbers that an agent reports into those of single turns (rule 15.1).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

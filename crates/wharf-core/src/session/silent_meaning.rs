@@ -241,11 +241,14 @@ mod tests {
             ("gemini", "gemini-cli"),
             ("qwen", "qwen-code"),
             ("claude", "claude-agent-acp"),
+            ("claude", "claude-acp"),
             ("codex", "codex-acp"),
         ] {
             let known = ExaminedAgent::find(name);
             assert_eq!((known.is_some(), ExaminedAgent::find(other)), (true, known), "{other}");
         }
-        assert_eq!(ExaminedAgent::find("unknown"), None);
+        for unknown in ["unknown", "github-copilot", ""] {
+            assert_eq!(ExaminedAgent::find(unknown), None, "{unknown}");
+        }
     }
 }

@@ -279,6 +279,6 @@ fn kimi_and_fast_agent_report_no_tokens() {
 fn every_known_agent_has_a_test_of_its_answers() {
     // Copilot was not seen on the wire; it is said to report like vibe.
     let tested = ["claude", "codex", "copilot", "gemini", "goose", "hermes", "opencode", "qwen", "vibe"];
-    let known: Vec<_> = EXAMINED_AGENTS.iter().map(|agent| agent.names[0]).collect();
+    let known: Vec<_> = EXAMINED_AGENTS.iter().map(|agent| agent.name).collect();
     assert_eq!(known, tested);
 }

@@ -25,7 +25,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use serde_json::Value;
-use wharf_core::Millis;
+use wharf_core::{ExaminedAgent, Millis};
 
 pub use environment::is_always_passed;
 pub(crate) use environment::is_variable_name;
@@ -61,7 +61,7 @@ pub struct Launchable {
     /// How long its sessions may have nothing to do before they are put to sleep; `None`: for ever.
     pub idle_limit: Option<Millis>,
     pub install: Option<String>,
-    /// `None` if nothing says what the agent's token counts mean.
+    /// `None` if the meaning of the agent's token counts is not known.
     pub usage: Option<UsageReport>,
     pub sandbox: SandboxSettings,
 }
@@ -72,14 +72,19 @@ pub struct Adapters<'a> {
     config: &'a Config,
 }
 
-/// Returns the usage report of a command: that of the manifest that comes with Wharf under its name. The demo agent counts
-/// by turn.
+/// Returns the usage report of an agent whose settings or manifest state none, by the name of its
+/// adapter: that of the built-in manifest, else that of an examined agent. The demo agent counts by
+/// turn.
 fn find_usage_report(adapter: &str) -> Option<UsageReport> {
     if adapter == DEMO_AGENT {
         return Some(UsageReport::default());
     }
-    let manifest = built_in::all_manifests().iter().find(|manifest| manifest.id == adapter);
-    manifest.and_then(|manifest| manifest.usage.clone())
+    let examined = ExaminedAgent::find(adapter);
+    let slug = examined.map_or(adapter, |agent| agent.name);
+    match built_in::all_manifests().iter().find(|manifest| manifest.id == slug) {
+        Some(manifest) => manifest.usage.clone(),
+        None => examined.map(|agent| UsageReport::of_all_versions(agent.meaning)),
+    }
 }
 
 /// Where an adapter was found.
@@ -240,7 +245,7 @@ impl Adapters<'_> {
             comes_back: manifest.comes_back(),
             idle_limit: manifest.idle_limit,
             install: manifest.install_hint(),
-            usage: manifest.usage.clone(),
+            usage: manifest.usage.clone().or_else(|| find_usage_report(&manifest.id)),
             sandbox: self.sandbox_settings(&manifest.id, Some(&manifest.sandbox)),
         })
     }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
+use wharf_core::TokenSpan;
 
 use super::manifest::Manifest;
 use super::*;
@@ -258,6 +259,35 @@ fn token_counts_of_the_demo_agent_are_no_guess() {
     let stated = |slug| find(&config, slug).unwrap().usage.is_some();
     assert!(stated(DEMO_AGENT));
     assert!(stated("claude"));
+}
+
+#[test]
+fn known_agents_count_as_they_report_however_they_were_added() {
+    let manifest = |slug: &str| GOOD.replace("name: mine\nid: mine", &format!("name: {slug}\nid: {slug}"));
+    let stated =
+        GOOD.replace("sandbox: {}", "sandbox: {}\nusage: { tokens: process }").replace(": mine\n", ": gemini\n");
+    let (_dir, mut config) = with_manifests(&[
+        ("mistral-vibe", &manifest("mistral-vibe")),
+        ("codex-acp", &manifest("codex-acp")),
+        ("gemini", &stated),
+        ("mine", GOOD),
+    ]);
+    let command = AgentCommand { command: vec!["vibe-acp".to_owned()], ..AgentCommand::default() };
+    config.agents.insert("vibe".to_owned(), command);
+    let span = |slug, version| {
+        let usage = find(&config, slug).unwrap().usage;
+        usage.map(|usage| usage.meaning_for(Some(version)).tokens)
+    };
+    assert_eq!(
+        (span("vibe", "3.0.2"), span("mistral-vibe", "3.0.2")),
+        (Some(TokenSpan::Session), Some(TokenSpan::Session))
+    );
+    assert_eq!(
+        (span("codex-acp", "1.6.0"), span("codex-acp", "2.6.0")),
+        (Some(TokenSpan::LastCall), Some(TokenSpan::Turn))
+    );
+    assert_eq!(span("gemini", "0.61.0"), Some(TokenSpan::Process), "its manifest states it");
+    assert_eq!((span("mine", "1.0.0"), span("kimi", "2.1.0")), (None, None), "nothing states it");
 }
 
 #[test]

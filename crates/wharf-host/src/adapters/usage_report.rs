@@ -24,6 +24,10 @@ impl UsageReport {
         Ok(Self { meaning: UsageMeaning { tokens, source }, versions })
     }
 
+    pub(super) const fn of_all_versions(meaning: UsageMeaning) -> Self {
+        Self { meaning, versions: None }
+    }
+
     /// Returns the meaning for an agent of this version. A pre-release counts as its release, and an
     /// agent without a version as one of the known versions.
     pub(crate) fn meaning_for(&self, version: Option<&str>) -> UsageMeaning {
@@ -134,7 +138,7 @@ mod tests {
         assert_eq!(differences, UNLIKE_OLDER_LOGS);
 
         let is_built_in = |slug: &str| manifests.iter().any(|manifest| manifest.id == slug);
-        let known = EXAMINED_AGENTS.iter().map(|agent| agent.names[0]);
+        let known = EXAMINED_AGENTS.iter().map(|agent| agent.name);
         let others: Vec<_> = known.filter(|slug| !is_built_in(slug)).collect();
         assert_eq!(others, ["vibe"], "known agents without a manifest");
     }
