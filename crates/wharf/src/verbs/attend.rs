@@ -14,13 +14,13 @@ use crate::exit::{Exit, Failure};
 use crate::format::Screen;
 use crate::global::GlobalOptions;
 use crate::turn::{
-    AskFlags, AskPolicy, DetachCause, Signals, TurnFormat, TurnWatch, WatchEnd, WatchOptions, WatchedTurn,
+    AskFlags, AskPolicy, DetachCause, Signals, TurnFormat, TurnSignal, TurnWatch, WatchEnd, WatchOptions, WatchedTurn,
 };
 use crate::{output, session_ref};
 
 pub(crate) const ATTEND_COMMAND: &str = "__attend";
 
-/// How long a host may be away, or refuse all calls, before the turn is given up: somebody has stopped it for good.
+/// How long a host may be away, or refuse all calls, before the turn is given up: it was stopped for good.
 const MAX_ABSENCE: Duration = Duration::from_secs(24 * 60 * 60);
 /// The delay between two attempts to reach a host that is away: short at first, as for a restart.
 const FIRST_RETRY_DELAY: Duration = Duration::from_millis(500);
@@ -134,13 +134,17 @@ impl AttendedTurn {
                 Ok(client) => self.watch(&client, time_is_up_at, &mut signals).await,
                 Err(error) => Err(error),
             };
-            match watched {
-                Err(error) if began.elapsed() < STEADY_WATCH => retry.pause(error, &global).await?,
-                Err(error) => {
-                    retry = Retry::new();
-                    retry.pause(error, &global).await?;
-                }
+            let error = match watched {
+                Err(error) => error,
                 ended => return ended,
+            };
+            if began.elapsed() >= STEADY_WATCH {
+                retry = Retry::new();
+            }
+            // A signal that waited here would end the watch of the next host instead.
+            tokio::select! {
+                waited = retry.pause(error, &global) => waited?,
+                () = wait_for_end_signal(&mut signals) => return Ok(Exit::Interrupted),
             }
         }
     }
@@ -163,8 +167,14 @@ impl AttendedTurn {
             is_attended: true,
         };
         let end = TurnWatch::new(turn, options).run(StreamStart::Beginning, signals).await?;
-        if end != WatchEnd::Left && self.ends_session {
-            leave_session(turn, Some(&end)).await?;
+        if end == WatchEnd::Left {
+            return Ok(Exit::Interrupted);
+        }
+        if self.ends_session
+            && let Err(error) = leave_session(turn, Some(&end)).await
+            && !is_cut_by_stop(&end)
+        {
+            return Err(error);
         }
         Ok(Exit::Ok)
     }
@@ -204,6 +214,17 @@ impl Retry {
     }
 }
 
+/// Returns true if the host was stopped together with its agents, which cut the turn. The agent has
+/// ended then, and there may be no next host that could end the session.
+fn is_cut_by_stop(end: &WatchEnd) -> bool {
+    matches!(end, WatchEnd::Turn(reason) if reason == "host_shutdown")
+}
+
+/// Waits for a signal that ends this process while no turn can be watched. There is no terminal to lose.
+async fn wait_for_end_signal(signals: &mut Signals) {
+    while signals.next().await == TurnSignal::HangUp {}
+}
+
 /// Runs the hidden command.
 pub(crate) fn run(arguments: impl Iterator<Item = OsString>) -> anyhow::Result<Exit> {
     let command = <AttendCommand as clap::CommandFactory>::command();
@@ -232,7 +253,60 @@ pub(crate) async fn leave_running(
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::{UnixListener, UnixStream};
+
     use super::*;
+    use crate::connect::HostAddress;
+
+    /// Takes a connection and reads its request.
+    async fn accept_request(host: &UnixListener) -> UnixStream {
+        let (mut caller, _) = host.accept().await.unwrap();
+        let mut request = Vec::new();
+        while !request.ends_with(b"\r\n\r\n") {
+            request.push(caller.read_u8().await.unwrap());
+        }
+        caller
+    }
+
+    /// Serves the rows of a turn that its host cuts, and is gone then.
+    async fn cut_turn(host: UnixListener, reason: &str) {
+        let mut turn = accept_request(&host).await;
+        turn.write_all(b"HTTP/1.1 404 Not Found\r\ncontent-length: 2\r\n\r\n{}").await.unwrap();
+        let mut stream = accept_request(&host).await;
+        let end = json!({
+            "id": "1-9", "rev": 9, "kind": "turn_end", "turn": "prm_1", "parent": null, "open": false, "summary": "",
+            "at": "2026-11-19T20:20:53.885Z", "changedAt": "2026-11-19T20:20:53.885Z", "reason": reason,
+            "outcome": "cut_off", "durationMs": null, "usage": null, "context": null, "files": [], "message": null,
+            "stderr": null, "next": null, "tools": { "count": 0, "failed": 0 },
+        });
+        let event = format!("event: row\ndata: {end}\n\n");
+        let head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n";
+        let answer = format!("{head}{:x}\r\n{event}\r\n0\r\n\r\n", event.len());
+        stream.write_all(answer.as_bytes()).await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn attendant_ends_when_a_stop_of_the_host_has_cut_its_turn() {
+        let folder = tempfile::tempdir().unwrap();
+        let turn = AttendedTurn {
+            session: "sess_1".to_owned(),
+            prompt: "prm_1".to_owned(),
+            agent: "demo".to_owned(),
+            asks: AttendedAsks::Wait,
+            time_left: None,
+            ends_session: true,
+        };
+        for (reason, ended) in [("host_shutdown", Some(Exit::Ok)), ("host_restarted", None)] {
+            let path = folder.path().join(reason);
+            let listener = UnixListener::bind(&path).unwrap();
+            let client = HostClient::unconnected(HostAddress::Socket(path));
+            let mut signals = Signals::listen().unwrap();
+            let (watched, ()) = tokio::join!(turn.watch(&client, None, &mut signals), cut_turn(listener, reason));
+            assert_eq!(watched.as_ref().ok(), ended.as_ref(), "{reason}: {watched:?}");
+        }
+    }
 
     #[test]
     fn arguments_of_the_command_are_read_as_they_were_written() {

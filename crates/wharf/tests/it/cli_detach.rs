@@ -5,14 +5,17 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use anyhow::{Context, Result};
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, copy_bidirectional};
 use tokio::net::{UnixListener, UnixStream};
 use wharf_testkit::host::TestHost;
 use wharf_testkit::http::RestClient;
+use wharf_testkit::{WAIT_LIMIT, polling, processes};
 
 use crate::cli::{run_failing_wharf, run_wharf, start_kept_session};
 use crate::keepers::KeepingHost;
+use crate::program::{ChildGuard, wharf_command};
 use crate::rest::{wait_for_session, wait_until_idle};
 use crate::scripted_host;
 use crate::terminal::TestTerminal;
@@ -213,5 +216,31 @@ async fn detached_turn_that_is_repeated_after_a_restart_runs_to_its_own_end() ->
     assert_eq!(wait_for_end(&http, &id).await?, "finished");
     let answer = last_answer(&host, &id)?;
     assert!(answer.contains("chosen: allow_once") && answer.contains("after"), "{answer}");
+    Ok(())
+}
+
+/// Returns true if the process catches the signal.
+fn catches_signal(pid: u32, signal: Signal) -> Result<bool> {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status"))?;
+    let bits = status.lines().find_map(|line| line.strip_prefix("SigCgt:")).context("no SigCgt")?;
+    let bits = u64::from_str_radix(bits.trim(), 16)?;
+    Ok(bits & (1 << (signal.as_raw() - 1)) != 0)
+}
+
+#[tokio::test]
+async fn signal_ends_an_attendant_while_no_host_runs() -> Result<()> {
+    for signal in [Signal::TERM, Signal::INT] {
+        let state = tempfile::tempdir()?;
+        let turn = ["--session=sess_1", "--prompt=prm_1", "--agent=demo", "--asks=allow", "--ends-session"];
+        let mut command = wharf_command(&["__attend", "--no-start", "--state-dir"]);
+        let mut attendant = ChildGuard(command.arg(state.path()).args(turn).spawn()?);
+        let pid = attendant.0.id();
+        let is_ready = || catches_signal(pid, signal).map(|is_caught| is_caught.then_some(()));
+        polling::poll_until(WAIT_LIMIT, is_ready).await?.context("the attendant does not catch the signal")?;
+        kill_process(i32::try_from(pid).ok().and_then(Pid::from_raw).context("no pid")?, signal)?;
+        let ended = processes::wait_exit(&mut attendant.0, WAIT_LIMIT)?;
+        let code = ended.with_context(|| format!("{signal:?} does not end the attendant"))?.code();
+        assert_eq!(code, Some(130), "{signal:?}");
+    }
     Ok(())
 }
