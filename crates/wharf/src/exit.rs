@@ -128,17 +128,25 @@ pub(crate) struct Failure {
     code: Option<ErrorCode>,
     /// Its HTTP status.
     status: Option<u16>,
+    /// The session that the refusal is about, as its problem names it.
+    session: Option<String>,
     words: String,
 }
 
 impl Failure {
     pub(crate) fn new(exit: Exit, words: impl Into<String>) -> Self {
-        Self { exit, code: None, status: None, words: words.into() }
+        Self { exit, code: None, status: None, session: None, words: words.into() }
     }
 
     /// Creates the error for a refusal of the host.
     pub(crate) fn refusal(status: u16, code: ErrorCode, words: String) -> Self {
-        Self { exit: Exit::of_problem(status, code), code: Some(code), status: Some(status), words }
+        let exit = Exit::of_problem(status, code);
+        Self { exit, code: Some(code), status: Some(status), session: None, words }
+    }
+
+    /// Returns the error with the session that the refusal is about.
+    pub(crate) fn about_session(self, session: Option<String>) -> Self {
+        Self { session, ..self }
     }
 
     fn of(error: &anyhow::Error) -> Option<&Self> {
@@ -153,6 +161,11 @@ impl Failure {
     /// Returns true if the same call will fail again: the caller has no right to it, or its subject does not exist.
     pub(crate) fn is_lasting(error: &anyhow::Error) -> bool {
         Self::of(error).is_some_and(|failure| matches!(failure.status, Some(401 | 403 | 404)))
+    }
+
+    /// Returns the id of the session that the host's refusal names.
+    pub(crate) fn session_of(error: &anyhow::Error) -> Option<&str> {
+        Self::of(error).and_then(|failure| failure.session.as_deref())
     }
 
     /// Returns the error code of the host's refusal; `None` if the error is not a refusal.

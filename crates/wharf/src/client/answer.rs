@@ -54,7 +54,7 @@ pub(super) fn read_refusal(status: StatusCode, body: &[u8]) -> Failure {
         let lines: Vec<String> = stderr.lines().map(|line| format!("\n  | {}", to_printable_line(line))).collect();
         words.push_str(&format!("\nthe agent's stderr ends with:{}", lines.concat()));
     }
-    Failure::refusal(status.as_u16(), problem.code, words)
+    Failure::refusal(status.as_u16(), problem.code, words).about_session(problem.session_id)
 }
 
 #[cfg(test)]

@@ -1,10 +1,11 @@
 //! `wharf rename`, `wharf label`, `wharf archive`: change the description of a session; and `wharf fork`, which copies it.
 
 use clap::{Args, Subcommand};
-use wharf_api::{ErrorCode, ForkArgs, OnLabelChange, SessionInfo, SessionPatch};
+use wharf_api::{ForkArgs, OnLabelChange, SessionInfo, SessionPatch};
 
+use super::label_holder::explain_label_in_use;
 use crate::client::{HostAnswer, HostCall, HostClient, url_path};
-use crate::exit::{Exit, Failure};
+use crate::exit::Exit;
 use crate::format::text::to_printable;
 use crate::global::GlobalOptions;
 use crate::{output, session_ref};
@@ -91,17 +92,6 @@ pub(crate) struct ForkVerb {
     json: bool,
 }
 
-/// Replaces the message about a label that another session has by one that says what can be done.
-pub(super) fn explain_label_in_use(error: anyhow::Error, label: Option<&str>) -> anyhow::Error {
-    let Some(label) = label.filter(|_| Failure::code_of(&error) == Some(ErrorCode::LABEL_IN_USE)) else { return error };
-    let told = error.to_string();
-    let holder = told.split(';').next().unwrap_or_default();
-    let label = shell_words::quote(label);
-    let words =
-        format!("{holder}; go on with it: wharf prompt {label} TEXT, or move the label to this one: --take-label");
-    Failure::new(Exit::Refused, words).into()
-}
-
 async fn change_session(client: &HostClient, id: &str, patch: &SessionPatch) -> anyhow::Result<HostAnswer> {
     client.send_call(&HostCall::patch(url_path(&["sessions", id]), patch)).await
 }
@@ -134,8 +124,10 @@ async fn run_label(global: &GlobalOptions, verb: LabelVerb) -> anyhow::Result<Ex
     let session = session_ref::find_session(&client, Some(&verb.id)).await?;
     let on_label = Some(if verb.take_label { OnLabelChange::Take } else { OnLabelChange::Refuse });
     let patch = SessionPatch { label: Some(verb.label.clone()), on_label, ..Default::default() };
-    let answer = change_session(&client, &session.id, &patch).await;
-    let answer = answer.map_err(|error| explain_label_in_use(error, verb.label.as_deref()))?;
+    let answer = match change_session(&client, &session.id, &patch).await {
+        Ok(answer) => answer,
+        Err(error) => return Err(explain_label_in_use(&client, error).await),
+    };
     print_change(&answer, verb.json, |session| match &session.label {
         Some(label) => format!("is called {label:?}"),
         None => "has no label".to_owned(),
@@ -165,7 +157,9 @@ async fn run_fork(global: &GlobalOptions, verb: ForkVerb) -> anyhow::Result<Exit
         verb.label.is_some().then_some(if verb.take_label { OnLabelChange::Take } else { OnLabelChange::Refuse });
     let body = ForkArgs { title: verb.title, label: verb.label.clone(), on_label };
     let call = HostCall::post(url_path(&["sessions", &session.id, "fork"]), &body).with_idempotency_key();
-    let answer = client.send_call(&call).await;
-    let answer = answer.map_err(|error| explain_label_in_use(error, verb.label.as_deref()))?;
+    let answer = match client.send_call(&call).await {
+        Ok(answer) => answer,
+        Err(error) => return Err(explain_label_in_use(&client, error).await),
+    };
     print_change(&answer, verb.json, |_| format!("is a copy of {}", session.id))
 }

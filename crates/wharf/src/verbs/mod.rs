@@ -15,6 +15,7 @@ pub(crate) mod describe;
 pub(crate) mod doctor;
 pub(crate) mod export;
 pub(crate) mod forget;
+mod label_holder;
 pub(crate) mod lifecycle;
 pub(crate) mod login;
 pub(crate) mod logs;

@@ -6,11 +6,12 @@ use std::time::Instant;
 use anyhow::Context;
 use clap::Args;
 use wharf_api::{
-    Content, ErrorCode, OnLabel, OutputLines, PromptArgs, Prompted, SessionInfo, SessionStatus, SpawnArgs,
+    Content, ErrorCode, OnLabel, OutputLines, PromptArgs, Prompted, ResumeArgs, SessionInfo, SessionStatus, SpawnArgs,
     SpawnedSession, StreamEvent, TurnStep,
 };
 
 use super::attend::{AttendedTurn, leave_running};
+use super::label_holder::{explain_other_agent, is_killed};
 use crate::client::{HostCall, HostClient, StreamFollower, StreamStart, url_path};
 use crate::exit::{Exit, Failure};
 use crate::format::table::join_with_tabs;
@@ -102,31 +103,29 @@ pub(crate) async fn run(global: &GlobalOptions, verb: PromptVerb) -> anyhow::Res
     watch_turn(global, &verb, turn, queue_place(&prompted), from, signals).await
 }
 
-/// Returns the session with this label and agent, which is started if there is none. The host decides in one step, among the
-/// sessions of the workspace that the current directory belongs to (rule 14.10).
+/// Returns the session with this label and agent, which is started if there is none, and brought back
+/// if it was killed. The host decides in one step, among the sessions of the workspace that the
+/// current directory belongs to (rule 14.10).
 async fn find_or_start(client: &HostClient, label: &str, agent: &str) -> anyhow::Result<SessionInfo> {
     session_ref::check_new_label(client, label).await?;
     let on_label = Some(OnLabel::Continue);
     let args =
         SpawnArgs { label: Some(label.to_owned()), on_label, ..super::run::build_plain_spawn(client, agent).await? };
     let call = HostCall::post("/sessions/agent", &args).with_header("prefer", "respond-async").with_idempotency_key();
-    let spawned = client.fetch_json(&call).await;
-    let spawned: SpawnedSession = spawned.map_err(|error| explain_other_agent(error, agent))?;
+    let spawned: SpawnedSession = match client.fetch_json(&call).await {
+        Ok(spawned) => spawned,
+        Err(error) => return Err(explain_other_agent(client, error, agent).await),
+    };
     for warning in &spawned.warnings {
         output::print_note(&format!("note: {warning}"));
     }
-    Ok(spawned.session)
-}
-
-/// Replaces the message about a label whose session has another agent by one that says what can be done.
-fn explain_other_agent(error: anyhow::Error, agent: &str) -> anyhow::Error {
-    if Failure::code_of(&error) != Some(ErrorCode::LABEL_IN_USE) {
-        return error;
+    let session = spawned.session;
+    if !is_killed(&session) {
+        return Ok(session);
     }
-    let told = error.to_string();
-    let holder = told.split(';').next().unwrap_or_default();
-    let words = format!("{holder}, and its agent is not {agent}; name its own agent, or choose another label");
-    Failure::new(Exit::Refused, words).into()
+    output::print_note(&format!("{} was killed; bringing it back", session.id));
+    let resume = HostCall::post(url_path(&["sessions", &session.id, "resume"]), &ResumeArgs::default());
+    client.fetch_json(&resume).await
 }
 
 /// Watches the prompt's turn, which may have to wait at this place in the queue, and reports its end.

@@ -9,7 +9,7 @@ use serde_json::Value;
 use wharf_api::{Content, OnLabel, PromptArgs, Prompted, SpawnArgs, SpawnedSession};
 
 use super::attend::{AttendedTurn, leave_running};
-use super::describe::explain_label_in_use;
+use super::label_holder::explain_label_in_use;
 use super::prompt::{find_stream_end, no_prompt, words_or_stdin};
 use crate::client::{HostCall, HostClient, StreamStart, url_path};
 use crate::exit::{Exit, Failure};
@@ -80,8 +80,10 @@ pub(crate) async fn run(global: &GlobalOptions, mut verb: RunVerb) -> anyhow::Re
     let body = build_spawn_args(&client, &verb, &adapter, text.as_deref()).await?;
     // The host answers at once, so that the session can be ended whatever happens next.
     let start = HostCall::post("/sessions/agent", &body).with_header("prefer", "respond-async").with_idempotency_key();
-    let started = client.fetch_json(&start).await;
-    let started: SpawnedSession = started.map_err(|error| explain_label_in_use(error, verb.label.as_deref()))?;
+    let started: SpawnedSession = match client.fetch_json(&start).await {
+        Ok(started) => started,
+        Err(error) => return Err(explain_label_in_use(&client, error).await),
+    };
     let session = started.session.id.clone();
     for warning in &started.warnings {
         output::print_note(&format!("note: {warning}"));

@@ -203,8 +203,52 @@ async fn prompt_starts_the_agent_if_no_session_has_the_label() -> Result<()> {
         let told = run_failing_wharf(&host, &["prompt", word, "--or-start", "other", "x"], 2)?;
         assert!(told.contains("choose another"), "{told}");
     }
-    http.post(&format!("/sessions/{first_docs}/kill"), &json!({})).await?.expect(200)?;
-    let told = run_failing_wharf(&host, &["prompt", "docs", "--or-start", "scripted", "x"], 5)?;
-    assert!(told.contains("was killed") && told.contains("wharf resume "), "{told}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn killed_session_is_brought_back_by_or_start_and_advised_to_be_resumed_otherwise() -> Result<()> {
+    let host = scripted_host(&[])?.start_host()?;
+    let http = RestClient::new(&host);
+    let id = start_kept_session(&host, &["--label", "docs"])?;
+    wait_until_idle(&http, &id).await?;
+    run_wharf(&host, &["kill", "docs"])?;
+    for words in [&["run", "scripted", "-d", "-k", "-l", "docs", "x"][..], &["run", "scripted", "-k", "-l", "docs"]] {
+        let told = run_failing_wharf(&host, words, 5)?;
+        assert!(told.contains("wharf resume docs") && !told.contains("wharf prompt"), "{told}");
+    }
+    let words = ["prompt", "docs", "--or-start", "scripted", "--wait", "--text", "echo back"];
+    assert_eq!(run_wharf(&host, &words)?, "back\n");
+    assert_eq!(list_docs(&http).await?, std::slice::from_ref(&id));
+    run_wharf(&host, &["kill", "docs"])?;
+    run_wharf(&host, &["prompt", "docs", "--or-start", "scripted", "echo again"])?;
+    wait_until_idle(&http, &id).await?;
+    assert!(output_lines(&http, &id).await?.contains(&"again".to_owned()));
+    Ok(())
+}
+
+#[tokio::test]
+async fn refusal_of_a_label_advises_a_command_that_works_whatever_the_label_is() -> Result<()> {
+    let host = crate::add_scripted_agent(scripted_host(&[])?, "other", &[])?.start_host()?;
+    for (label, shown, name) in [
+        ("a;b", "\"a;b\"", Some("'a;b'")),
+        ("-f", "\"-f\"", None),
+        ("no\u{200b}t", "\"no[U+200B]t\"", None),
+        ("say \"hi\"", "\"say \"hi\"\"", Some("'say \"hi\"'")),
+    ] {
+        let label_option = format!("--label={label}");
+        let id = start_kept_session(&host, &[&label_option])?;
+        let name = name.map_or_else(|| id[id.len() - 6..].to_owned(), str::to_owned);
+        let told = run_failing_wharf(&host, &["run", "scripted", "--keep", &label_option], 5)?;
+        let advice =
+            format!("session {id} (scripted) has the label {shown}; go on with it: wharf prompt {name} TEXT, or");
+        assert!(told.contains(&advice), "no {advice} in {told}");
+        if label.starts_with('-') {
+            continue;
+        }
+        let told = run_failing_wharf(&host, &["prompt", label, "--or-start", "other", "x"], 5)?;
+        let reason = format!("session {id} (scripted) has the label {shown}, and its agent is not other");
+        assert!(told.contains(&reason), "no {reason} in {told}");
+    }
     Ok(())
 }
