@@ -159,9 +159,6 @@ impl BoundAddress {
         if !config.has_default_address() {
             return;
         }
-        if let Some(taken) = self.taken {
-            tracing::warn!(address = %self.address, %taken, "another program has the usual port; this host keeps its own from now on");
-        }
         if let Err(error) = KeptPort::of(&config.state_dir).keep(self.address.port()) {
             tracing::warn!(%error, address = %self.address, "the port cannot be kept; the next host may have another one");
         }

@@ -123,6 +123,11 @@ async fn run_host(
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
     tokio::spawn(crate::memory_return::return_memory(server.open_clients()));
     let url = server.url().to_owned();
+    let is_greeted = !serve.json && global.screen().terminal;
+    // The greeting says it. The port of the other program is never named: a user might open it.
+    if !is_greeted && server.taken_address().is_some() {
+        tracing::info!(%url, "another program has the usual port; this host keeps its own from now on");
+    }
     if serve.json {
         let line = serde_json::json!({
             "event": "listening",

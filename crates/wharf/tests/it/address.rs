@@ -194,13 +194,16 @@ fn serve_on_a_terminal_takes_another_port_and_says_which() -> Result<()> {
     let home = Home::new()?;
     home.keep_port(taken.port())?;
     let mut serve = home.start_on_terminal("serve", "true")?;
-    let moved = serve.find(|line| line.contains("another program has this host's usual port"))?;
+    let mut lines = serve.read_through(|line| line.contains("another program has this host's usual port"))?;
     let url = home.run(&["status", "--url"], 0)?.out;
     let address = url.trim().strip_prefix("http://").context("another scheme")?;
+    let moved = lines.last().context("no line")?;
     assert!(moved.contains(address) && address != taken.to_string(), "{address}: {moved}");
     home.run(&["stop", "--force"], 0)?;
-    let rest = serve.read_rest()?;
-    assert!(!rest.iter().any(|line| line.contains(&taken.to_string())), "the port of another program: {rest:#?}");
+    lines.extend(serve.read_rest()?);
+    assert!(!lines.iter().any(|line| line.contains(&taken.to_string())), "the port of another program: {lines:#?}");
+    let told = lines.iter().filter(|line| line.contains("another program")).count();
+    assert_eq!(told, 1, "the move is told once: {lines:#?}");
     Ok(())
 }
 

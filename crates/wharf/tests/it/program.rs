@@ -140,12 +140,20 @@ impl Lines {
         self.lines.recv_timeout(WAIT_LIMIT).context("no further line")
     }
 
-    /// Returns the next line that matches.
+    /// Returns the next line that matches. Drops the lines before it.
     pub(crate) fn find(&mut self, is: impl Fn(&str) -> bool) -> Result<String> {
+        self.read_through(is)?.pop().context("no line")
+    }
+
+    /// Returns all lines up to the next one that matches, which is the last.
+    pub(crate) fn read_through(&mut self, is: impl Fn(&str) -> bool) -> Result<Vec<String>> {
+        let mut read = Vec::new();
         loop {
-            let line = self.next()?;
-            if is(&line) {
-                return Ok(line);
+            let line = self.next().with_context(|| format!("after {read:?}"))?;
+            let is_found = is(&line);
+            read.push(line);
+            if is_found {
+                return Ok(read);
             }
         }
     }
