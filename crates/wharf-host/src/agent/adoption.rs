@@ -40,7 +40,7 @@ const MIN_ANSWER_TIMEOUT: Duration = Duration::from_millis(250);
 /// The pause before a keeper that did not answer in time is asked again.
 const NEXT_ASK_AFTER: Duration = Duration::from_secs(1);
 /// The longest pause before output that could not be read is looked at again.
-const MAX_PAUSE: Duration = Duration::from_secs(30);
+pub(crate) const MAX_PAUSE: Duration = Duration::from_secs(30);
 /// How often a keeper may close the connection. It does so if this host was too slow to say hello, and for a wrong secret.
 const MAX_REFUSALS: u32 = 3;
 const ASK_INTERVAL: Duration = Duration::from_millis(10);

@@ -12,6 +12,7 @@ use wharf_store::{Log, LogId};
 use super::live_output::ShownTerminals;
 use super::pages::Pages;
 use super::tail::{Tail, TailBudget};
+use crate::agent::adoption::MAX_PAUSE;
 use crate::agent_services::FilesAndTerminals;
 use crate::attention::AttentionSource;
 use crate::descriptor::{Descriptor, Resources};
@@ -127,8 +128,10 @@ impl Shared {
         let keeper = self.keeper.load(Ordering::Relaxed);
         self.is_keeper_silent.load(Ordering::Relaxed).then(|| {
             if keeper == 0 {
-                return "the output of the agent, which has ended without a host, cannot be read; it is tried again every second"
-                    .to_owned();
+                let pause = MAX_PAUSE.as_secs();
+                return format!(
+                    "the output of the agent, which has ended without a host, cannot be read; the host tries again, later every {pause} s"
+                );
             }
             format!(
                 "the keeper of the agent (pid {keeper}) does not answer since the host was restarted; it is asked again every second"
