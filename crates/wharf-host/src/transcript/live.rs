@@ -217,7 +217,6 @@ impl LiveState {
         self.discard();
         let generation = self.store.generation();
         let Some(checkpoint) = self.store.checkpoint(&self.id)? else { return Ok(None) };
-        self.store.check_indexes(&self.id)?;
         let TranscriptCheckpoint { fold, epoch, seq, rows, state } = checkpoint;
         if fold != stored_fold(self.secrets) {
             return Ok(None);

@@ -6,6 +6,10 @@
 mod checkpointer;
 mod checksum;
 mod file_changes;
+mod names;
+mod row_lists;
+mod rows;
+mod sessions;
 mod sqlite;
 mod texts;
 mod word_index;
@@ -215,8 +219,6 @@ pub trait TranscriptStore: Send + Sync + fmt::Debug {
     /// Counts how often everything was deleted. Rows of an earlier generation are gone.
     fn generation(&self) -> u64;
     fn checkpoint(&self, id: &LogId) -> Result<Option<TranscriptCheckpoint>, StoreError>;
-    /// Checks that the indexes by which rows are found name all rows. Takes some milliseconds for 100,000 rows.
-    fn check_indexes(&self, id: &LogId) -> Result<(), StoreError>;
     /// Returns how far each transcript goes.
     fn progress(&self) -> Result<Vec<TranscriptProgress>, StoreError>;
     /// Fails with [`StoreError::Recreated`] if the changes follow rows of an earlier generation.
@@ -224,13 +226,16 @@ pub trait TranscriptStore: Send + Sync + fmt::Debug {
     fn rows(&self, id: &LogId, range: &RowRange<'_>) -> Result<Vec<StoredRow>, StoreError>;
     /// Returns the numbers of rows with a higher revision, in their order. Stops at `max_rows`.
     fn changed_after(&self, id: &LogId, rev: u64, max_rows: usize) -> Result<Vec<u64>, StoreError>;
-    /// Visits the changes of files, those of the newest rows first; of one turn if it is named.
+    /// Visits the changes of files, those of the newest rows first; of one turn if it is named. If
+    /// it fails, some of them may be wrong.
     fn visit_file_changes(
         &self,
         id: &LogId,
         turn: Option<&str>,
         visit: &mut dyn FnMut(StoredFileChange),
     ) -> Result<(), StoreError>;
+    /// Returns the number of the row with this name. The first name that is not found costs a check
+    /// of all names.
     fn find_key(&self, id: &LogId, key: &str) -> Result<Option<u64>, StoreError>;
     /// Returns at most `max_bytes` of a text, or `None` if there is no such text.
     fn text(

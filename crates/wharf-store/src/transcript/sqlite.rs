@@ -1,5 +1,6 @@
 //! Transcripts in SQLite. A database that is damaged or of another version is deleted and created again.
 
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -7,8 +8,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use rusqlite::{Connection, ErrorCode, OptionalExtension, Row, Transaction, params};
 
 use super::checkpointer::{Checkpointer, MAX_WAL_PAGES};
-use super::checksum::{check_gaps, damage, sum_blob, sum_checkpoint, sum_row};
+use super::checksum::sum_blob;
 use super::file_changes::{CREATE_FILE_CHANGES, visit_file_changes, write_file_changes};
+use super::names::{CREATE_NAMES, check_names, find_number, write_names};
+use super::row_lists::{CREATE_ROW_LISTS, ROW_LIST_TABLES, find_changed_rows};
+use super::rows::{CREATE_ROWS, read_rows, write_rows};
+use super::sessions::{CREATE_SESSIONS, find_checkpoint, find_session, new_session, put_checkpoint};
 use super::texts::{CREATE_TEXTS, read_text, write_text};
 use super::word_index::{
     CREATE_WORD_INDEX, FIND_UNINDEXED, has_unindexed_rows, index_some_rows, remove_some_words, search_words,
@@ -26,39 +31,8 @@ const NUMBER_BITS: u32 = 40;
 const CACHE_KIB: i64 = 2048;
 
 const SCHEMA: Schema = Schema {
-    version: 5,
+    version: 6,
     create: "
-    CREATE TABLE session (
-        session INTEGER PRIMARY KEY,
-        bucket TEXT NOT NULL,
-        name TEXT NOT NULL,
-        fold INTEGER NOT NULL,
-        epoch INTEGER NOT NULL,
-        seq INTEGER NOT NULL,
-        rows INTEGER NOT NULL,
-        state BLOB NOT NULL,
-        checksum INTEGER NOT NULL,
-        UNIQUE (bucket, name)
-    );
-    CREATE INDEX session_progress ON session (bucket, name, fold, seq);
-    CREATE TABLE row (
-        key INTEGER PRIMARY KEY,
-        session INTEGER NOT NULL,
-        seq INTEGER NOT NULL,
-        rev INTEGER NOT NULL,
-        kind TEXT NOT NULL,
-        turn TEXT,
-        json BLOB NOT NULL,
-        checksum INTEGER NOT NULL
-    );
-    CREATE INDEX row_by_rev ON row (session, rev);
-    CREATE INDEX row_by_kind ON row (session, kind);
-    CREATE TABLE name (
-        session INTEGER NOT NULL,
-        name TEXT NOT NULL,
-        number INTEGER NOT NULL,
-        PRIMARY KEY (session, name)
-    ) WITHOUT ROWID;
     CREATE TABLE blob (
         session INTEGER NOT NULL,
         name TEXT NOT NULL,
@@ -68,8 +42,16 @@ const SCHEMA: Schema = Schema {
         PRIMARY KEY (session, name)
     );
     ",
-    more: &[CREATE_TEXTS, CREATE_FILE_CHANGES, CREATE_WORD_INDEX],
-    probe: "SELECT fold, epoch, seq, rows, state, checksum, (SELECT rowid FROM search) FROM session",
+    more: &[
+        CREATE_SESSIONS,
+        CREATE_ROWS,
+        CREATE_ROW_LISTS,
+        CREATE_NAMES,
+        CREATE_TEXTS,
+        CREATE_FILE_CHANGES,
+        CREATE_WORD_INDEX,
+    ],
+    probe: "SELECT rows, names, file_changes, state, checksum, (SELECT rowid FROM search) FROM session",
     // It would read the whole database, which may be large. Damage is found when it is met.
     checks_all: false,
 };
@@ -86,10 +68,10 @@ pub struct SqliteTranscripts {
     searcher: Option<Mutex<Connection>>,
     /// `None` in memory, where there is no write-ahead log.
     checkpointer: Option<Checkpointer>,
+    /// The numbers of the sessions whose names were checked since the database was opened. All were
+    /// there.
+    checked_names: Mutex<HashSet<i64>>,
 }
-
-/// The columns of a row that [`convert_row`] reads.
-pub(super) const ROW_COLUMNS: &str = "key, seq, rev, kind, turn, json, checksum";
 
 impl SqliteTranscripts {
     pub fn open(path: &Path) -> Result<Arc<Self>, StoreError> {
@@ -102,7 +84,15 @@ impl SqliteTranscripts {
         let checkpointer = Some(Checkpointer::start(path)?);
         let path = Some(path.to_owned());
         let generation = AtomicU64::new(0);
-        Ok(Arc::new(Self { path, generation, writer, reader: Some(reader), searcher: Some(searcher), checkpointer }))
+        Ok(Arc::new(Self {
+            path,
+            generation,
+            writer,
+            reader: Some(reader),
+            searcher: Some(searcher),
+            checkpointer,
+            checked_names: Mutex::default(),
+        }))
     }
 
     /// Opens a database that lives only in memory, where no file can be kept.
@@ -129,13 +119,19 @@ impl SqliteTranscripts {
             reader: None,
             searcher: None,
             checkpointer: None,
+            checked_names: Mutex::default(),
         }))
     }
 
     fn read<T>(&self, look: impl FnOnce(&Connection) -> rusqlite::Result<T>) -> Result<T, StoreError> {
         let generation = self.generation();
-        let result = look(&lock(self.reader.as_ref().unwrap_or(&self.writer)));
-        self.mend(generation, result)
+        let read = || {
+            let connection = lock(self.reader.as_ref().unwrap_or(&self.writer));
+            // All that is read must be of one state: sums are compared with what they are sums of.
+            let transaction = connection.unchecked_transaction()?;
+            look(&transaction)
+        };
+        self.mend(generation, read())
     }
 
     fn change<T>(&self, change: impl FnOnce(&Transaction<'_>) -> rusqlite::Result<T>) -> Result<T, StoreError> {
@@ -148,6 +144,10 @@ impl SqliteTranscripts {
             Ok(outcome)
         };
         self.mend(generation, result())
+    }
+
+    fn lock_checked_names(&self) -> MutexGuard<'_, HashSet<i64>> {
+        self.checked_names.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns the connections that only read, in the order in which they are locked.
@@ -185,6 +185,7 @@ impl SqliteTranscripts {
                 **connection = Connection::open_in_memory()?;
             }
             self.generation.fetch_add(1, Ordering::SeqCst);
+            self.lock_checked_names().clear();
             *writer = recreate(path, &SCHEMA)?;
             prepare_connection(&writer)?;
             for connection in &mut others {
@@ -202,26 +203,7 @@ impl TranscriptStore for SqliteTranscripts {
     }
 
     fn checkpoint(&self, id: &LogId) -> Result<Option<TranscriptCheckpoint>, StoreError> {
-        self.read(|connection| {
-            let mut select = connection.prepare(
-                "SELECT fold, epoch, seq, rows, state, checksum FROM session WHERE bucket = ?1 AND name = ?2",
-            )?;
-            select.query_row(params![id.bucket(), id.name()], convert_checkpoint).optional()
-        })
-    }
-
-    fn check_indexes(&self, id: &LogId) -> Result<(), StoreError> {
-        self.read(|connection| {
-            let Some(stored) = find_rows(connection, id)? else { return Ok(()) };
-            for index in ["row_by_kind", "row_by_rev"] {
-                let count = format!("SELECT count(*) FROM row INDEXED BY {index} WHERE session = ?1");
-                let found: i64 = connection.query_row(&count, [stored.session], |row| row.get(0))?;
-                if found.cast_unsigned() < stored.count {
-                    return Err(damage(format!("{index} has {found} of {} rows", stored.count)));
-                }
-            }
-            Ok(())
-        })
+        self.read(|connection| find_checkpoint(connection, id))
     }
 
     fn progress(&self) -> Result<Vec<TranscriptProgress>, StoreError> {
@@ -245,13 +227,15 @@ impl TranscriptStore for SqliteTranscripts {
             if changes.generation != self.generation() {
                 return Ok(false);
             }
-            let session = put_checkpoint(transaction, id, &changes.checkpoint)?;
+            let mut session = match find_session(transaction, id)? {
+                Some(session) => session,
+                None => new_session(transaction)?,
+            };
+            write_file_changes(transaction, &mut session, &changes.file_changes)?;
+            write_names(transaction, &mut session, &changes.keys)?;
+            put_checkpoint(transaction, id, &session, &changes.checkpoint)?;
+            let session = session.number;
             write_rows(transaction, session, &changes.rows)?;
-            write_file_changes(transaction, session, &changes.file_changes)?;
-            let mut insert = transaction.prepare("INSERT OR REPLACE INTO name VALUES (?1, ?2, ?3)")?;
-            for (name, number) in &changes.keys {
-                insert.execute(params![session, name, number.cast_signed()])?;
-            }
             for text in &changes.texts {
                 write_text(transaction, session, text)?;
             }
@@ -271,43 +255,16 @@ impl TranscriptStore for SqliteTranscripts {
     }
 
     fn rows(&self, id: &LogId, range: &RowRange<'_>) -> Result<Vec<StoredRow>, StoreError> {
-        self.read(|connection| {
-            let Some(StoredRows { session, count }) = find_rows(connection, id)? else { return Ok(Vec::new()) };
-            let order = if range.newest_first { "DESC" } else { "ASC" };
-            let filter =
-                if range.kind.is_some() { "session = ?4 AND kind = ?5 AND" } else { "?4 = ?4 AND ?5 IS ?5 AND" };
-            let mut select = connection.prepare(&format!(
-                "SELECT {ROW_COLUMNS} FROM row WHERE {filter} key BETWEEN ?1 AND ?2
-                 ORDER BY key {order} LIMIT ?3"
-            ))?;
-            let (first, last) = (row_key(session, range.first), row_key(session, range.last));
-            let limit = i64::try_from(range.max_rows).unwrap_or(i64::MAX);
-            let mut rows = select.query(params![first, last, limit, session, range.kind])?;
-            let (mut found, mut bytes) = (Vec::new(), 0);
-            while bytes <= range.max_bytes
-                && let Some(row) = rows.next()?
-            {
-                let row = convert_row(row)?;
-                bytes += row.json.len();
-                found.push(row);
-            }
-            if range.kind.is_none() {
-                let is_cut = found.len() >= range.max_rows || bytes > range.max_bytes;
-                check_gaps(&found, range, count, is_cut)?;
-            }
-            Ok(found)
+        self.read(|connection| match find_session(connection, id)? {
+            Some(session) => read_rows(connection, &session, range),
+            None => Ok(Vec::new()),
         })
     }
 
     fn changed_after(&self, id: &LogId, rev: u64, max_rows: usize) -> Result<Vec<u64>, StoreError> {
-        self.read(|connection| {
-            let Some(session) = find_session(connection, id)? else { return Ok(Vec::new()) };
-            let mut select = connection.prepare("SELECT key FROM row WHERE session = ?1 AND rev > ?2 LIMIT ?3")?;
-            let limit = i64::try_from(max_rows).unwrap_or(i64::MAX);
-            let rows = select.query_map(params![session, rev.cast_signed(), limit], |row| row.get(0))?;
-            let mut numbers: Vec<u64> = rows.map(|key| key.map(row_number)).collect::<rusqlite::Result<_>>()?;
-            numbers.sort_unstable();
-            Ok(numbers)
+        self.read(|connection| match find_session(connection, id)? {
+            Some(session) => find_changed_rows(connection, session.number, session.rows, rev, max_rows),
+            None => Ok(Vec::new()),
         })
     }
 
@@ -318,7 +275,7 @@ impl TranscriptStore for SqliteTranscripts {
         visit: &mut dyn FnMut(StoredFileChange),
     ) -> Result<(), StoreError> {
         self.read(|connection| match find_session(connection, id)? {
-            Some(session) => visit_file_changes(connection, session, turn, visit),
+            Some(session) => visit_file_changes(connection, &session, turn, visit),
             None => Ok(()),
         })
     }
@@ -326,9 +283,12 @@ impl TranscriptStore for SqliteTranscripts {
     fn find_key(&self, id: &LogId, key: &str) -> Result<Option<u64>, StoreError> {
         self.read(|connection| {
             let Some(session) = find_session(connection, id)? else { return Ok(None) };
-            let mut select = connection.prepare("SELECT number FROM name WHERE session = ?1 AND name = ?2")?;
-            let number = select.query_row(params![session, key], |row| row.get::<_, i64>(0)).optional()?;
-            Ok(number.map(i64::cast_unsigned))
+            let number = find_number(connection, session.number, key)?;
+            if number.is_none() && !self.lock_checked_names().contains(&session.number) {
+                check_names(connection, &session)?;
+                self.lock_checked_names().insert(session.number);
+            }
+            Ok(number)
         })
     }
 
@@ -342,7 +302,7 @@ impl TranscriptStore for SqliteTranscripts {
     ) -> Result<Option<TextSlice>, StoreError> {
         self.read(|connection| {
             let Some(session) = find_session(connection, id)? else { return Ok(None) };
-            read_text(connection, session, number, part, offset, max_bytes)
+            read_text(connection, session.number, number, part, offset, max_bytes)
         })
     }
 
@@ -370,7 +330,7 @@ impl TranscriptStore for SqliteTranscripts {
                 sum_blob(&blob).check(row.get(2)?, "a blob")?;
                 Ok(blob)
             };
-            select.query_row(params![session, name], convert).optional()
+            select.query_row(params![session.number, name], convert).optional()
         })
     }
 
@@ -380,10 +340,17 @@ impl TranscriptStore for SqliteTranscripts {
             after = last;
         }
         self.change(|transaction| {
-            let Some(session) = find_session(transaction, id)? else { return Ok(()) };
-            for table in ["row", "file_change", "name", "text", "blob", "session"] {
+            let Some(session) = find_session(transaction, id)?.map(|session| session.number) else { return Ok(()) };
+            let first = row_key(session, 0);
+            let last = row_key(session, u64::MAX);
+            for table in std::iter::once("row").chain(ROW_LIST_TABLES) {
+                transaction.execute(&format!("DELETE FROM {table} WHERE key BETWEEN ?1 AND ?2"), [first, last])?;
+            }
+            for table in ["file_change", "name", "text", "blob", "session"] {
                 transaction.execute(&format!("DELETE FROM {table} WHERE session = ?1"), [session])?;
             }
+            // Another session may get its number.
+            self.lock_checked_names().remove(&session);
             Ok(())
         })?;
         // Otherwise the write-ahead log would keep what was deleted.
@@ -392,20 +359,6 @@ impl TranscriptStore for SqliteTranscripts {
         let _others: Vec<_> = self.readers().map(lock).collect();
         Ok(writer.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))?)
     }
-}
-
-/// Writes rows and notes that their words are to be written.
-fn write_rows(transaction: &Transaction<'_>, session: i64, rows: &[StoredRow]) -> rusqlite::Result<()> {
-    let mut insert = transaction.prepare("INSERT OR REPLACE INTO row VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)")?;
-    let mut note = transaction.prepare("INSERT OR IGNORE INTO unindexed VALUES (?1)")?;
-    for row in rows {
-        let (seq, rev) = (row.seq.cast_signed(), row.rev.cast_signed());
-        let key = row_key(session, row.number);
-        let checksum = sum_row(key, row).finish();
-        insert.execute(params![key, session, seq, rev, row.kind, row.turn, row.json, checksum])?;
-        note.execute([key])?;
-    }
-    Ok(())
 }
 
 /// Returns about as many bytes as the changes take.
@@ -426,82 +379,19 @@ fn prepare_connection(connection: &Connection) -> Result<(), StoreError> {
     Ok(connection.pragma_update(None, "cache_size", -CACHE_KIB)?)
 }
 
-pub(super) fn find_session(connection: &Connection, id: &LogId) -> rusqlite::Result<Option<i64>> {
-    let mut select = connection.prepare("SELECT session FROM session WHERE bucket = ?1 AND name = ?2")?;
-    select.query_row(params![id.bucket(), id.name()], |row| row.get(0)).optional()
-}
-
-/// The rows of a session as its checkpoint counts them.
-struct StoredRows {
-    session: i64,
-    count: u64,
-}
-
-/// Newer rows may be there already when the caller reads them.
-fn find_rows(connection: &Connection, id: &LogId) -> rusqlite::Result<Option<StoredRows>> {
-    let mut select = connection.prepare("SELECT session, rows FROM session WHERE bucket = ?1 AND name = ?2")?;
-    let convert = |row: &Row<'_>| Ok(StoredRows { session: row.get(0)?, count: row.get::<_, i64>(1)?.cast_unsigned() });
-    select.query_row(params![id.bucket(), id.name()], convert).optional()
-}
-
-/// Writes the checkpoint and returns the number of its session.
-fn put_checkpoint(
-    transaction: &Transaction<'_>,
-    id: &LogId,
-    checkpoint: &TranscriptCheckpoint,
-) -> rusqlite::Result<i64> {
-    let TranscriptCheckpoint { fold, epoch, seq, rows, state } = checkpoint;
-    let (epoch, seq, rows) = (epoch.cast_signed(), seq.cast_signed(), rows.cast_signed());
-    let checksum = sum_checkpoint(checkpoint).finish();
-    let mut put = transaction.prepare(
-        "INSERT INTO session (bucket, name, fold, epoch, seq, rows, state, checksum)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)
-         ON CONFLICT (bucket, name)
-         DO UPDATE SET fold = ?3, epoch = ?4, seq = ?5, rows = ?6, state = ?7, checksum = ?8
-         RETURNING session",
-    )?;
-    put.query_row(params![id.bucket(), id.name(), fold, epoch, seq, rows, state, checksum], |row| row.get(0))
-}
-
 pub(super) const fn row_key(session: i64, number: u64) -> i64 {
     let most = (1 << NUMBER_BITS) - 1;
     let number = if number > most { most } else { number };
     (session << NUMBER_BITS) | number.cast_signed()
 }
 
-const fn row_number(key: i64) -> u64 {
+pub(super) const fn row_number(key: i64) -> u64 {
     key.cast_unsigned() & ((1 << NUMBER_BITS) - 1)
-}
-
-fn convert_checkpoint(row: &Row<'_>) -> rusqlite::Result<TranscriptCheckpoint> {
-    let checkpoint = TranscriptCheckpoint {
-        fold: row.get(0)?,
-        epoch: row.get::<_, i64>(1)?.cast_unsigned(),
-        seq: row.get::<_, i64>(2)?.cast_unsigned(),
-        rows: row.get::<_, i64>(3)?.cast_unsigned(),
-        state: row.get(4)?,
-    };
-    sum_checkpoint(&checkpoint).check(row.get(5)?, "a checkpoint")?;
-    Ok(checkpoint)
 }
 
 /// Returns the number of a row's session.
 pub(super) const fn session_of_key(key: i64) -> i64 {
     key >> NUMBER_BITS
-}
-
-pub(super) fn convert_row(row: &Row<'_>) -> rusqlite::Result<StoredRow> {
-    let key = row.get(0)?;
-    let stored = StoredRow {
-        number: row_number(key),
-        seq: row.get::<_, i64>(1)?.cast_unsigned(),
-        rev: row.get::<_, i64>(2)?.cast_unsigned(),
-        kind: row.get(3)?,
-        turn: row.get(4)?,
-        json: row.get(5)?,
-    };
-    sum_row(key, &stored).check(row.get(6)?, "a row")?;
-    Ok(stored)
 }
 
 fn lock(connection: &Mutex<Connection>) -> MutexGuard<'_, Connection> {

@@ -7,7 +7,9 @@ use std::collections::HashMap;
 
 use rusqlite::{Connection, OptionalExtension, Statement, Transaction, params};
 
-use super::sqlite::{ROW_COLUMNS, convert_row, find_session, row_key, session_of_key};
+use super::rows::{ROW_COLUMNS, convert_row};
+use super::sessions::find_session;
+use super::sqlite::{row_key, session_of_key};
 use super::{FoundRow, FoundRows, IndexStep, RowWords, WordPhrase, WordSearch};
 use crate::LogId;
 
@@ -39,7 +41,7 @@ pub(super) fn index_some_rows(
     id: &LogId,
     step: &IndexStep<'_>,
 ) -> rusqlite::Result<bool> {
-    let Some(session) = find_session(transaction, id)? else { return Ok(false) };
+    let Some(session) = find_session(transaction, id)?.map(|session| session.number) else { return Ok(false) };
     let mut select = transaction.prepare(
         "SELECT key, seq, rev, kind, turn, json, checksum, place
          FROM unindexed JOIN row USING (key) LEFT JOIN row_place USING (key)
@@ -139,7 +141,7 @@ pub(super) fn remove_some_words(
     id: &LogId,
     after: i64,
 ) -> rusqlite::Result<Option<i64>> {
-    let Some(session) = find_session(transaction, id)? else { return Ok(None) };
+    let Some(session) = find_session(transaction, id)?.map(|session| session.number) else { return Ok(None) };
     let (first, last) = (row_key(session, 0), row_key(session, u64::MAX));
     // Words that are not written yet must not be written any more.
     transaction.execute("DELETE FROM unindexed WHERE key BETWEEN ?1 AND ?2", [first, last])?;
@@ -227,7 +229,7 @@ fn match_expression(connection: &Connection, search: &WordSearch<'_>) -> rusqlit
     if let Some(only) = search.only.filter(|only| only.len() <= MAX_INDEXED_SESSIONS) {
         let mut numbers = Vec::new();
         for id in only {
-            numbers.extend(find_session(connection, id)?);
+            numbers.extend(find_session(connection, id)?.map(|session| session.number));
         }
         if numbers.is_empty() {
             return Ok(None);

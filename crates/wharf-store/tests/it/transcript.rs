@@ -1,6 +1,7 @@
 //! The database of transcripts is derived: it keeps what it is given, and is made anew when it is damaged.
 
 use std::fs;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::Path;
 
 use tempfile::TempDir;
@@ -190,76 +191,152 @@ fn damage_that_is_met_while_reading_makes_the_database_anew() {
     assert_eq!(store.rows(&id(), &range).unwrap(), [row(1, 10, "tool")]);
 }
 
-/// Returns a database file with rows, a long text and a blob, and what it holds.
-fn filled_database(dir: &Path) -> (Vec<u8>, Vec<StoredRow>, String) {
+/// The contents of the database that is damaged.
+struct FilledDatabase {
+    file: Vec<u8>,
+    rows: Vec<StoredRow>,
+    long_text: String,
+    keys: Vec<(String, u64)>,
+    /// The newest first.
+    file_changes: Vec<StoredFileChange>,
+}
+
+/// Creates a database with two transcripts, of which the second one differs in every row.
+fn fill_database(dir: &Path) -> FilledDatabase {
     let path = dir.join("transcript.db");
     let store = SqliteTranscripts::open(&path).unwrap();
     let rows: Vec<StoredRow> = (1..=60).map(|n| row(n, n, if n % 3 == 0 { "tool" } else { "message" })).collect();
+    let keys: Vec<(String, u64)> = (1..=60).map(|n| (format!("tool:1:call-{n}"), n)).collect();
+    let change = |number: u64| StoredFileChange {
+        number,
+        path: format!("/w/{number}"),
+        row: format!("1-{number}"),
+        turn: Some("prm_1".to_owned()),
+        kind: "changed".to_owned(),
+        added: number,
+        removed: 1,
+        exact: true,
+        at: "2026-01-01T00:00:00.000Z".to_owned(),
+    };
+    let file_changes: Vec<StoredFileChange> = (1..=20).rev().map(|n| change(3 * n)).collect();
+    let long_text = "wörds ".repeat(30_000);
     let mut all = changes(rows.clone());
-    let long = "wörds ".repeat(30_000);
-    all.texts.push(text("0", true, &long));
+    all.keys = keys.clone();
+    all.file_changes = file_changes
+        .iter()
+        .map(|change| RowFileChanges { number: change.number, changes: vec![change.clone()] })
+        .collect();
+    all.texts.push(text("0", true, &long_text));
     all.blobs.push(StoredBlob { name: "b".to_owned(), mime: "image/png".to_owned(), bytes: vec![7; 9_000] });
     store.write(&id(), &all).unwrap();
+    let other = LogId::new("default", "other").unwrap();
+    let mut changes = changes((1..=60).map(|n| row(n, n, "notice")).collect());
+    changes.keys = keys.iter().map(|(key, number)| (key.clone(), 61 - number)).collect();
+    store.write(&other, &changes).unwrap();
     drop(store);
-    (fs::read(&path).unwrap(), rows, long)
+    FilledDatabase { file: fs::read(&path).unwrap(), rows, long_text, keys, file_changes }
 }
 
-/// Reads everything. Returns `None` if the database was found to be damaged, and was made anew.
-fn read_everything(path: &Path, long: &str) -> Option<Vec<StoredRow>> {
+/// Reads the first transcript and checks that all answers are whole. Returns false if the database
+/// was found to be damaged and was made anew, or does not know the transcript.
+fn is_database_whole(path: &Path, filled: &FilledDatabase) -> bool {
     let store = SqliteTranscripts::open(path).unwrap();
-    let read = || -> Result<Vec<StoredRow>, StoreError> {
-        store.checkpoint(&id())?;
-        store.check_indexes(&id())?;
-        let rows = store.rows(&id(), &all(None))?;
-        let newest = RowRange { newest_first: true, max_rows: 7, ..all(None) };
-        assert_eq!(store.rows(&id(), &newest)?.len(), rows.len().min(7));
-        assert_eq!(store.rows(&id(), &all(Some("tool")))?.len(), rows.len() / 3);
-        let mut whole = String::new();
-        while let Some(slice) = store.text(&id(), 1, "0", whole.len() as u64, 100_000)?
-            && !slice.text.is_empty()
-        {
-            whole.push_str(&slice.text);
-        }
-        assert!(long.starts_with(&whole), "a text that was not written");
-        assert!(store.blob(&id(), "b")?.is_none_or(|blob| blob.bytes == [7; 9_000]), "a blob that was not written");
-        Ok(rows)
-    };
-    let rows = read();
+    let outcome = check_answers(&store, filled);
     if store.generation() > 0 {
         assert_eq!(store.rows(&id(), &all(None)).unwrap(), [], "the second read never fails");
-        return None;
+        return false;
     }
-    Some(rows.unwrap()).filter(|rows| !rows.is_empty())
+    outcome.unwrap()
+}
+
+fn check_answers(store: &SqliteTranscripts, filled: &FilledDatabase) -> Result<bool, StoreError> {
+    if store.checkpoint(&id())?.is_none() {
+        return Ok(false);
+    }
+    check_rows(store, &filled.rows)?;
+    for (key, number) in &filled.keys {
+        assert_eq!(store.find_key(&id(), key)?, Some(*number), "the number of {key}");
+    }
+    assert_eq!(store.find_key(&id(), "turn:unknown")?, None);
+    for turn in [None, Some("prm_1")] {
+        let mut found = Vec::new();
+        store.visit_file_changes(&id(), turn, &mut |change| found.push(change))?;
+        assert_eq!(found, filled.file_changes, "changes of files, turn {turn:?}");
+    }
+    let mut whole = String::new();
+    while let Some(slice) = store.text(&id(), 1, "0", whole.len() as u64, 100_000)?
+        && !slice.text.is_empty()
+    {
+        whole.push_str(&slice.text);
+    }
+    assert!(filled.long_text.starts_with(&whole), "a text that was not written");
+    assert!(store.blob(&id(), "b")?.is_none_or(|blob| blob.bytes == [7; 9_000]), "a blob that was not written");
+    Ok(true)
+}
+
+/// Checks pages of all rows and of one kind, and the rows that have changed.
+fn check_rows(store: &SqliteTranscripts, rows: &[StoredRow]) -> Result<(), StoreError> {
+    for kind in [None, Some("tool"), Some("message")] {
+        let of_kind = |row: &&StoredRow| kind.is_none_or(|kind| row.kind == kind);
+        let expected: Vec<StoredRow> = rows.iter().filter(of_kind).cloned().collect();
+        assert_eq!(store.rows(&id(), &all(kind))?, expected, "rows of {kind:?}");
+        let newest = RowRange { newest_first: true, max_rows: 7, ..all(kind) };
+        let expected: Vec<StoredRow> = rows.iter().rev().filter(of_kind).take(7).cloned().collect();
+        assert_eq!(store.rows(&id(), &newest)?, expected, "the newest rows of {kind:?}");
+        let middle = RowRange { first: 11, last: 40, ..all(kind) };
+        let expected: Vec<StoredRow> = rows[10..40].iter().filter(of_kind).cloned().collect();
+        assert_eq!(store.rows(&id(), &middle)?, expected, "rows of {kind:?} in the middle");
+    }
+    assert_eq!(store.changed_after(&id(), 30, 100)?, (31..=60).collect::<Vec<u64>>());
+    Ok(())
+}
+
+/// Returns the names of the tables and indexes with the number of their first page. Small ones have
+/// no other page.
+fn list_root_pages(path: &Path) -> Vec<(String, usize)> {
+    let connection = rusqlite::Connection::open(path).unwrap();
+    let mut select = connection.prepare("SELECT name, rootpage FROM sqlite_schema WHERE rootpage > 0").unwrap();
+    let pages = select.query_map([], |row| Ok((row.get(0)?, row.get::<_, u32>(1)? as usize))).unwrap();
+    pages.map(Result::unwrap).collect()
 }
 
 #[test]
 fn damaged_database_gives_all_rows_or_is_made_anew() {
     let dir = TempDir::new().unwrap();
-    let (good, rows, long) = filled_database(dir.path());
+    let filled = fill_database(dir.path());
     let path = dir.path().join("transcript.db");
-    let try_damage = |spoil: &dyn Fn(&mut Vec<u8>), what: &str| {
-        let mut bytes = good.clone();
+    let is_damage_found = |spoil: &dyn Fn(&mut Vec<u8>), what: &str| {
+        let mut bytes = filled.file.clone();
         spoil(&mut bytes);
         for suffix in ["-wal", "-shm"] {
             let _ = fs::remove_file(dir.path().join(format!("transcript.db{suffix}")));
         }
         fs::write(&path, &bytes).unwrap();
-        let found = read_everything(&path, &long);
-        if let Some(found) = &found {
-            assert_eq!(*found, rows, "{what}");
-        }
-        found.is_none()
+        let checked = catch_unwind(AssertUnwindSafe(|| is_database_whole(&path, &filled)));
+        !checked.unwrap_or_else(|failure| {
+            eprintln!("damage: {what}");
+            resume_unwind(failure)
+        })
     };
     let mut found = 0;
-    for at in (0..good.len()).step_by(499) {
-        found += usize::from(try_damage(&|bytes| bytes[at] ^= 4, &format!("a bit of byte {at}")));
+    for at in (0..filled.file.len()).step_by(997) {
+        found += usize::from(is_damage_found(&|bytes| bytes[at] ^= 4, &format!("a bit of byte {at}")));
     }
-    for page in (0..good.len()).step_by(4096) {
+    for page in (0..filled.file.len()).step_by(4096) {
+        let number = page / 4096 + 1;
         // The header of a page holds the number of its rows.
-        let cells = try_damage(&|bytes| bytes[page + 4] = bytes[page + 4].saturating_sub(1), &format!("page {page}"));
-        let zeros = try_damage(&|bytes| bytes[page..page + 4096].fill(0), &format!("zeros from {page}"));
-        let cut = try_damage(&|bytes| bytes.truncate(page), &format!("cut at {page}"));
-        found += usize::from(cells) + usize::from(zeros) + usize::from(cut);
+        let fewer_rows = |bytes: &mut Vec<u8>| bytes[page + 4] = bytes[page + 4].saturating_sub(1);
+        found += usize::from(is_damage_found(&fewer_rows, &format!("a row less on page {number}")));
+        let zeros = |bytes: &mut Vec<u8>| bytes[page..page + 4096].fill(0);
+        found += usize::from(is_damage_found(&zeros, &format!("zeros on page {number}")));
+        let cut = |bytes: &mut Vec<u8>| bytes.truncate(page);
+        found += usize::from(is_damage_found(&cut, &format!("cut off before page {number}")));
+    }
+    for (name, page) in list_root_pages(&path) {
+        let end = page * 4096;
+        for at in (end - 4096..end).step_by(31).filter(|at| filled.file[*at] != 0) {
+            found += usize::from(is_damage_found(&|bytes| bytes[at] ^= 1, &format!("a bit of {name}, byte {at}")));
+        }
     }
     assert!(found > 100, "only {found} damages were found");
 }
