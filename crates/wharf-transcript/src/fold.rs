@@ -11,6 +11,7 @@ use wharf_core::{
 use wharf_json::{Json, OpenValue, ReadError};
 
 use crate::asks::PendingAsk;
+use crate::loss_digest::LossDigest;
 use crate::messages::{TextKind, TextRun};
 use crate::notices::SettingValues;
 use crate::prompts::WaitingPrompt;
@@ -55,6 +56,9 @@ pub struct Fold {
     pub(crate) tool_texts: OpenToolTexts,
     /// The background work that the agent reported last.
     pub(crate) background: u64,
+    /// The lost events among those that were folded.
+    #[serde(default, skip_serializing_if = "LossDigest::is_empty")]
+    losses: LossDigest,
 }
 
 /// Facts about the session and its present agent.
@@ -113,7 +117,10 @@ impl Fold {
             Event::Ask(AskEvent::Resolved { ask, outcome, by }) => asks::resolve_ask(step, *ask, outcome, by.as_ref()),
             Event::Storage(StorageEvent::Paused { why }) => notices::storage_paused(step, *why),
             Event::Storage(StorageEvent::Continued) => notices::storage_continued(step),
-            Event::Lost(lost) => notices::events_lost(step, lost),
+            Event::Lost(lost) => {
+                step.fold.losses.add(lost.first, id.seq);
+                notices::events_lost(step, lost);
+            }
             Event::Storage(StorageEvent::Snapshot(_)) | Event::Unknown { .. } => {}
         }
     }
@@ -125,6 +132,12 @@ impl Fold {
 
     pub const fn row_count(&self) -> u64 {
         self.rows
+    }
+
+    /// Returns the lost events among those that were folded. If the log has lost others, the rows
+    /// are no longer its rows.
+    pub const fn losses(&self) -> LossDigest {
+        self.losses
     }
 
     /// Returns the rows of the open asks, the oldest first.

@@ -1,7 +1,7 @@
 //! Catches transcripts up in the background: some seconds after a turn ended, one session at a time. A page after a restart
 //! then needs little of the log.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -32,6 +32,9 @@ async fn run(host: Weak<Inner>, mut changes: tokio::sync::watch::Receiver<u64>) 
     }
     // The last event of sessions that could not be caught up. Trying again before there is another would be in vain.
     let mut failed: HashMap<SessionId, u64> = HashMap::new();
+    // The sessions with lost events whose rows were compared with the log. A search would find the
+    // former rows otherwise.
+    let mut checked: HashSet<SessionId> = HashSet::new();
     let mut is_wanted = false;
     loop {
         if !is_wanted {
@@ -40,13 +43,16 @@ async fn run(host: Weak<Inner>, mut changes: tokio::sync::watch::Receiver<u64>) 
         changes.borrow_and_update();
         let Some(inner) = host.upgrade() else { return };
         inner.transcripts.drop_idle().await;
-        let behind = list_behind(&inner, &failed).await;
+        let behind = list_behind(&inner, &failed, &checked).await;
         drop(inner);
         for (id, last_seq) in behind {
             let Some(inner) = host.upgrade() else { return };
             let host = Host::from_inner(inner);
+            let has_losses = has_losses(host.inner(), &id);
             if !catch_up(&host, &id).await {
                 failed.insert(id, last_seq);
+            } else if has_losses {
+                checked.insert(id);
             }
             host.inner().transcripts.drop_idle().await;
             drop(host);
@@ -81,9 +87,18 @@ async fn remove_orphans(inner: &Inner) {
     }
 }
 
-/// Returns the sessions whose transcript is behind and whose agent does not work at the moment, the newest first, each with its
-/// last event.
-async fn list_behind(inner: &Inner, failed: &HashMap<SessionId, u64>) -> Vec<(SessionId, u64)> {
+/// Returns true if the log of a session that is in memory has lost events.
+fn has_losses(inner: &Inner, id: &SessionId) -> bool {
+    matches!(inner.registry.get(id), Some(KnownSession::Live(handle)) if handle.shared.has_losses())
+}
+
+/// Returns the sessions whose transcript is behind, or may lack lost events, and whose agent does
+/// not work at the moment, the newest first, each with its last event.
+pub(super) async fn list_behind(
+    inner: &Inner,
+    failed: &HashMap<SessionId, u64>,
+    checked: &HashSet<SessionId>,
+) -> Vec<(SessionId, u64)> {
     let Ok(covered) = inner.transcripts.read_progress().await else { return Vec::new() };
     let mut behind = Vec::new();
     inner.registry.for_each_session(|known| {
@@ -92,7 +107,9 @@ async fn list_behind(inner: &Inner, failed: &HashMap<SessionId, u64>) -> Vec<(Se
         let last_seq = descriptor.last_seq;
         let is_done = |known: &HashMap<SessionId, u64>| known.get(&id).is_some_and(|seq| *seq >= last_seq);
         let is_loaded = matches!(known, KnownSession::Live(_));
-        if !is_done(&covered) && !is_done(failed) && descriptor.turn == TurnWord::Idle {
+        let is_unchecked =
+            matches!(known, KnownSession::Live(handle) if handle.shared.has_losses()) && !checked.contains(&id);
+        if (!is_done(&covered) || is_unchecked) && !is_done(failed) && descriptor.turn == TurnWord::Idle {
             behind.push((is_loaded, id, last_seq));
         }
     });

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tokio::sync::{Mutex, OwnedMutexGuard};
 use wharf_core::{Epoch, Event, EventId, PromptEvent, Seq};
 use wharf_store::{LogId, StoreError, TranscriptCheckpoint, TranscriptStore};
-use wharf_transcript::{Fold, Secrets};
+use wharf_transcript::{Fold, LossDigest, Secrets};
 
 use super::change_ring::{ChangeCollector, ChangeRing};
 use super::row_cache::RowCache;
@@ -64,6 +64,9 @@ pub(super) struct LiveState {
     written_to: Option<EventId>,
     /// True if a turn has ended since the last write.
     turn_ended: bool,
+    /// True if the rows tell of all lost events that the host knew of when they were compared with
+    /// the log, or when they were begun.
+    has_checked_losses: bool,
 }
 
 /// Consecutive events that wait to be folded.
@@ -135,6 +138,10 @@ impl LiveTranscript {
             let mut failure = None;
             if !state.is_loaded {
                 (state, failure) = load_checkpoint(state, handle).await?;
+            } else if handle.shared.has_losses() && !state.has_checked_losses {
+                // Another reader has met lost events: the host may have read only a part of the log
+                // at its start.
+                (state, failure) = check_losses(state, handle).await?;
             }
             if failure.is_none() {
                 (state, failure) = fold_to(state, handle, target).await?;
@@ -198,6 +205,7 @@ impl LiveState {
             dirty_bytes: 0,
             written_to: None,
             turn_ended: false,
+            has_checked_losses: false,
         }
     }
 
@@ -210,6 +218,7 @@ impl LiveState {
         self.ahead = ReadAhead::default();
         (self.dirty_bytes, self.turn_ended, self.is_loaded) = (0, false, false);
         self.written_to = None;
+        self.has_checked_losses = false;
     }
 
     /// Takes the checkpoint over, if there is one of this fold.
@@ -391,8 +400,8 @@ async fn read_during<T>(
     Ok((folded, ahead))
 }
 
-/// Loads the checkpoint if it fits the log: another log may have its numbers after power loss. Also returns the failure of the
-/// database, if there was one.
+/// Loads the checkpoint if it fits the log: another log may have its numbers after power loss, and
+/// events may have been lost since. Also returns the failure of the database, if there was one.
 async fn load_checkpoint(
     state: OwnedMutexGuard<LiveState>,
     handle: &SessionHandle,
@@ -404,13 +413,58 @@ async fn load_checkpoint(
         Err(error) => return Ok((state, Some(error))),
     };
     if !fits {
-        state.discard();
-        let removed;
-        (state, removed) = run_blocking(state, |state| state.store.remove(&state.id)).await?;
-        if let Err(error) = removed {
-            return Ok((state, Some(error)));
+        return start_over(state, handle).await;
+    }
+    state.is_loaded = true;
+    if handle.shared.has_losses() || !state.fold.losses().is_empty() {
+        return check_losses(state, handle).await;
+    }
+    Ok((state, None))
+}
+
+/// Compares the lost events that the rows tell of with those of the log, and makes the rows again
+/// if they differ (rule 1.8). It reads the log up to the rows' last event. Also returns the failure
+/// of the database, if there was one.
+async fn check_losses(
+    mut state: OwnedMutexGuard<LiveState>,
+    handle: &SessionHandle,
+) -> Result<(OwnedMutexGuard<LiveState>, Option<StoreError>), TranscriptFailure> {
+    let position = state.fold.position().map_or(Seq::ZERO, |position| position.seq);
+    if read_losses(handle, position).await? == state.fold.losses() {
+        state.has_checked_losses = true;
+        return Ok((state, None));
+    }
+    tracing::warn!(session = %handle.id(), "other events of the log are lost than its rows tell; they are made again");
+    start_over(state, handle).await
+}
+
+/// Returns the events up to `last` that the log has lost.
+async fn read_losses(handle: &SessionHandle, last: Seq) -> Result<LossDigest, ReadError> {
+    let mut losses = LossDigest::default();
+    let mut cursor = handle.cursor(Seq::ZERO);
+    while cursor.position() < last {
+        let batch = cursor.next().await?;
+        for entry in batch.entries().iter().take_while(|entry| entry.seq <= last) {
+            if let Event::Lost(lost) = &entry.event {
+                losses.add(lost.first, entry.seq);
+            }
         }
     }
+    Ok(losses)
+}
+
+/// Forgets all rows of a session, so that they are made from the first event on. Also returns the
+/// failure of the database, if there was one.
+async fn start_over(
+    mut state: OwnedMutexGuard<LiveState>,
+    handle: &SessionHandle,
+) -> Result<(OwnedMutexGuard<LiveState>, Option<StoreError>), TranscriptFailure> {
+    state.discard();
+    let (mut state, removed) = run_blocking(state, |state| state.store.remove(&state.id)).await?;
+    if let Err(error) = removed {
+        return Ok((state, Some(error)));
+    }
+    state.has_checked_losses = handle.shared.has_losses();
     state.is_loaded = true;
     Ok((state, None))
 }

@@ -2,6 +2,7 @@
 
 mod acp_v2_fixture;
 mod file_walk;
+mod lost_events;
 mod reading;
 
 use std::collections::BTreeMap;

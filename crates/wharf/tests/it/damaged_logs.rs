@@ -59,17 +59,21 @@ fn flip_bit(host: &TestHost, session: &str, kind: &str) -> Result<()> {
 }
 
 fn forget_index(host: &TestHost) {
-    remove_database(host, "index.db");
-}
-
-fn remove_database(host: &TestHost, name: &str) {
     for suffix in ["", "-wal", "-shm"] {
-        let _ = fs::remove_file(host.state_dir().join(format!("{name}{suffix}")));
+        let _ = fs::remove_file(host.state_dir().join(format!("index.db{suffix}")));
     }
 }
 
 fn texts(rows: &[Value]) -> String {
     rows.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
+}
+
+/// Stops the host after all rows of the session were read: it writes them to the database before it
+/// ends.
+async fn stop_host_with_rows(host: &mut TestHost, session: &str) -> Result<()> {
+    read_all_rows(&RestClient::new(host), session, 200).await?;
+    host.terminate()?;
+    Ok(())
 }
 
 /// Checks that everything of the session can be read but the lost event, which is named.
@@ -84,6 +88,7 @@ async fn is_readable(http: &RestClient, session: &str, said: &str) -> Result<()>
     for format in ["md", "json", "html"] {
         let export = http.get(&format!("/sessions/{session}/export?format={format}")).await?;
         ensure!(export.status == 200, "{format}: {}", export.status);
+        ensure!(export.body.contains("of the log cannot be read"), "{format}: {}", export.body);
     }
     http.get(&format!("/sessions/{session}/output")).await?.expect(200)?;
     Ok(())
@@ -104,10 +109,8 @@ async fn event_that_cannot_be_decoded_costs_its_line_and_the_session_goes_on() -
         http.post(&ask, &json!({ "cancel": true })).await?.expect(200)?;
         wait_until_idle(&http, &session).await?;
         run_prompt(&http, &session, "echo quokka").await?;
-        host.terminate()?;
+        stop_host_with_rows(&mut host, &session).await?;
         make_undecodable(&host, &session, kind)?;
-        // Rows that were made before the damage would not tell of it.
-        remove_database(&host, "transcript.db");
         host.restart()?;
         let http = RestClient::new(&host);
         is_readable(&http, &session, "wombat").await?;
@@ -130,7 +133,7 @@ async fn session_whose_agent_start_is_lost_comes_back_on_terms() -> Result<()> {
         run_prompt(&RestClient::new(&host), &session, "echo wombat").await?;
         let agent_session =
             RestClient::new(&host).get(&format!("/sessions/{session}")).await?.expect(200)?["agentSessionId"].clone();
-        host.terminate()?;
+        stop_host_with_rows(&mut host, &session).await?;
         if is_flipped {
             flip_bit(&host, &session, "agent_started")?;
         } else {
@@ -168,7 +171,7 @@ async fn damaged_first_event_costs_its_line_and_the_session_goes_on() -> Result<
         let session = spawn_session(&http, &host).await?;
         run_prompt(&http, &session, "echo wombat").await?;
         let before = http.get(&format!("/sessions/{session}")).await?.expect(200)?;
-        host.terminate()?;
+        stop_host_with_rows(&mut host, &session).await?;
         flip_bit(&host, &session, "created")?;
         if !has_index {
             forget_index(&host);
@@ -218,7 +221,7 @@ async fn session_whose_scope_is_lost_is_read_by_admins_alone() -> Result<()> {
     let controller = caller_with_role(&host, "controller")?;
     controller.get(&format!("/sessions/{session}")).await?.expect(200)?;
     let token = controller.token().to_owned();
-    host.terminate()?;
+    stop_host_with_rows(&mut host, &session).await?;
     lose_scope(&host, &session)?;
     // The second start finds the session in its index.
     for _ in 0..2 {
@@ -243,7 +246,7 @@ async fn adopted_session_whose_scope_is_lost_stays_hidden_and_keeps_its_label() 
     let session = start_session(&RestClient::new(&host), &there).await?["id"].as_str().context("no id")?.to_owned();
     run_prompt(&RestClient::new(&host), &session, "echo wombat").await?;
     let token = caller_with_role(&host, "controller")?.token().to_owned();
-    host.terminate()?;
+    stop_host_with_rows(&mut host, &session).await?;
     lose_scope(&host, &session)?;
     host.restart()?;
     let http = RestClient::new(&host);
