@@ -48,7 +48,6 @@ pub use auth::{
     TokensFileError, UnknownAccess,
 };
 pub use client_tls::tls_client_config;
-pub use limits::OpenClients;
 use limits::ServerLimits;
 pub use listen::{AddressOutlook, BindError, TlsError, check_settings, check_start};
 use listen::{BoundAddress, Listeners};
@@ -146,11 +145,6 @@ impl Server {
     /// keeps that.
     pub fn taken_address(&self) -> Option<SocketAddr> {
         self.taken
-    }
-
-    /// Returns a counter of the connections and event streams that are open.
-    pub fn open_clients(&self) -> OpenClients {
-        OpenClients(self.app.limits.clone())
     }
 
     /// Returns the URL at which clients reach the server.

@@ -85,18 +85,6 @@ impl ServerLimits {
     }
 }
 
-/// Counts the connections and event streams of all clients.
-#[derive(Clone, Debug)]
-pub struct OpenClients(pub(crate) ServerLimits);
-
-impl OpenClients {
-    /// Returns the number of those that are open now.
-    pub fn count(&self) -> usize {
-        let Self(limits) = self;
-        limits.open_connections() + limits.http_connections.in_use() + limits.open_streams()
-    }
-}
-
 fn token_limit_reached(what: &str, limit: usize) -> Fault {
     let detail = format!("this token has {limit} {what} open (limits.connections_per_token); close some");
     Fault::new(ErrorCode::TOO_MANY_CONNECTIONS, detail)

@@ -30,6 +30,18 @@ pub(crate) fn trim_heaps() {
     let _ = unsafe { libc::malloc_trim(0) };
 }
 
+/// Returns the size of all blocks that the program holds, modulo 4 GiB for those of the heaps and for those
+/// that are mapped one by one. Threads that allocate wait while the free blocks of their heap are counted.
+///
+/// `mallinfo2` counts further, but older systems do not have it: Wharf could not be linked there.
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
+#[expect(unsafe_code, reason = "no crate that is linked calls it")]
+pub(crate) fn held_bytes() -> u64 {
+    // SAFETY: `mallinfo` takes nothing, works under the allocator's own locks, and changes nothing.
+    let info = unsafe { libc::mallinfo() };
+    u64::from(info.uordblks.cast_unsigned()) + u64::from(info.hblkhd.cast_unsigned())
+}
+
 /// Other allocators are left as they are.
 #[cfg(not(all(target_os = "linux", target_env = "gnu")))]
 pub(crate) const fn keep_thresholds() {}

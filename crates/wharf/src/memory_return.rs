@@ -1,96 +1,98 @@
 //! Gives free memory back to the system seconds after it was freed. See docs/design/memory.md.
 
+use std::io;
+use std::thread;
 use std::time::{Duration, Instant};
 
-use wharf_server::OpenClients;
+use crate::allocator;
 
 /// How often the host looks at its memory.
 const LOOK_INTERVAL: Duration = Duration::from_secs(5);
-/// With this many connections and streams less than there were, their small blocks are worth a trim.
-const MANY_CLIENTS: usize = 64;
-/// Memory that has grown by a sixth and by this much may have been freed again already.
-const GROWTH_KIB: u64 = 4 << 10;
-const GROWTH_DIVISOR: u64 = 6;
-/// Memory of more than this part above the base is looked at again and again: the promise is 1.3 times.
-const EXCESS_DIVISOR: u64 = 5;
-/// The time until a trim is repeated. It doubles with each one, up to the longest.
-const FIRST_REPEAT_AFTER: Duration = Duration::from_secs(30);
-const MAX_REPEAT_AFTER: Duration = Duration::from_secs(600);
+/// The shortest time between two trims. A trim costs tens of milliseconds if the heaps are in pieces.
+const TRIM_INTERVAL: Duration = Duration::from_secs(25);
+/// Unused memory of more than this part of the resident memory above the base is worth a trim: the
+/// promise is 1.3 times.
+const EXCESS_DIVISOR: i64 = 8;
+/// With this part of the resident memory more unused than after the last trim, a further one may find
+/// more. It is small, since few blocks in use can hold many pages.
+const FREED_DIVISOR: i64 = 64;
 
-/// Decides when the heaps are trimmed. Each trim has a reason of its own, so that an idle host and a host with a steady load
-/// are left alone; only memory that stays above the base is trimmed from time to time.
+/// The memory of this process.
+#[derive(Clone, Copy, Debug)]
+struct MemoryUse {
+    /// Resident memory that is not mapped from files.
+    resident_kib: i64,
+    /// The blocks that the program holds. Some of their pages may not be resident.
+    held_kib: i64,
+}
+
+impl MemoryUse {
+    fn read() -> Option<Self> {
+        let held_kib = i64::try_from(allocator::held_bytes() >> 10).ok()?;
+        Some(Self { resident_kib: read_resident_kib()?, held_kib })
+    }
+
+    /// Returns the resident memory that is not in blocks: free pages, parts of pages, and stacks.
+    const fn unused_kib(self) -> i64 {
+        self.resident_kib - self.held_kib
+    }
+}
+
+/// Decides when the heaps are trimmed. Memory in use is no reason, so that clients can hold memory for
+/// as long as they like, and neither is free memory that a trim could not give back.
 #[derive(Debug)]
 struct TrimPolicy {
-    /// The lowest resident memory after a trim, or at the start.
-    base_kib: u64,
-    /// The resident memory after the last trim.
-    trimmed_kib: u64,
-    /// The most clients since the last trim.
-    most_clients: usize,
-    /// The time of the next trim and the wait that led to it, while memory is above the base.
-    repeat: Option<(Instant, Duration)>,
+    /// The lowest unused memory after a trim, or at the start.
+    base_kib: i64,
+    /// The unused memory after the last trim.
+    trimmed_kib: i64,
+    next_trim_at: Instant,
 }
 
 impl TrimPolicy {
-    const fn new(resident_kib: u64) -> Self {
-        Self { base_kib: resident_kib, trimmed_kib: resident_kib, most_clients: 0, repeat: None }
+    fn new(now: Instant, memory: MemoryUse) -> Self {
+        Self { base_kib: memory.unused_kib(), trimmed_kib: memory.unused_kib(), next_trim_at: now }
     }
 
     /// Returns true if the heaps are to be trimmed now.
-    fn is_due(&mut self, now: Instant, resident_kib: u64, clients: usize) -> bool {
-        self.most_clients = self.most_clients.max(clients);
-        let many_left = self.most_clients - clients >= MANY_CLIENTS;
-        let is_repeat = self.repeat.is_some_and(|(at, _)| at <= now) && self.is_above_base(resident_kib);
-        many_left || is_repeat || self.has_grown(resident_kib)
+    fn is_due(&self, now: Instant, memory: MemoryUse) -> bool {
+        let is_above = |kib: i64, divisor: i64| memory.unused_kib() > kib + memory.resident_kib / divisor;
+        now >= self.next_trim_at && is_above(self.base_kib, EXCESS_DIVISOR) && is_above(self.trimmed_kib, FREED_DIVISOR)
     }
 
-    fn has_grown(&self, resident_kib: u64) -> bool {
-        resident_kib > self.trimmed_kib + GROWTH_KIB + self.trimmed_kib / GROWTH_DIVISOR
-    }
-
-    fn is_above_base(&self, resident_kib: u64) -> bool {
-        resident_kib > self.base_kib + self.base_kib / EXCESS_DIVISOR
-    }
-
-    fn note_trim(&mut self, now: Instant, before_kib: u64, after_kib: u64, clients: usize) {
-        let has_grown = self.has_grown(before_kib);
-        self.base_kib = self.base_kib.min(after_kib);
-        // Memory that this trim did not find free may be in use, or be free later.
-        self.repeat = self.is_above_base(after_kib).then(|| {
-            let last = self.repeat.map(|(_, wait)| wait).filter(|_| !has_grown);
-            let wait = last.map_or(FIRST_REPEAT_AFTER, |wait| (wait * 2).min(MAX_REPEAT_AFTER));
-            (now + wait, wait)
-        });
-        tracing::debug!(before_kib, after_kib, clients, "the heaps were trimmed");
-        self.trimmed_kib = after_kib;
-        self.most_clients = clients;
+    fn note_trim(&mut self, now: Instant, after: MemoryUse) {
+        self.base_kib = self.base_kib.min(after.unused_kib());
+        self.trimmed_kib = after.unused_kib();
+        self.next_trim_at = now + TRIM_INTERVAL;
     }
 }
 
-/// Trims the heaps whenever many clients have gone, memory has grown, or stays above its base, until the host ends.
-pub(crate) async fn return_memory(clients: OpenClients) {
-    let Some(resident_kib) = read_resident_kib() else { return };
-    let mut policy = TrimPolicy::new(resident_kib);
-    let mut looks = tokio::time::interval(LOOK_INTERVAL);
-    looks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+/// Starts the thread that trims the heaps until the process ends. Looking through heaps that are in pieces
+/// takes longer than a task may keep its thread.
+pub(crate) fn start_returning_memory() -> io::Result<()> {
+    thread::Builder::new().name("memory".to_owned()).spawn(return_memory).map(drop)
+}
+
+fn return_memory() {
+    let Some(memory) = MemoryUse::read() else { return };
+    let mut policy = TrimPolicy::new(Instant::now(), memory);
     loop {
-        looks.tick().await;
-        let Some(before_kib) = read_resident_kib() else { return };
-        if !policy.is_due(Instant::now(), before_kib, clients.count()) {
+        thread::sleep(LOOK_INTERVAL);
+        let began = Instant::now();
+        let Some(before) = MemoryUse::read() else { return };
+        if !policy.is_due(began, before) {
             continue;
         }
-        let began = Instant::now();
-        // It takes longer than a task may keep its thread.
-        let _ = tokio::task::spawn_blocking(crate::allocator::trim_heaps).await;
-        tracing::debug!(took = ?began.elapsed(), "trimming the heaps took this long");
-        let Some(after_kib) = read_resident_kib() else { return };
-        policy.note_trim(Instant::now(), before_kib, after_kib, clients.count());
+        allocator::trim_heaps();
+        let Some(after) = MemoryUse::read() else { return };
+        policy.note_trim(began, after);
+        tracing::debug!(?before, ?after, took = ?began.elapsed(), "the heaps were trimmed");
     }
 }
 
-fn read_resident_kib() -> Option<u64> {
+fn read_resident_kib() -> Option<i64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+    let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:"))?;
     line.split_whitespace().next()?.parse().ok()
 }
 
@@ -98,80 +100,91 @@ fn read_resident_kib() -> Option<u64> {
 mod tests {
     use super::*;
 
-    const MIB: u64 = 1 << 10;
+    const MIB: i64 = 1 << 10;
+    const NO_TRIMS: [u64; 0] = [];
 
-    #[test]
-    fn idle_host_is_not_trimmed() {
-        let now = Instant::now();
-        let mut policy = TrimPolicy::new(20 * MIB);
-        assert!(!policy.is_due(now, 20 * MIB, 3));
-        assert!(!policy.is_due(now + Duration::from_secs(3_600), 23 * MIB, 0));
+    const fn memory(resident_mib: i64, held_mib: i64) -> MemoryUse {
+        MemoryUse { resident_kib: resident_mib * MIB, held_kib: held_mib * MIB }
     }
 
-    #[test]
-    fn host_is_trimmed_when_many_clients_have_left() {
-        let now = Instant::now();
-        let mut policy = TrimPolicy::new(110 * MIB);
-        assert!(!policy.is_due(now, 110 * MIB, 1_900));
-        assert!(policy.is_due(now, 110 * MIB, 0));
-        policy.note_trim(now, 110 * MIB, 30 * MIB, 0);
-        assert!(!policy.is_due(now + Duration::from_secs(3_600), 30 * MIB, 0));
-    }
-
-    #[test]
-    fn memory_that_has_grown_is_trimmed_at_once_and_once_more_later() {
-        let now = Instant::now();
-        let mut policy = TrimPolicy::new(60 * MIB);
-        assert!(policy.is_due(now, 148 * MIB, 1));
-        // All of it is still in use.
-        policy.note_trim(now, 148 * MIB, 140 * MIB, 1);
-        let soon = now + LOOK_INTERVAL;
-        assert!(!policy.is_due(soon, 140 * MIB, 1));
-        let later = now + FIRST_REPEAT_AFTER;
-        assert!(policy.is_due(later, 140 * MIB, 1));
-        policy.note_trim(later, 140 * MIB, 62 * MIB, 1);
-        assert!(!policy.is_due(later + Duration::from_secs(3_600), 62 * MIB, 1));
-    }
-
-    /// Looks at the memory until a time and returns the seconds at which the heaps were trimmed.
-    fn trim_until(
+    /// Looks at the memory from one second to another, and returns the seconds at which the heaps were
+    /// trimmed. A trim gives `returned_mib` back, the first time.
+    fn trim_between(
         policy: &mut TrimPolicy,
-        (start, from, until): (Instant, u64, u64),
-        (before_kib, after_kib, clients): (u64, u64, usize),
+        start: Instant,
+        seconds: std::ops::Range<u64>,
+        mut now: MemoryUse,
+        returned_mib: i64,
     ) -> Vec<u64> {
         let mut trims = Vec::new();
-        let mut resident_kib = before_kib;
-        for seconds in (from..until).step_by(5) {
-            let now = start + Duration::from_secs(seconds);
-            if policy.is_due(now, resident_kib, clients) {
-                policy.note_trim(now, resident_kib, after_kib, clients);
-                resident_kib = after_kib;
-                trims.push(seconds);
+        for second in seconds.step_by(5) {
+            let at = start + Duration::from_secs(second);
+            if policy.is_due(at, now) {
+                if trims.is_empty() {
+                    now.resident_kib -= returned_mib * MIB;
+                }
+                policy.note_trim(at, now);
+                trims.push(second);
             }
         }
         trims
     }
 
     #[test]
-    fn memory_that_was_in_use_at_each_trim_is_given_back_after_its_clients_have_left() {
+    fn idle_host_is_not_trimmed() {
         let start = Instant::now();
-        let mut policy = TrimPolicy::new(20 * MIB);
-        // Sixty clients hold small blocks for a minute. Their number alone is no reason for a trim.
-        let trims = trim_until(&mut policy, (start, 5, 65), (60 * MIB, 60 * MIB, 60));
-        assert_eq!(trims, [5, 35]);
-        let trims = trim_until(&mut policy, (start, 65, 600), (60 * MIB, 21 * MIB, 0));
-        assert_eq!(trims, [95]);
+        let mut policy = TrimPolicy::new(start, memory(20, 15));
+        assert_eq!(trim_between(&mut policy, start, 5..3_600, memory(22, 16), 0), NO_TRIMS);
     }
 
     #[test]
-    fn memory_that_stays_in_use_is_trimmed_ever_more_seldom() {
+    fn memory_in_use_is_not_trimmed_and_is_given_back_when_it_is_free() {
         let start = Instant::now();
-        let mut policy = TrimPolicy::new(20 * MIB);
-        let trims = trim_until(&mut policy, (start, 0, 4_000), (60 * MIB, 60 * MIB, 60));
-        let waits: Vec<u64> = trims.windows(2).map(|pair| pair[1] - pair[0]).collect();
-        assert_eq!(waits, [30, 60, 120, 240, 480, 600, 600, 600, 600, 600]);
-        // The next growth is looked at soon again.
-        let trims = trim_until(&mut policy, (start, 4_000, 4_040), (100 * MIB, 90 * MIB, 60));
-        assert_eq!(trims, [4_000, 4_030]);
+        let mut policy = TrimPolicy::new(start, memory(20, 15));
+        // Clients hold small blocks for half an hour.
+        assert_eq!(trim_between(&mut policy, start, 5..1_800, memory(110, 100), 0), NO_TRIMS);
+        assert_eq!(trim_between(&mut policy, start, 1_800..3_600, memory(110, 16), 85), [1_800]);
+    }
+
+    #[test]
+    fn host_that_has_never_been_trimmed_keeps_less_than_the_promise() {
+        let start = Instant::now();
+        let policy = TrimPolicy::new(start, memory(21, 16));
+        let freed = MemoryUse { resident_kib: 21 * MIB * 13 / 10, held_kib: 16 * MIB };
+        assert!(policy.is_due(start, freed));
+    }
+
+    #[test]
+    fn free_memory_that_a_trim_cannot_give_back_is_trimmed_once() {
+        let start = Instant::now();
+        let mut policy = TrimPolicy::new(start, memory(20, 15));
+        assert_eq!(trim_between(&mut policy, start, 5..3_600, memory(110, 40), 0), [5]);
+        // A few of the blocks that kept the pages are freed.
+        assert_eq!(trim_between(&mut policy, start, 3_600..7_200, memory(110, 38), 60), [3_600]);
+    }
+
+    #[test]
+    fn clients_that_leave_one_by_one_cause_few_trims() {
+        let start = Instant::now();
+        let mut policy = TrimPolicy::new(start, memory(20, 15));
+        let mut trims = 0;
+        for second in (0..120).step_by(5) {
+            let at = start + Duration::from_secs(second);
+            let left = memory(110, 100 - i64::try_from(second).unwrap() * 2 / 3);
+            if policy.is_due(at, left) {
+                policy.note_trim(at, left);
+                trims += 1;
+            }
+        }
+        assert_eq!(trims, 5);
+    }
+
+    #[test]
+    fn free_blocks_are_not_held() {
+        let blocks: Vec<Box<[u8]>> = (0..1_000).map(|_| vec![1; 40 << 10].into_boxed_slice()).collect();
+        let full = allocator::held_bytes();
+        drop(blocks);
+        // Other tests allocate at the same time.
+        assert!(allocator::held_bytes() + (20 << 20) < full);
     }
 }

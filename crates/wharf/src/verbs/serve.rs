@@ -121,7 +121,7 @@ async fn run_host(
     let socket = state_dir.join("wharf.sock");
     let server = Server::bind(host, tokens, &socket)?;
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
-    tokio::spawn(crate::memory_return::return_memory(server.open_clients()));
+    crate::memory_return::start_returning_memory().context("starting the thread that returns memory")?;
     let url = server.url().to_owned();
     let is_greeted = !serve.json && global.screen().terminal;
     // The greeting says it. The port of the other program is never named: a user might open it.
