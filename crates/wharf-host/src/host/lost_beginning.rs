@@ -103,9 +103,10 @@ fn read_time(id: &str) -> Millis {
 
 #[cfg(test)]
 mod tests {
-    use wharf_core::Raw;
+    use wharf_core::{Raw, SpawnKey};
 
     use super::*;
+    use crate::attention::Attention;
 
     const ID: &str = "sess_01k9z0000000000000000000000";
 
@@ -146,5 +147,68 @@ mod tests {
             let found = find_origin(&log_id(), Some(&inputs(Some(&other))), None);
             assert!(found.is_scope_lost && found.lineage.is_empty(), "{found:?}");
         }
+    }
+
+    /// Returns the row of the session in the index, with these members changed.
+    fn indexed(changes: serde_json::Value) -> Descriptor {
+        let mut row = serde_json::json!({ "id": ID, "adapterSlug": "demo", "workspaceSlug": "docs", "cwd": "/index",
+            "status": "running", "startedAt": "2026-11-19T20:00:00Z", "turn": "idle", "queued": 0, "clients": 0,
+            "lastSeq": 7, "resumable": true, "attention": Attention::default(), "label": "docs", "name": "worker",
+            "spawned": { "token": "tok_a", "key": "k1", "digest": "d1" }, "lineage": ["sess_0", "sess_1"] });
+        row.as_object_mut().unwrap().extend(changes.as_object().unwrap().clone());
+        Descriptor::from_summary(row.to_string().as_bytes()).unwrap()
+    }
+
+    #[test]
+    fn index_knows_all_if_the_file_beside_the_log_has_no_origin() {
+        let known = indexed(serde_json::json!({}));
+        let expected = Origin {
+            session: SessionId::new(ID),
+            adapter: "demo".into(),
+            workspace: "docs".into(),
+            cwd: "/index".into(),
+            label: Some("docs".into()),
+            name: Some("worker".into()),
+            by: Some(Sender {
+                client: ClientId::new("lost"),
+                chosen: None,
+                name: None,
+                version: None,
+                token: Some("tok_a".into()),
+                parent: None,
+                peer: None,
+            }),
+            key: Some(SpawnKey { key: "k1".into(), digest: "d1".into() }),
+            lineage: vec![SessionId::new("sess_0"), SessionId::new("sess_1")],
+            forked_from: None,
+            is_scope_lost: false,
+        };
+        assert_eq!(find_origin(&log_id(), Some(&inputs(None)), Some(&known)), expected);
+        assert_eq!(find_origin(&log_id(), None, Some(&known)), expected);
+    }
+
+    #[test]
+    fn scope_that_the_index_does_not_know_stays_lost() {
+        let known = indexed(serde_json::json!({ "is_scope_lost": true, "lineage": [] }));
+        let origin = find_origin(&log_id(), Some(&inputs(None)), Some(&known));
+        assert!(origin.is_scope_lost);
+        assert_eq!((&*origin.adapter, origin.label.as_deref()), ("demo", Some("docs")));
+    }
+
+    #[test]
+    fn directory_comes_from_the_start_parameters_if_the_index_has_none() {
+        let known = indexed(serde_json::json!({ "cwd": "" }));
+        let origin = find_origin(&log_id(), Some(&inputs(None)), Some(&known));
+        assert_eq!((&*origin.cwd, &*origin.adapter), ("/w", "demo"));
+    }
+
+    #[test]
+    fn row_of_another_session_or_workspace_is_not_used() {
+        let unknown = find_origin(&log_id(), Some(&inputs(None)), None);
+        for other in [serde_json::json!({ "id": "sess_other" }), serde_json::json!({ "workspaceSlug": "secret" })] {
+            let known = indexed(other);
+            assert_eq!(find_origin(&log_id(), Some(&inputs(None)), Some(&known)), unknown);
+        }
+        assert!(unknown.is_scope_lost);
     }
 }
