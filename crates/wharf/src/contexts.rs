@@ -10,6 +10,7 @@ use anyhow::Context;
 use serde::{Deserialize, Serialize};
 
 use crate::exit::{Exit, Failure};
+use crate::format::text::quote;
 use crate::toml_mistake::describe_toml_mistake;
 
 /// The name of the host of this machine, which needs no entry.
@@ -96,8 +97,10 @@ impl Contexts {
         self.contexts.get(name).ok_or_else(|| {
             let known: Vec<&str> = self.contexts.keys().map(String::as_str).collect();
             let known = if known.is_empty() { "there is none".to_owned() } else { known.join(", ") };
-            let words =
-                format!("no context is called {name:?} (known: {known}); add it: wharf context add {name} --url URL");
+            let words = format!(
+                "no context is called {name} (known: {known}); add it: wharf context add {name} --url URL",
+                name = quote(name)
+            );
             Failure::new(Exit::NotFound, words).into()
         })
     }
@@ -110,7 +113,10 @@ pub(crate) fn check_name(name: &str) -> Result<(), Failure> {
         return Err(Failure::new(Exit::Usage, "\"local\" is the host of this machine; choose another name"));
     }
     if name.is_empty() || name.starts_with(['-', '.']) || !name.chars().all(plain) {
-        let words = format!("{name:?} is not a name for a context; use letters, digits, dashes, dots and underscores");
+        let words = format!(
+            "{name} is not a name for a context; use letters, digits, dashes, dots and underscores",
+            name = quote(name)
+        );
         return Err(Failure::new(Exit::Usage, words));
     }
     Ok(())

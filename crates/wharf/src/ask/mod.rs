@@ -8,7 +8,7 @@ use wharf_api::{AnswerAction, AnswerArgs, Answered, AskList, AskOption, AskSubje
 use crate::client::{HostCall, HostClient, url_path};
 use crate::exit::{Exit, Failure};
 use crate::format::Screen;
-use crate::format::text::to_printable;
+use crate::format::text::{quote, to_printable};
 use crate::output;
 use crate::transcript::{ask_choices, ask_subject};
 
@@ -159,10 +159,17 @@ impl AnswerableAsk {
             [one] if !meant.is_empty() => Ok(one.clone()),
             [] if meant == "cancel" => Ok(cancel_choice()),
             _ => {
-                let offered: Vec<String> =
-                    choices.iter().map(|choice| format!("{} ({:?})", choice.printable_id(), choice.name)).collect();
+                let offered: Vec<String> = choices
+                    .iter()
+                    .map(|choice| format!("{} ({})", choice.printable_id(), quote(&choice.name)))
+                    .collect();
                 let fits = if found.len() > 1 { "fits several answers" } else { "is not offered" };
-                let words = format!("{meant:?} {fits}; ask {} offers: {}, or cancel", self.id(), offered.join(", "));
+                let words = format!(
+                    "{meant} {fits}; ask {} offers: {}, or cancel",
+                    self.id(),
+                    offered.join(", "),
+                    meant = quote(meant)
+                );
                 Err(Failure::new(Exit::Usage, words))
             }
         }
@@ -185,11 +192,12 @@ impl AnswerableAsk {
     /// Refuses a number that is the id or the name of one choice and the place of another.
     fn two_readings(&self, meant: &str, exact: &AskChoice, numbered: &AskChoice) -> Failure {
         let kind = if exact.id.eq_ignore_ascii_case(meant) { "id" } else { "name" };
-        let exact = to_printable(&exact.name);
-        let numbered = to_printable(&numbered.name);
+        let exact = quote(&exact.name);
+        let numbered = quote(&numbered.name);
         let words = format!(
-            "{meant:?} is the {kind} of {exact:?} and the number of {numbered:?} in ask {}; give the name of the answer",
-            self.id()
+            "{meant} is the {kind} of {exact} and the number of {numbered} in ask {}; give the name of the answer",
+            self.id(),
+            meant = quote(meant)
         );
         Failure::new(Exit::Usage, words)
     }

@@ -4,6 +4,7 @@ use std::fmt;
 use std::net::IpAddr;
 
 use crate::exit::{Exit, Failure};
+use crate::format::text::quote;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct HostUrl {
@@ -19,7 +20,10 @@ impl HostUrl {
     /// Parses `https://box.example:7433`. The ports of the schemes are 443 and 80.
     pub(crate) fn parse(text: &str) -> Result<Self, Failure> {
         let invalid = |why: &str| {
-            let words = format!("{text:?} is not the URL of a host: {why}; write it like https://box.example:7433");
+            let words = format!(
+                "{text} is not the URL of a host: {why}; write it like https://box.example:7433",
+                text = quote(text)
+            );
             Failure::new(Exit::Usage, words)
         };
         let (tls, rest) = match text.split_once("://") {

@@ -10,7 +10,7 @@ use wharf_api::{RawSessionPage, SessionInfo};
 
 use crate::client::{HostCall, HostClient, url_path};
 use crate::exit::{Exit, Failure};
-use crate::format::text::to_printable;
+use crate::format::text::{quote, to_printable};
 use crate::format::times;
 use crate::{output, session_state};
 
@@ -81,7 +81,7 @@ pub(crate) async fn check_new_label(client: &HostClient, word: &str) -> anyhow::
 
 fn refuse_other_meaning(sessions: &[SessionInfo], word: &str) -> Result<(), Failure> {
     let refused = |meaning: String| {
-        let words = format!("{word:?} is {meaning}, and no label of a session to start; choose another one");
+        let words = format!("{} is {meaning}, and no label of a session to start; choose another one", quote(word));
         Err(Failure::new(Exit::Usage, words))
     };
     if word == "." || word.starts_with(ID_PREFIX) {
@@ -119,8 +119,9 @@ fn tell_other_holders(sessions: &[SessionInfo], found: &SessionInfo, label: &str
     let count = sessions.iter().filter(is_rival).count();
     if count > 1 && is_called(found, label) {
         let short = short_id(&found.id);
+        let label = quote(label);
         let words =
-            format!("note: {count} sessions are called {label:?}; this is {short}, the newest (see: wharf sessions)");
+            format!("note: {count} sessions are called {label}; this is {short}, the newest (see: wharf sessions)");
         output::print_note(&words);
     }
 }
@@ -239,14 +240,15 @@ fn no_match(meant: Option<&str>) -> Failure {
                 .to_owned()
         }
         Some(meant) => {
-            format!("no session is called {meant:?} or has an id that begins or ends so; see: wharf sessions --all")
+            let meant = quote(meant);
+            format!("no session is called {meant} or has an id that begins or ends so; see: wharf sessions --all")
         }
     };
     Failure::new(Exit::NotFound, words)
 }
 
 fn many_matches(meant: &str, found: &[&SessionInfo]) -> Failure {
-    let mut words = format!("{meant:?} fits {} sessions; which one?", found.len());
+    let mut words = format!("{} fits {} sessions; which one?", quote(meant), found.len());
     let now = times::now_millis();
     for session in found.iter().take(MAX_NAMED_MATCHES) {
         let (state, _) = session_state::state_word(session);

@@ -6,7 +6,7 @@ use wharf_api::{ForkArgs, OnLabelChange, SessionInfo, SessionPatch};
 use super::label_holder::explain_label_in_use;
 use crate::client::{HostAnswer, HostCall, HostClient, url_path};
 use crate::exit::Exit;
-use crate::format::text::to_printable;
+use crate::format::text::{quote, to_printable};
 use crate::global::GlobalOptions;
 use crate::{output, session_ref};
 
@@ -114,7 +114,7 @@ async fn run_rename(global: &GlobalOptions, verb: RenameVerb) -> anyhow::Result<
     let answer =
         change_session(&client, &session.id, &SessionPatch { title: Some(title), ..Default::default() }).await?;
     print_change(&answer, verb.json, |session| match &session.title {
-        Some(title) => format!("is now {title:?}"),
+        Some(title) => format!("is now {}", quote(title)),
         None => "has no title".to_owned(),
     })
 }
@@ -129,7 +129,7 @@ async fn run_label(global: &GlobalOptions, verb: LabelVerb) -> anyhow::Result<Ex
         Err(error) => return Err(explain_label_in_use(&client, error).await),
     };
     print_change(&answer, verb.json, |session| match &session.label {
-        Some(label) => format!("is called {label:?}"),
+        Some(label) => format!("is called {}", quote(label)),
         None => "has no label".to_owned(),
     })
 }

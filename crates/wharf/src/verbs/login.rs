@@ -10,7 +10,7 @@ use wharf_api::AdapterDescription;
 
 use crate::connect::run_in_terminal;
 use crate::exit::{Exit, Failure};
-use crate::format::text::to_printable;
+use crate::format::text::{quote, to_printable};
 use crate::global::GlobalOptions;
 use crate::output;
 use acp_child::{AcpChild, RpcFailure};
@@ -57,7 +57,10 @@ pub(crate) async fn run(global: &GlobalOptions, verb: LoginVerb) -> anyhow::Resu
 
 fn find_adapter<'a>(adapters: &'a [AdapterDescription], name: &str) -> Result<&'a AdapterDescription, Failure> {
     let Some(adapter) = adapters.iter().find(|adapter| adapter.slug == name) else {
-        return Err(Failure::new(Exit::NotFound, format!("no agent called {name:?}; see: wharf agents")));
+        return Err(Failure::new(
+            Exit::NotFound,
+            format!("no agent called {name}; see: wharf agents", name = quote(name)),
+        ));
     };
     if !adapter.installed {
         let install =
@@ -76,7 +79,7 @@ fn choose_method<'a>(
     let listed = || methods.iter().map(LoginMethod::describe).collect::<Vec<_>>().join(", ");
     if let Some(meant) = meant {
         let found = methods.iter().find(|method| method.is_called(meant));
-        let words = || format!("{agent} has no login {meant:?}; it has: {}", listed());
+        let words = || format!("{agent} has no login {meant}; it has: {}", listed(), meant = quote(meant));
         return found.map(Some).ok_or_else(|| Failure::new(Exit::NotFound, words()).into());
     }
     match methods {

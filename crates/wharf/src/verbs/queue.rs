@@ -7,6 +7,7 @@ use super::prompt::{no_prompt, words_or_stdin};
 use crate::client::{HostCall, HostClient, url_path};
 use crate::exit::{Exit, Failure};
 use crate::format::table::{TextTable, join_with_tabs, plain_cell, styled_cell};
+use crate::format::text::quote;
 use crate::format::{Screen, TextStyle, times};
 use crate::global::GlobalOptions;
 use crate::{output, session_ref};
@@ -143,12 +144,18 @@ async fn find_prompt(client: &HostClient, session: &str, meant: &str) -> anyhow:
     let mut found = queue.into_iter().map(|entry| entry.prompt_id).filter(|id| id.ends_with(meant));
     match (found.next(), found.next()) {
         (Some(one), None) => Ok(one),
-        (Some(_), Some(_)) => {
-            Err(Failure::new(Exit::Usage, format!("{meant:?} fits several prompts; say more of it")).into())
-        }
+        (Some(_), Some(_)) => Err(Failure::new(
+            Exit::Usage,
+            format!("{meant} fits several prompts; say more of it", meant = quote(meant)),
+        )
+        .into()),
         (None, _) if meant.starts_with("prm_") => Ok(meant.to_owned()),
         (None, _) => {
-            let words = format!("no waiting prompt is {meant:?}; see: wharf queue {}", session_ref::short_id(session));
+            let words = format!(
+                "no waiting prompt is {meant}; see: wharf queue {}",
+                session_ref::short_id(session),
+                meant = quote(meant)
+            );
             Err(Failure::new(Exit::NotFound, words).into())
         }
     }

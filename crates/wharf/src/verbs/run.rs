@@ -13,6 +13,7 @@ use super::label_holder::explain_label_in_use;
 use super::prompt::{find_stream_end, no_prompt, words_or_stdin};
 use crate::client::{HostCall, HostClient, StreamStart, url_path};
 use crate::exit::{Exit, Failure};
+use crate::format::text::quote;
 use crate::global::GlobalOptions;
 use crate::turn::{
     AskFlags, FormatFlags, Signals, StartEnd, TurnReport, TurnWatch, WatchEnd, WatchOptions, WatchedTurn,
@@ -274,7 +275,10 @@ async fn build_spawn_args(
     let mut options = BTreeMap::new();
     for option in &verb.option {
         let (name, value) = option.split_once('=').ok_or_else(|| {
-            Failure::new(Exit::Usage, format!("{option:?} is not an option; write it like --option model=large"))
+            Failure::new(
+                Exit::Usage,
+                format!("{option} is not an option; write it like --option model=large", option = quote(option)),
+            )
         })?;
         options.insert(name.to_owned(), option_value(value));
     }

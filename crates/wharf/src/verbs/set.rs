@@ -9,7 +9,7 @@ use wharf_api::{ChoiceValue, SessionSettingsInfo, SettingChoice, SettingOption, 
 use crate::client::{HostCall, HostClient, url_path};
 use crate::exit::{Exit, Failure};
 use crate::format::table::{TextTable, join_with_tabs, styled_cell};
-use crate::format::text::to_printable;
+use crate::format::text::{quote, to_printable};
 use crate::format::{Screen, TextStyle};
 use crate::global::GlobalOptions;
 use crate::{output, session_ref};
@@ -120,7 +120,8 @@ fn find_value(setting: &str, all: &[ChoiceValue], value: &str) -> Result<String,
         None if all.is_empty() => Ok(value.to_owned()),
         None => {
             let known: Vec<&str> = all.iter().map(|choice| choice.id.as_str()).collect();
-            let words = format!("{setting} cannot be {value:?}; the agent offers: {}", known.join(", "));
+            let words =
+                format!("{setting} cannot be {value}; the agent offers: {}", known.join(", "), value = quote(value));
             Err(Failure::new(Exit::Usage, words))
         }
     }
@@ -131,7 +132,7 @@ fn find_option<'a>(settings: &'a SessionSettingsInfo, name: &str) -> Result<&'a 
     found.ok_or_else(|| {
         let known: Vec<&str> = settings.options.iter().map(|option| option.id.as_str()).collect();
         let known = if known.is_empty() { "it has none".to_owned() } else { format!("it has: {}", known.join(", ")) };
-        Failure::new(Exit::NotFound, format!("the agent has no option {name:?}; {known}"))
+        Failure::new(Exit::NotFound, format!("the agent has no option {name}; {known}", name = quote(name)))
     })
 }
 
@@ -139,7 +140,7 @@ fn read_switch(value: &str) -> Result<bool, Failure> {
     match value {
         "true" | "on" | "yes" => Ok(true),
         "false" | "off" | "no" => Ok(false),
-        _ => Err(Failure::new(Exit::Usage, format!("{value:?} is neither on nor off"))),
+        _ => Err(Failure::new(Exit::Usage, format!("{value} is neither on nor off", value = quote(value)))),
     }
 }
 

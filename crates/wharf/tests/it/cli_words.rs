@@ -201,3 +201,22 @@ async fn prune_forgets_old_ended_sessions_and_lists_them_first() -> Result<()> {
     );
     Ok(())
 }
+
+#[test]
+fn invisible_characters_are_named_in_one_way() -> Result<()> {
+    let host = scripted_host(&[])?.start_host()?;
+    let id = start_kept_session(&host, &[])?;
+    let odd = "no\u{200b}such";
+    for arguments in
+        [&["show", odd][..], &["context", "use", odd], &["run", "scripted", "x", "-o", odd], &["ls", "-f", odd]]
+    {
+        let output = command_for_host(&host, arguments).output()?;
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(!said.contains("200b"), "{arguments:?}: {said}");
+    }
+    let said = run_failing_wharf(&host, &["show", odd], 4)?;
+    assert!(said.contains("no session is called \"no[U+200B]such\""), "{said}");
+    assert_eq!(run_wharf(&host, &["rename", &id, odd])?, format!("{id} is now \"no[U+200B]such\"\n"));
+    assert_eq!(run_wharf(&host, &["label", &id, odd])?, format!("{id} is called \"no[U+200B]such\"\n"));
+    Ok(())
+}

@@ -2,7 +2,7 @@
 
 use serde_json::{Number, Value};
 
-use crate::format::text::to_printable;
+use crate::format::text::{quote, to_printable};
 
 /// The most choices that are listed; any of the others can be typed too.
 const MAX_LISTED_CHOICES: usize = 30;
@@ -60,12 +60,11 @@ impl FormField {
             FieldKind::YesNo => match text.trim().to_lowercase().as_str() {
                 "y" | "yes" | "true" => Ok(true.into()),
                 "n" | "no" | "false" => Ok(false.into()),
-                _ => Err(format!("{text:?} is neither yes nor no")),
+                _ => Err(format!("{text} is neither yes nor no", text = quote(text))),
             },
             FieldKind::Number { is_whole, min, max } => read_number(text.trim(), *is_whole, *min, *max),
-            FieldKind::Json => {
-                wharf_json::read_own(text.as_bytes()).map_err(|error| format!("{text:?} is no JSON: {error}"))
-            }
+            FieldKind::Json => wharf_json::read_own(text.as_bytes())
+                .map_err(|error| format!("{text} is no JSON: {error}", text = quote(text))),
         }
     }
 
@@ -184,7 +183,7 @@ fn read_choice(text: &str, choices: &[FieldChoice]) -> Result<Value, String> {
     let offered = || choices.iter().take(MAX_LISTED_CHOICES).map(|choice| show_value(&choice.value));
     found.or_else(numbered).map(|choice| choice.value.clone()).ok_or_else(|| {
         let offered = offered().collect::<Vec<_>>().join(", ");
-        format!("{text:?} is none of: {offered}")
+        format!("{text} is none of: {offered}", text = quote(text))
     })
 }
 
@@ -192,7 +191,7 @@ fn read_number(text: &str, is_whole: bool, min: Option<f64>, max: Option<f64>) -
     let whole = text.parse::<i64>().map(Number::from).or_else(|_| text.parse::<u64>().map(Number::from)).ok();
     let broken = || text.parse::<f64>().ok().and_then(Number::from_f64).filter(|_| !is_whole);
     let Some(number) = whole.or_else(broken) else {
-        return Err(format!("{text:?} is no {}number", if is_whole { "whole " } else { "" }));
+        return Err(format!("{text} is no {}number", if is_whole { "whole " } else { "" }, text = quote(text)));
     };
     let value = number.as_f64().unwrap_or_default();
     if min.is_some_and(|min| value < min) || max.is_some_and(|max| value > max) {

@@ -7,7 +7,7 @@ mod tests;
 
 use serde_json::{Map, Value};
 
-use crate::format::text::to_printable;
+use crate::format::text::{quote, to_printable};
 use field::FormField;
 pub(crate) use filling::{FormFilling, FormStep};
 
@@ -39,10 +39,14 @@ impl Form {
         let mut content = Map::new();
         for pair in pairs {
             let Some((name, text)) = pair.split_once('=') else {
-                return Err(format!("{pair:?} is no value of a form; write NAME=VALUE"));
+                return Err(format!("{pair} is no value of a form; write NAME=VALUE", pair = quote(pair)));
             };
             let Some(field) = self.fields.iter().find(|field| field.name == name) else {
-                return Err(format!("the form has no field {name:?}; it has: {}", self.join_names(|_| true)));
+                return Err(format!(
+                    "the form has no field {name}; it has: {}",
+                    self.join_names(|_| true),
+                    name = quote(name)
+                ));
             };
             let value = field.read_value(text).map_err(|why| format!("{name}: {why}"))?;
             if content.insert(name.to_owned(), value).is_some() {

@@ -9,6 +9,7 @@ use anyhow::Context;
 
 use super::manager::ServiceSpec;
 use crate::exit::{Exit, Failure};
+use crate::format::text::quote;
 
 /// Is in every file that wharf writes, in a comment.
 pub(super) const MARK: &str = "Written by `wharf service install`";
@@ -71,7 +72,7 @@ pub(super) fn write(path: &Path, text: &str) -> anyhow::Result<()> {
 pub(super) fn check_name(name: &str) -> Result<(), Failure> {
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
     if name.is_empty() || name.starts_with('-') || !name.chars().all(plain) {
-        let words = format!("{name:?} is not a name for a service; use letters, digits and dashes");
+        let words = format!("{name} is not a name for a service; use letters, digits and dashes", name = quote(name));
         return Err(Failure::new(Exit::Usage, words));
     }
     Ok(())

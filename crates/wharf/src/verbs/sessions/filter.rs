@@ -5,6 +5,7 @@ use std::str::FromStr;
 use wharf_api::{AttentionState, SessionInfo, SessionStatus, TurnPhase};
 use wharf_host::{Duration, parse_timestamp};
 
+use crate::format::text::quote;
 use crate::format::times;
 
 /// The keys, as an error and the completions name them.
@@ -32,7 +33,8 @@ impl FromStr for SessionFilter {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let wrong = || format!("{text:?} is not like KEY=VALUE; the keys are: {}", FILTER_KEYS.join(", "));
+        let wrong =
+            || format!("{text} is not like KEY=VALUE; the keys are: {}", FILTER_KEYS.join(", "), text = quote(text));
         let (key, value) = text.split_once('=').ok_or_else(wrong)?;
         match key {
             "attention" => known_word(value, AttentionState::WORDS).map(|word| Self::Attention((&*word).into())),
@@ -41,8 +43,14 @@ impl FromStr for SessionFilter {
             "agent" => Ok(Self::Agent(value.to_owned())),
             "workspace" => Ok(Self::Workspace(value.to_owned())),
             "label" => Ok(Self::Label(value.to_owned())),
-            "archived" => value.parse().map(Self::Archived).map_err(|_| format!("{value:?} is neither true nor false")),
-            "alive" => value.parse().map(Self::Alive).map_err(|_| format!("{value:?} is neither true nor false")),
+            "archived" => value
+                .parse()
+                .map(Self::Archived)
+                .map_err(|_| format!("{value} is neither true nor false", value = quote(value))),
+            "alive" => value
+                .parse()
+                .map(Self::Alive)
+                .map_err(|_| format!("{value} is neither true nor false", value = quote(value))),
             "since" => read_time(value).map(Self::Since),
             "before" => read_time(value).map(Self::Before),
             _ => Err(wrong()),
@@ -56,7 +64,7 @@ fn known_word(value: &str, words: &[&str]) -> Result<String, String> {
     if words.contains(&word.as_str()) {
         return Ok(word);
     }
-    Err(format!("{value:?} is none of: {}", words.join(", ")))
+    Err(format!("{value} is none of: {}", words.join(", "), value = quote(value)))
 }
 
 /// Reads a time: `2026-11-17T09:30:00Z`, or how long ago, such as `2d`.
@@ -65,8 +73,9 @@ fn read_time(value: &str) -> Result<u64, String> {
         return Ok(at.0);
     }
     let ago = value.parse::<Duration>().ok().and_then(Duration::to_millis);
-    let ago =
-        ago.ok_or_else(|| format!("{value:?} is neither a time (2026-11-17T09:30:00Z) nor a duration (90m, 2d)"))?;
+    let ago = ago.ok_or_else(|| {
+        format!("{value} is neither a time (2026-11-17T09:30:00Z) nor a duration (90m, 2d)", value = quote(value))
+    })?;
     Ok(times::now_millis().saturating_sub(ago.0))
 }
 

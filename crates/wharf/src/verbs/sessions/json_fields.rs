@@ -1,5 +1,6 @@
 //! `--json FIELDS`: the chosen members of each session.
 
+use crate::format::text::quote;
 use std::collections::BTreeMap;
 use std::str::FromStr;
 
@@ -17,9 +18,11 @@ impl FromStr for JsonFields {
         let names: Vec<String> =
             text.split(',').map(|name| name.trim().to_owned()).filter(|name| !name.is_empty()).collect();
         match names.iter().find(|name| !SessionInfo::MEMBERS.contains(&name.as_str())) {
-            Some(unknown) => {
-                Err(format!("a session has no member {unknown:?}; it has: {}", SessionInfo::MEMBERS.join(", ")))
-            }
+            Some(unknown) => Err(format!(
+                "a session has no member {unknown}; it has: {}",
+                SessionInfo::MEMBERS.join(", "),
+                unknown = quote(unknown)
+            )),
             None => Ok(Self(names)),
         }
     }
