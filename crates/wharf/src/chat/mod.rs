@@ -16,7 +16,6 @@ use crate::exit::Exit;
 use crate::format::Screen;
 use crate::format::times::format_duration;
 use crate::output;
-use crate::session_ref::short_id;
 use crate::transcript::{LiveText, RowLook, TranscriptStream, TranscriptUpdate};
 use crate::turn::{
     AskQueue, Signals, TurnSignal, TypedAnswer, TypedLines, advise_after_failure, mark_seen, wait_until,
@@ -34,6 +33,8 @@ const PROMPT_MARK: &str = "> ";
 pub(crate) struct Chat<'a> {
     client: &'a HostClient,
     session: SessionInfo,
+    /// The name of the session in hints: its label, or the end of its id.
+    name: String,
     screen: Screen,
     live: LiveText,
     asks: AskQueue,
@@ -50,10 +51,11 @@ pub(crate) struct Chat<'a> {
 }
 
 impl<'a> Chat<'a> {
-    pub(crate) fn new(client: &'a HostClient, session: SessionInfo, screen: Screen) -> Self {
+    pub(crate) fn new(client: &'a HostClient, session: SessionInfo, name: String, screen: Screen) -> Self {
         Self {
             client,
             session,
+            name,
             screen,
             live: LiveText::new(RowLook { screen, times: false }),
             asks: AskQueue::default(),
@@ -124,7 +126,7 @@ impl<'a> Chat<'a> {
         let (earlier, last) = rows.split_at(start);
         earlier.iter().for_each(|row| self.live.skip(row));
         if !earlier.is_empty() || mid_turn {
-            self.print_note(&format!("earlier: wharf output {}", short_id(&self.session.id)));
+            self.print_note(&format!("earlier: wharf output {}", self.name));
         }
         for row in last {
             self.show_row(row).await?;
@@ -319,8 +321,7 @@ impl<'a> Chat<'a> {
         // Ctrl-D and Ctrl-C leave the cursor behind the mark or the typed text.
         self.is_marked = true;
         if exit != Exit::NotFound {
-            let short = short_id(&self.session.id);
-            self.print_note(&format!("left; the session goes on: wharf chat {short}"));
+            self.print_note(&format!("left; the session goes on: wharf chat {}", self.name));
         }
     }
 }

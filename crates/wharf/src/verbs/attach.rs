@@ -80,7 +80,8 @@ async fn run_chat(global: &GlobalOptions, verb: ChatVerb) -> anyhow::Result<Exit
     let client = global.connect_client().await?;
     let mut signals = Signals::listen()?;
     let session = choose_session(&client, verb.target.as_deref()).await?;
-    Chat::new(&client, session, global.screen()).run(&mut signals).await
+    let name = session_ref::find_hint_name(&client, &session).await;
+    Chat::new(&client, session, name, global.screen()).run(&mut signals).await
 }
 
 /// Returns the session that is meant, or a new one of the agent that is named. A session's label goes before an agent's name.

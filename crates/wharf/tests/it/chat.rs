@@ -123,6 +123,24 @@ async fn conversation_survives_a_restart_of_the_host_without_loss_or_repetition(
     Ok(())
 }
 
+#[tokio::test]
+async fn hints_of_a_conversation_name_the_label() -> Result<()> {
+    let host = scripted_host(&[])?.start_host()?;
+    let http = RestClient::new(&host);
+    let id = start_kept_session(&host, &["--label", "docs"])?;
+    for text in ["echo one", "echo two"] {
+        send_prompt(&http, &id, text).await?;
+        wait_until_idle(&http, &id).await?;
+    }
+    let mut chat = TestTerminal::run_wharf(&host, &["chat", "docs"])?;
+    chat.expect("earlier: wharf output docs\r\n")?;
+    chat.expect("two")?;
+    chat.expect("> ")?;
+    chat.press(CTRL_D)?;
+    chat.expect("the session goes on: wharf chat docs\r\n")?;
+    Ok(())
+}
+
 #[test]
 fn conversation_without_a_terminal_is_refused() -> Result<()> {
     let host = scripted_host(&[])?.start_host()?;
