@@ -60,8 +60,7 @@ fn print_files(screen: Screen, list: &ChangedFileList) {
         output::print_note("the agent has reported no change of a file");
     } else {
         file_table(list).to_lines(screen).iter().for_each(|line| output::print_line(line));
-        let sum = format!("{} files, +{} −{} lines", list.total, list.added, list.removed);
-        output::print_line(&screen.paint(TextStyle::Strong, &sum));
+        output::print_line(&screen.paint(TextStyle::Strong, &describe_sum(list)));
     }
     if list.total > list.files.len() {
         output::print_note(&format!("only the {} files that were changed last are shown", list.files.len()));
@@ -69,6 +68,12 @@ fn print_files(screen: Screen, list: &ChangedFileList) {
     if list.partial {
         output::print_note("there may be more changes than were counted");
     }
+}
+
+/// Returns the last line of the table: how many files and lines were changed.
+fn describe_sum(list: &ChangedFileList) -> String {
+    let files = if list.total == 1 { "file" } else { "files" };
+    format!("{} {files}, +{} −{} lines", list.total, list.added, list.removed)
 }
 
 fn file_table(list: &ChangedFileList) -> TextTable {
@@ -178,6 +183,22 @@ mod tests {
     use wharf_api::{DiffHunk, FileChange, RowCut};
 
     use super::*;
+
+    #[test]
+    fn sum_of_changes_counts_one_file_as_one() {
+        let list = |total| ChangedFileList {
+            fold: 1,
+            session: "sess_1".to_owned(),
+            as_of: "1-1".to_owned(),
+            files: Vec::new(),
+            total,
+            added: 1,
+            removed: 1,
+            partial: false,
+        };
+        assert_eq!(describe_sum(&list(1)), "1 file, +1 −1 lines");
+        assert_eq!(describe_sum(&list(2)), "2 files, +1 −1 lines");
+    }
 
     #[test]
     fn diff_has_the_common_form_and_tells_what_is_left_out() {

@@ -227,5 +227,7 @@ mod tests {
         let lines = verb(&["-a"]).format_sessions(screen, &[&kept, &archived]);
         assert!(lines[1].contains("killed") && !lines[1].contains("archived"), "{lines:?}");
         assert!(lines[2].contains("killed, archived"), "{lines:?}");
+        let lines = verb(&["-a"]).format_sessions(Screen::PIPE, &[&kept, &archived]);
+        assert!(!lines[0].contains("archived") && lines[1].ends_with("\tarchived"), "{lines:?}");
     }
 }

@@ -141,7 +141,7 @@ async fn output_to_a_pipe_has_plain_columns() -> Result<()> {
     wait_until_idle(&http, &id).await?;
     let line = run_wharf(&host, &["sessions"])?;
     let columns: Vec<&str> = line.trim_end_matches('\n').split('\t').collect();
-    assert_eq!(columns.len(), 15, "{line:?}");
+    assert_eq!(columns.len(), 16, "{line:?}");
     let directory = host.directory().display().to_string();
     assert_eq!(columns[..7], [&id, "running", "idle", "0", "scripted", "default", &directory]);
     assert!(columns[7].ends_with('Z') && columns[9] == "a b" && columns[14] == "quiet", "{line:?}");

@@ -3,8 +3,10 @@
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 use wharf_testkit::http::RestClient;
+use wharf_testkit::processes;
 
 use crate::cli::{command_for_host, expect_output, run_failing_wharf, run_wharf, start_kept_session};
+use crate::program::{shell_command, start_and_read_lines};
 use crate::rest::{wait_for_session, wait_until_idle};
 use crate::scripted_host;
 use crate::terminal::TestTerminal;
@@ -177,5 +179,29 @@ async fn ctrl_d_at_a_question_leaves_it_to_others_and_later_answers_count() -> R
     shown.expect("chosen: allow_once")?;
     let (code, all) = shown.finish()?;
     assert_eq!(code, Some(0), "{all:?}");
+    Ok(())
+}
+
+#[test]
+fn run_under_nohup_stays_when_its_terminal_is_closed() -> Result<()> {
+    let host = scripted_host(&[])?.start_host()?;
+    let closed = host.directory().join("closed");
+    let prompt = format!("echo begun; await {}; echo after", closed.display());
+    let plain = command_for_host(&host, &["run", "scripted", "--stream-json", &prompt]);
+    let mut command = shell_command("trap '' HUP; exec \"$@\"");
+    command.arg(plain.get_program()).args(plain.get_args()).current_dir(host.directory());
+    for (name, value) in plain.get_envs() {
+        match value {
+            Some(value) => command.env(name, value),
+            None => command.env_remove(name),
+        };
+    }
+    let mut run = start_and_read_lines(command)?;
+    run.find(|line| line.contains("begun") && line.contains(r#""kind":"message""#))?;
+    processes::send_sighup(run.guard.0.id());
+    std::fs::write(closed, "")?;
+    let rest = run.read_rest()?;
+    assert!(rest.iter().any(|line| line.contains("after")), "{rest:#?}");
+    assert_eq!(run.code()?, Some(0));
     Ok(())
 }

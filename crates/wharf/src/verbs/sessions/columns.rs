@@ -67,6 +67,7 @@ pub(super) const PLAIN_COLUMNS: &[SessionColumn] = &[
     SessionColumn::Memory,
     SessionColumn::Cpu,
     SessionColumn::Attention,
+    SessionColumn::Archived,
 ];
 
 /// Facts that the cells of a table share.
