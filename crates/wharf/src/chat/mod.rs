@@ -18,7 +18,8 @@ use crate::format::times::format_duration;
 use crate::output;
 use crate::transcript::{LiveText, RowLook, TranscriptStream, TranscriptUpdate};
 use crate::turn::{
-    AskQueue, Signals, TurnSignal, TypedAnswer, TypedLines, advise_after_failure, mark_seen, wait_until,
+    AskQueue, RetryPlace, RetryTarget, Signals, TurnSignal, TypedAnswer, TypedLines, advise_after_failure, mark_seen,
+    wait_until,
 };
 
 /// A second Ctrl-C within this time leaves the conversation.
@@ -149,7 +150,13 @@ impl<'a> Chat<'a> {
                 self.interrupted_at = None;
                 self.is_turn_open = false;
                 let session = self.state.as_ref().map(|state| &state.session);
-                if let Some(advice) = advise_after_failure(end, session, &self.session.adapter_slug) {
+                let target = RetryTarget {
+                    agent: &self.session.adapter_slug,
+                    name: &self.name,
+                    session,
+                    place: RetryPlace::Chat,
+                };
+                if let Some(advice) = advise_after_failure(end, target) {
                     self.print_note(&advice);
                 }
                 if self.screen.terminal {

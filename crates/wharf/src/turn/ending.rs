@@ -19,6 +19,27 @@ pub(crate) struct TurnReport {
     /// The row that ends it, with its id.
     end: Option<(String, RowTurnEnd)>,
     session: Option<Value>,
+    /// The caller ends the session after the turn.
+    ends_session: bool,
+}
+
+/// The place where a person reads how to go on after a failure.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum RetryPlace {
+    /// A shell, whose verb ends the session after the turn or leaves it.
+    Shell { ends_session: bool },
+    /// A conversation with the session.
+    Chat,
+}
+
+/// The session in which a person tries again.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RetryTarget<'a> {
+    pub(crate) agent: &'a str,
+    /// The name of the session in hints.
+    pub(crate) name: &'a str,
+    pub(crate) session: Option<&'a SessionInfo>,
+    pub(crate) place: RetryPlace,
 }
 
 impl TurnReport {
@@ -34,7 +55,12 @@ impl TurnReport {
             Some(last) => read_turn_end(client, session, &last).await,
             None => None,
         };
-        Self { turn: told, end, session: fetch(url_path(&["sessions", session])).await }
+        Self { turn: told, end, session: fetch(url_path(&["sessions", session])).await, ends_session: false }
+    }
+
+    /// Returns the report for a caller that ends the session after the turn, or leaves it.
+    pub(crate) fn ending_session(self, ends_session: bool) -> Self {
+        Self { ends_session, ..self }
     }
 
     /// Prints the end in this format, and returns its exit code.
@@ -117,7 +143,13 @@ impl TurnReport {
             output::print_note(&format!("  | {line}"));
         }
         let session = self.session.as_ref().and_then(read_session);
-        if let Some(advice) = end.and_then(|end| advise_after_failure(end, session.as_ref(), turn.agent)) {
+        let target = RetryTarget {
+            agent: turn.agent,
+            name: turn.name,
+            session: session.as_ref(),
+            place: RetryPlace::Shell { ends_session: self.ends_session },
+        };
+        if let Some(advice) = end.and_then(|end| advise_after_failure(end, target)) {
             output::print_note(&advice);
         }
         exit
@@ -158,11 +190,33 @@ fn read_session(session: &Value) -> Option<SessionInfo> {
 }
 
 /// Returns the way on after a failure, if there is one that a person can take.
-pub(crate) fn advise_after_failure(end: &RowTurnEnd, session: Option<&SessionInfo>, agent: &str) -> Option<String> {
-    let attention = session.and_then(|session| session.attention.as_ref());
+pub(crate) fn advise_after_failure(end: &RowTurnEnd, target: RetryTarget<'_>) -> Option<String> {
+    let attention = target.session.and_then(|session| session.attention.as_ref());
     let is_marked = attention.is_some_and(|attention| attention.why.as_deref() == Some("login"));
-    let needs_login = is_marked || FailureKind::of_turn(end) == Some(FailureKind::Login);
-    needs_login.then(|| advise_login(agent))
+    let kind = FailureKind::of_turn(end);
+    let retry = describe_retry(end, target);
+    if is_marked || kind == Some(FailureKind::Login) {
+        return Some(format!("{}\ntry again: {retry}", advise_login(target.agent)));
+    }
+    let is_repeated = end.next.as_ref().is_some_and(|next| next.requeued);
+    kind.filter(|_| !is_repeated).map(|_| format!("try again: {retry}"))
+}
+
+/// Says how the prompt is sent again: in its session, if that can go on or come back, else in a new one.
+fn describe_retry(end: &RowTurnEnd, target: RetryTarget<'_>) -> String {
+    let RetryTarget { agent, name, session, place } = target;
+    // The session may be described as it was before its agent ended.
+    let has_agent = end.reason == "error" && !matches!(place, RetryPlace::Shell { ends_session: true });
+    let comes_back = session.is_none_or(|session| session.resumable);
+    // A prompt does not bring back an agent that could not be started.
+    let is_resumed_first = end.reason == "start_failed";
+    let resume = if is_resumed_first { format!("wharf resume {name}, then ") } else { String::new() };
+    match place {
+        RetryPlace::Shell { .. } if has_agent || comes_back => format!("{resume}wharf prompt {name} TEXT"),
+        RetryPlace::Shell { .. } => format!("wharf run {agent} TEXT"),
+        RetryPlace::Chat if has_agent || comes_back => format!("{resume}type the prompt once more"),
+        RetryPlace::Chat => format!("wharf chat {agent}"),
+    }
 }
 
 fn advise_login(agent: &str) -> String {
@@ -197,8 +251,59 @@ pub(crate) async fn mark_seen(client: &HostClient, session: &str, row: &str) {
 
 #[cfg(test)]
 mod tests {
+    use wharf_api::TurnOutcome;
+
     use super::*;
     use crate::connect::HostAddress;
+
+    fn failed_end(reason: &str, message: &str) -> RowTurnEnd {
+        let end = json!({
+            "reason": reason, "outcome": "failed", "durationMs": null, "usage": null, "context": null, "files": [],
+            "tools": { "count": 0, "failed": 0 }, "message": message, "stderr": null, "next": null,
+        });
+        serde_json::from_value(end).unwrap()
+    }
+
+    fn session(resumable: bool) -> SessionInfo {
+        let session = json!({
+            "id": "sess_1", "adapterSlug": "demo", "workspaceSlug": "default", "cwd": "/w", "status": "running",
+            "startedAt": "2026-11-15T20:34:05.123Z", "turn": "idle", "queued": 0, "clients": 0, "lastSeq": 1,
+            "resumable": resumable,
+        });
+        serde_json::from_value(session).unwrap()
+    }
+
+    #[test]
+    fn every_failure_has_a_way_to_try_again() {
+        let kept = RetryPlace::Shell { ends_session: false };
+        let ended = RetryPlace::Shell { ends_session: true };
+        for (reason, message, resumable, place, advice) in [
+            ("agent_exited", "it ended", true, kept, "try again: wharf prompt docs TEXT"),
+            ("error", "usage limit reached", true, ended, "try again: wharf prompt docs TEXT"),
+            ("error", "usage limit reached", false, kept, "try again: wharf prompt docs TEXT"),
+            ("error", "no", false, ended, "try again: wharf run demo TEXT"),
+            ("agent_exited", "it ended", false, kept, "try again: wharf run demo TEXT"),
+            ("start_failed", "no", true, kept, "try again: wharf resume docs, then wharf prompt docs TEXT"),
+            ("start_failed", "no", false, ended, "try again: wharf run demo TEXT"),
+            (
+                "error",
+                "not logged in",
+                true,
+                kept,
+                "login needed: wharf login demo, then try again\ntry again: wharf prompt docs TEXT",
+            ),
+            ("agent_exited", "it ended", true, RetryPlace::Chat, "try again: type the prompt once more"),
+            ("agent_exited", "it ended", false, RetryPlace::Chat, "try again: wharf chat demo"),
+        ] {
+            let session = session(resumable);
+            let target = RetryTarget { agent: "demo", name: "docs", session: Some(&session), place };
+            let told = advise_after_failure(&failed_end(reason, message), target);
+            assert_eq!(told.as_deref(), Some(advice), "{reason} {message} {place:?}");
+        }
+        let target = RetryTarget { agent: "demo", name: "docs", session: None, place: kept };
+        let cancelled = RowTurnEnd { outcome: TurnOutcome::Cancelled, ..failed_end("cancelled", "") };
+        assert_eq!(advise_after_failure(&cancelled, target), None);
+    }
 
     /// The reference lists the members of a turn; a prompt that never had a turn has them too.
     #[test]

@@ -29,7 +29,7 @@ use crate::output;
 
 pub(crate) use ask_queue::{AskQueue, TypedAnswer};
 use deadlines::{DueAction, TurnDeadlines};
-pub(crate) use ending::{TurnReport, advise_after_failure, mark_seen, report_session_end};
+pub(crate) use ending::{RetryPlace, RetryTarget, TurnReport, advise_after_failure, mark_seen, report_session_end};
 pub(crate) use flags::{AskFlags, FormatFlags, TurnFormat};
 pub(crate) use output_line::format_output_line;
 use printer::TurnPrinter;

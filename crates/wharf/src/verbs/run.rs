@@ -192,7 +192,10 @@ async fn watch_and_leave(
         return leave_running(global, &attended.after(since.elapsed()), cause).await;
     }
     let exit = match &end {
-        Ok(end) => TurnReport::read(turn).await.print(turn, end, format, screen).await,
+        Ok(end) => {
+            let report = TurnReport::read(turn).await.ending_session(!verb.keep);
+            report.print(turn, end, format, screen).await
+        }
         Err(_) => Exit::Error,
     };
     report_leaving(turn, end.as_ref().ok(), verb.keep, format.is_for_program()).await;

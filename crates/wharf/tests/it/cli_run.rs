@@ -104,10 +104,15 @@ fn failed_turn_is_told_with_its_reason_and_the_last_words_of_the_agent() -> Resu
     let stderr = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(13), "{stderr}");
     assert!(stderr.contains("the agent did not start: ") && stderr.contains("exited with code 3"), "{stderr}");
-    assert!(stderr.ends_with("\n  | no key: set FOO\n"), "{stderr}");
+    let ending = "\n  | no key: set FOO\ntry again: wharf run failing TEXT\n";
+    assert!(stderr.ends_with(ending), "{stderr}");
     let told = command_for_host(&host, &["run", "scripted", "error"]).output()?;
     let stderr = String::from_utf8_lossy(&told.stderr);
     assert!(stderr.contains("this prompt fails as told"), "{stderr}");
+    let advice = stderr.lines().find_map(|line| line.strip_prefix("try again: wharf prompt ")).context("no advice")?;
+    let name = advice.strip_suffix(" TEXT").context("no TEXT")?;
+    let again = run_wharf(&host, &["prompt", name, "--wait", "--text", "echo again"])?;
+    assert_eq!(again, "again\n", "the advice works although the agent was ended");
     Ok(())
 }
 
