@@ -18,11 +18,13 @@ pub enum BindError {
     )]
     Address { listen: String, advice: String },
     #[error(
-        "{0} is not a loopback address, and without TLS everyone on the way could read tokens and sessions: give --tls-cert and --tls-key, or listen on 127.0.0.1 or [::1]; --insecure-no-tls listens all the same"
+        "{address} is not a loopback address, and without TLS everyone on the way could read tokens and sessions: {advice}"
     )]
-    NotLoopback(SocketAddr),
+    NotLoopback { address: SocketAddr, advice: String },
+    #[error("TLS needs a certificate and its key: {missing} is not set; {advice}")]
+    HalfTls { missing: &'static str, advice: String },
     #[error(transparent)]
-    Tls(#[from] TlsError),
+    Tls(TlsError),
     #[error(
         "auth = \"none\" would open every session to everyone who reaches {0}: listen on 127.0.0.1 or [::1], or use tokens"
     )]
@@ -131,7 +133,10 @@ impl ListenPlan {
             listen.parse().map_err(|_| BindError::Address { listen, advice: advise_change(config) })?;
         let is_public = !address.ip().is_loopback();
         let is_open = config.auth == Auth::None;
-        let tls = Tls::open(&config.tls)?;
+        let tls = Tls::open(&config.tls).map_err(|error| match error {
+            TlsError::Half { missing } => BindError::HalfTls { missing, advice: advise_pair(config) },
+            error => BindError::Tls(error),
+        })?;
         if is_open && is_public {
             return Err(BindError::OpenToAll(address));
         }
@@ -139,7 +144,7 @@ impl ListenPlan {
             return Err(BindError::OpenToPublic);
         }
         if is_public && tls.is_none() && !config.insecure_no_tls {
-            return Err(BindError::NotLoopback(address));
+            return Err(BindError::NotLoopback { address, advice: advise_protection(config) });
         }
         // A proxy that serves `public_url` would go on to the program that has the port.
         let is_fixed = !config.has_default_address() || config.public_url.is_some();
@@ -191,6 +196,39 @@ fn advise_change(config: &Config) -> String {
         SettingOrigin::Default => "set another one: wharf config set listen ADDRESS:PORT".to_owned(),
     }
 }
+
+/// Says how the user completes a certificate that has no key, or a key without its certificate.
+fn advise_pair(config: &Config) -> String {
+    let given = if config.tls.cert.is_some() { "tls.cert" } else { "tls.key" };
+    match config.origin_of(given) {
+        SettingOrigin::File | SettingOrigin::Default => {
+            format!("set both: {SET_CERTIFICATE}, or neither: wharf config unset {given}")
+        }
+        SettingOrigin::Environment(name) => {
+            format!("set both variables, WHARF_TLS_CERT and WHARF_TLS_KEY, or unset {name}")
+        }
+        SettingOrigin::Flag(_) => "give both --tls-cert and --tls-key".to_owned(),
+    }
+}
+
+/// Says how the user protects an address that others reach, or listens on this machine alone.
+fn advise_protection(config: &Config) -> String {
+    match config.origin_of("listen") {
+        SettingOrigin::File | SettingOrigin::Default => format!(
+            "set a certificate: {SET_CERTIFICATE}, or listen on this machine alone: wharf config set listen 127.0.0.1:PORT; wharf serve --insecure-no-tls listens all the same"
+        ),
+        SettingOrigin::Environment(name) => format!(
+            "set a certificate: {SET_CERTIFICATE}, or change the variable {name} to 127.0.0.1:PORT or [::1]:PORT; wharf serve --insecure-no-tls listens all the same"
+        ),
+        SettingOrigin::Flag(_) => {
+            "give --tls-cert and --tls-key, or listen on 127.0.0.1 or [::1]; --insecure-no-tls listens all the same"
+                .to_owned()
+        }
+    }
+}
+
+/// The command that sets a certificate with its key.
+const SET_CERTIFICATE: &str = "wharf config set tls.cert FILE tls.key FILE";
 
 #[cfg(test)]
 mod tests;

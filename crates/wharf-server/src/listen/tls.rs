@@ -17,7 +17,7 @@ const CHECK_INTERVAL: Duration = Duration::from_secs(5);
 /// The reason why TLS cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
-    #[error("TLS needs a certificate and its key: {missing} is not set; give both --tls-cert and --tls-key")]
+    #[error("TLS needs a certificate and its key: {missing} is not set")]
     Half { missing: &'static str },
     #[error("cannot read the {what} {path}: {source}", path = path.display())]
     Unreadable { what: &'static str, path: PathBuf, source: std::io::Error },

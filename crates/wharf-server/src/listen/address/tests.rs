@@ -96,9 +96,21 @@ fn settings_that_no_host_could_start_with_are_refused() {
     let refusal = |text: &str| check_start(&config(&folder, text), None).unwrap_err();
     assert!(matches!(refusal("listen = \"127.0.0.1\""), BindError::Address { .. }));
     assert!(matches!(refusal("listen = \"localhost:80\""), BindError::Address { .. }));
-    assert!(matches!(refusal("listen = \"0.0.0.0:0\""), BindError::NotLoopback(_)));
+    assert!(matches!(refusal("listen = \"0.0.0.0:0\""), BindError::NotLoopback { .. }));
     assert!(matches!(refusal("listen = \"0.0.0.0:0\"\nauth = \"none\""), BindError::OpenToAll(_)));
-    assert!(matches!(refusal("[tls]\ncert = \"/no/such.pem\""), BindError::Tls(TlsError::Half { .. })));
+    assert!(matches!(refusal("[tls]\ncert = \"/no/such.pem\""), BindError::HalfTls { missing: "tls.key", .. }));
     let unreadable = refusal("[tls]\ncert = \"/no/such.pem\"\nkey = \"/no/such.key\"");
     assert!(matches!(unreadable, BindError::Tls(TlsError::Unreadable { .. })));
+}
+
+#[test]
+fn advice_names_the_place_where_the_user_has_set_the_address_or_the_certificate() {
+    let folder = tempfile::tempdir().unwrap();
+    let told = |text: &str| check_start(&config(&folder, text), None).unwrap_err().to_string();
+    let half = told("[tls]\ncert = \"/no/such.pem\"");
+    assert!(half.contains("wharf config set tls.cert FILE tls.key FILE") && !half.contains("--tls-"), "{half}");
+    assert!(half.contains("wharf config unset tls.cert"), "{half}");
+    let open = told("listen = \"0.0.0.0:7440\"");
+    assert!(open.contains("wharf config set tls.cert FILE tls.key FILE"), "{open}");
+    assert!(open.contains("wharf config set listen 127.0.0.1:PORT") && !open.contains("--tls-"), "{open}");
 }
