@@ -133,10 +133,13 @@ impl ListenPlan {
             listen.parse().map_err(|_| BindError::Address { listen, advice: advise_change(config) })?;
         let is_public = !address.ip().is_loopback();
         let is_open = config.auth == Auth::None;
-        let tls = Tls::open(&config.tls).map_err(|error| match error {
-            TlsError::Half { missing } => BindError::HalfTls { missing, advice: advise_pair(config) },
-            error => BindError::Tls(error),
-        })?;
+        let tls = match Tls::open(&config.tls) {
+            Ok(tls) => tls,
+            Err(TlsError::Half { missing }) => {
+                return Err(BindError::HalfTls { missing, advice: advise_pair(config) });
+            }
+            Err(error) => return Err(BindError::Tls(error)),
+        };
         if is_open && is_public {
             return Err(BindError::OpenToAll(address));
         }

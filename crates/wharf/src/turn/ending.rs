@@ -202,7 +202,8 @@ pub(crate) fn advise_after_failure(end: &RowTurnEnd, target: RetryTarget<'_>) ->
     kind.filter(|_| !is_repeated).map(|_| format!("try again: {retry}"))
 }
 
-/// Says how the prompt is sent again: in its session, if that can go on or come back, else in a new one.
+/// Says how the prompt is sent again: in its session if that can go on or come back, else in a new
+/// one.
 fn describe_retry(end: &RowTurnEnd, target: RetryTarget<'_>) -> String {
     let RetryTarget { agent, name, session, place } = target;
     // The session may be described as it was before its agent ended.

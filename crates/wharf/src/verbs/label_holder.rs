@@ -1,4 +1,5 @@
-//! Explains the refusal of a label that another session has: which session that is, and what to do next.
+//! Explains the refusal of a label that another session has: which session that is, and what to do
+//! next.
 
 use wharf_api::{EndCause, ErrorCode, SessionInfo};
 
