@@ -20,7 +20,8 @@ use crate::{output, session_ref};
 
 pub(crate) const ATTEND_COMMAND: &str = "__attend";
 
-/// How long a host may be away, or refuse all calls, before the turn is given up: it was stopped for good.
+/// How long a host may be away, or refuse all calls, before the turn is given up: it was stopped for
+/// good.
 const MAX_ABSENCE: Duration = Duration::from_secs(24 * 60 * 60);
 /// The delay between two attempts to reach a host that is away: short at first, as for a restart.
 const FIRST_RETRY_DELAY: Duration = Duration::from_millis(500);
@@ -220,7 +221,8 @@ fn is_cut_by_stop(end: &WatchEnd) -> bool {
     matches!(end, WatchEnd::Turn(reason) if reason == "host_shutdown")
 }
 
-/// Waits for a signal that ends this process while no turn can be watched. There is no terminal to lose.
+/// Waits for a signal that ends this process while no turn can be watched. SIGHUP is not one: there is
+/// no terminal to lose.
 async fn wait_for_end_signal(signals: &mut Signals) {
     while signals.next().await == TurnSignal::HangUp {}
 }
