@@ -170,7 +170,8 @@ async fn device_is_told_of_a_question_by_its_push_service() -> Result<()> {
     Ok(())
 }
 
-/// Loses all that tells which session led to this one: the first event of its log, the file beside the log and the index.
+/// Loses all that tells which session led to this one: the first event of its log, the file beside
+/// the log and the index.
 fn lose_scope(host: &TestHost, session: &str) -> Result<()> {
     let dir = log::session_dir(host, session);
     let segment = dir.join("log").join(format!("{:020}.log", 1));
@@ -186,7 +187,12 @@ fn lose_scope(host: &TestHost, session: &str) -> Result<()> {
     Ok(())
 }
 
-/// Signs a page in with each of these options of a login code, and subscribes all of them to push messages.
+/// With a receiver from the start on, the host watches for asks before the first device subscribes:
+/// an ask that it finds when it begins to watch is past.
+const WITH_COMMAND: &str = "[notify]\ncommand = [\"true\"]";
+
+/// Signs a page in with each of these options of a login code, and subscribes all of them to push
+/// messages.
 async fn open_subscribed_pages<const COUNT: usize>(
     host: &TestHost,
     options: [&[&str]; COUNT],
@@ -206,7 +212,8 @@ async fn open_subscribed_pages<const COUNT: usize>(
     pages.try_into().ok().context("a page is missing")
 }
 
-/// Lets the session ask and waits until each page that may know of it was sent a message. `count` counts the calls.
+/// Lets the session ask and waits until each page that may know of it was sent a message. `count`
+/// counts the calls.
 async fn ask_and_push(http: &RestClient, session: &str, count: f64) -> Result<()> {
     send_prompt(http, session, "ask").await?;
     // A notification counts as sent after all devices have been tried.
@@ -225,7 +232,7 @@ async fn was_pushed_to(page: &LoginPage) -> Result<bool> {
 
 #[tokio::test]
 async fn push_of_a_session_whose_scope_is_lost_goes_to_admins_alone() -> Result<()> {
-    let mut host = add_section(scripted_host(&[])?, "[notify]\nmin_turn = \"0ms\"").start_host()?;
+    let mut host = add_section(scripted_host(&[])?, WITH_COMMAND).start_host()?;
     let session = spawn_session(&RestClient::new(&host), &host).await?;
     run_prompt(&RestClient::new(&host), &session, "echo wombat").await?;
     host.terminate()?;
@@ -242,7 +249,7 @@ async fn push_of_a_session_whose_scope_is_lost_goes_to_admins_alone() -> Result<
 
 #[tokio::test]
 async fn push_of_a_session_goes_to_no_login_of_another_workspace() -> Result<()> {
-    let host = add_section(scripted_host(&[])?, "[notify]\nmin_turn = \"0ms\"").start_host()?;
+    let host = add_section(scripted_host(&[])?, WITH_COMMAND).start_host()?;
     register_workspace(&host, "blog").await?;
     let blog_login: &[&str] = &["--role", "controller", "--workspace", "blog"];
     let [admin, blog] = open_subscribed_pages(&host, [&[], blog_login]).await?;
