@@ -12,8 +12,8 @@ use crate::file::sync_dir;
 /// The end of the name of a file that was set aside; a number may follow.
 pub const SET_ASIDE_SUFFIX: &str = ".damaged";
 
-/// Opens a file for reading. Fails with [`ErrorKind::InvalidData`] if its place holds something else,
-/// and does not wait for a pipe.
+/// Opens a file for reading. Fails with [`ErrorKind::InvalidData`] if its place holds something
+/// else, and does not wait for a pipe.
 pub fn open_regular_file(path: &Path) -> io::Result<File> {
     if !fs::metadata(path)?.is_file() {
         return Err(io::Error::new(ErrorKind::InvalidData, "it is not a regular file"));
@@ -21,15 +21,15 @@ pub fn open_regular_file(path: &Path) -> io::Result<File> {
     File::open(path)
 }
 
-/// Returns true if this error of opening or reading a file means that the file is damaged: its place
-/// holds something else, or the disk cannot read it. A missing permission is not damage.
+/// Returns true if this error of opening or reading a file means that the file is damaged: its
+/// place holds something else, or the disk cannot read it. A missing permission is not damage.
 pub fn is_damage(error: &io::Error) -> bool {
     let is_unreadable = matches!(Errno::from_io_error(error), Some(Errno::IO | Errno::ISDIR | Errno::LOOP));
     is_unreadable || error.kind() == ErrorKind::InvalidData
 }
 
-/// Renames a damaged file, and returns its new path. A file that was set aside before is kept. Callers must not do this to one
-/// file at the same time.
+/// Renames a damaged file, and returns its new path. A file that was set aside before is kept.
+/// Callers must not do this to one file at the same time.
 pub fn set_aside(path: &Path) -> io::Result<PathBuf> {
     let name_of = |nth: u32| {
         let mut name = path.as_os_str().to_owned();

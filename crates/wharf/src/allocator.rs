@@ -7,14 +7,16 @@ const MAPPED_BLOCK_BYTES: libc::c_int = 128 << 10;
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 const KEPT_HEAP_BYTES: libc::c_int = 128 << 10;
 
-/// Keeps glibc at its initial thresholds. By itself it raises them up to 32 MiB whenever a large block is freed; large
-/// messages then come from its heaps, which shrink only at their end, so that a flood costs its memory for ever.
+/// Keeps glibc at its initial thresholds. By itself it raises them up to 32 MiB whenever a large
+/// block is freed; large messages then come from its heaps, which shrink only at their end, so that a
+/// flood costs its memory for ever.
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 #[expect(unsafe_code, reason = "the one way to set the thresholds other than variables of the environment")]
 pub(crate) fn keep_thresholds() {
     for (parameter, value) in [(libc::M_MMAP_THRESHOLD, MAPPED_BLOCK_BYTES), (libc::M_TRIM_THRESHOLD, KEPT_HEAP_BYTES)]
     {
-        // SAFETY: `mallopt` takes two numbers and only sets a parameter of the allocator, under its own lock.
+        // SAFETY: `mallopt` takes two numbers and only sets a parameter of the allocator, under its
+        // own lock.
         let is_set = unsafe { libc::mallopt(parameter, value) };
         if is_set == 0 {
             tracing::debug!(parameter, value, "the allocator does not take a threshold");
@@ -22,16 +24,19 @@ pub(crate) fn keep_thresholds() {
     }
 }
 
-/// Gives the free pages of all heaps back to the system. Threads that allocate wait while their heap is looked through.
+/// Gives the free pages of all heaps back to the system. Threads that allocate wait while their heap
+/// is looked through.
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 #[expect(unsafe_code, reason = "no crate that is linked calls it")]
 pub(crate) fn trim_heaps() {
-    // SAFETY: `malloc_trim` takes a number, works under the allocator's own locks, and releases free pages only.
+    // SAFETY: `malloc_trim` takes a number, works under the allocator's own locks, and releases free
+    // pages only.
     let _ = unsafe { libc::malloc_trim(0) };
 }
 
-/// Returns the size of all blocks that the program holds, modulo 4 GiB for those of the heaps and for those
-/// that are mapped one by one. Threads that allocate wait while the free blocks of their heap are counted.
+/// Returns the size of all blocks that the program holds, modulo 4 GiB for those of the heaps and for
+/// those that are mapped one by one. Threads that allocate wait while the free blocks of their heap
+/// are counted.
 ///
 /// `mallinfo2` counts further, but older systems do not have it: Wharf could not be linked there.
 #[cfg(all(target_os = "linux", target_env = "gnu"))]

@@ -8,13 +8,14 @@ use crate::allocator;
 
 /// How often the host looks at its memory.
 const LOOK_INTERVAL: Duration = Duration::from_secs(5);
-/// The shortest time between two trims. A trim costs tens of milliseconds if the heaps are in pieces.
+/// The shortest time between two trims. A trim costs tens of milliseconds if the heaps are in
+/// pieces.
 const TRIM_INTERVAL: Duration = Duration::from_secs(25);
 /// Unused memory of more than this part of the resident memory above the base is worth a trim: the
 /// promise is 1.3 times.
 const EXCESS_DIVISOR: i64 = 8;
-/// With this part of the resident memory more unused than after the last trim, a further one may find
-/// more. It is small, since few blocks in use can hold many pages.
+/// With this part of the resident memory more unused than after the last trim, a further one may
+/// find more. It is small, since few blocks in use can hold many pages.
 const FREED_DIVISOR: i64 = 64;
 
 /// The memory of this process.
@@ -38,8 +39,8 @@ impl MemoryUse {
     }
 }
 
-/// Decides when the heaps are trimmed. Memory in use is no reason, so that clients can hold memory for
-/// as long as they like, and neither is free memory that a trim could not give back.
+/// Decides when the heaps are trimmed. Memory in use does not count, so that clients can hold memory
+/// for as long as they like, and neither does free memory that a trim could not give back.
 #[derive(Debug)]
 struct TrimPolicy {
     /// The lowest unused memory after a trim, or at the start.
@@ -67,8 +68,8 @@ impl TrimPolicy {
     }
 }
 
-/// Starts the thread that trims the heaps until the process ends. Looking through heaps that are in pieces
-/// takes longer than a task may keep its thread.
+/// Starts the thread that trims the heaps until the process ends. Looking through heaps that are in
+/// pieces takes longer than a task may keep its thread.
 pub(crate) fn start_returning_memory() -> io::Result<()> {
     thread::Builder::new().name("memory".to_owned()).spawn(return_memory).map(drop)
 }
@@ -107,8 +108,8 @@ mod tests {
         MemoryUse { resident_kib: resident_mib * MIB, held_kib: held_mib * MIB }
     }
 
-    /// Looks at the memory from one second to another, and returns the seconds at which the heaps were
-    /// trimmed. A trim gives `returned_mib` back, the first time.
+    /// Looks at the memory from one second to another, and returns the seconds at which the heaps
+    /// were trimmed. A trim gives `returned_mib` back, the first time.
     fn trim_between(
         policy: &mut TrimPolicy,
         start: Instant,

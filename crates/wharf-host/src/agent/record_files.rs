@@ -126,16 +126,16 @@ fn has_extension(path: &Path, extension: &str) -> bool {
     path.extension().is_some_and(|found| found == extension)
 }
 
-/// Returns the directories with output that keepers have left, and that have this extension. Directories
-/// with names that Wharf does not give are someone else's.
+/// Returns the directories with output that keepers have left, and that have this extension.
+/// Directories with names that Wharf does not give are someone else's.
 pub(super) fn find_left_outputs(dir: &Path, extension: &str) -> io::Result<Vec<PathBuf>> {
     let mut found = list_files(dir)?;
     found.retain(|path| has_extension(path, extension) && keeper_of_output(path).is_some() && is_dir(path));
     Ok(found)
 }
 
-/// Returns the pid of the keeper that has left output under this name: `PID.MILLIS.left`, or with another
-/// of the extensions. Returns `None` for every other name.
+/// Returns the pid of the keeper that has left output under this name: `PID.MILLIS.left`, or with
+/// another of the extensions. Returns `None` for every other name.
 pub(super) fn keeper_of_output(path: &Path) -> Option<u32> {
     let extensions =
         [LEFT_OUTPUT_EXTENSION, UNFINISHED_OUTPUT_EXTENSION, UNUSABLE_OUTPUT_EXTENSION, TAKEN_OUTPUT_EXTENSION];

@@ -165,8 +165,8 @@ async fn try_delivery(app: App, receiver: NotifyReceiver, mut delivery: Delivery
     }
 }
 
-/// Returns true if a login may learn of the notification: if it sees the session. A test is not about
-/// a session, so every login may.
+/// Returns true if a login may learn of the notification: if it sees the session. A test is not
+/// about a session, so every login may.
 fn may_know(app: &App, login: &TokenEntry, notification: &Notification) -> bool {
     let Some(session) = notification.session_id.as_deref() else { return true };
     app.visible_to(&login.identity()).descriptor(&SessionId::new(session)).is_some()
