@@ -16,8 +16,8 @@ struct LabelHolder {
 }
 
 impl LabelHolder {
-    /// Reads the session that the refusal names. Returns `None` if the error is not about a label, or
-    /// if the session is gone.
+    /// Reads the session that the refusal names. Returns `None` if the error is not about a label,
+    /// or if the session is gone.
     async fn find(client: &HostClient, error: &anyhow::Error) -> Option<Self> {
         let is_refused_label = Failure::code_of(error) == Some(ErrorCode::LABEL_IN_USE);
         let id = Failure::session_of(error).filter(|_| is_refused_label)?;
