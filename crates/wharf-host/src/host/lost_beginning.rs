@@ -1,5 +1,6 @@
-//! Facts that a log has lost and that are known beside it. The beginning of a session comes from the file beside the log, from
-//! the index, and from the place of the log; the agent's session comes from the index.
+//! Facts that a log has lost and that are known beside it. The beginning of a session comes from the
+//! file beside the log, from the index, and from the place of the log; the agent's session comes from
+//! the index.
 
 use std::sync::Arc;
 
@@ -13,7 +14,8 @@ use crate::descriptor::{Descriptor, SpawnedWith};
 use crate::session::LostBeginning;
 
 impl Inner {
-    /// Returns all that is known of the beginning of a session. `known` is its row in the index, or what was listed of it.
+    /// Returns all that is known of the beginning of a session. `known` is its row in the index, or its
+    /// entry in an earlier list.
     pub(super) fn find_beginning(&self, log_id: &LogId, known: Option<&Descriptor>) -> LostBeginning {
         let inputs = self.start_inputs(log_id).ok();
         let origin = find_origin(log_id, inputs.as_ref(), known);
@@ -25,8 +27,8 @@ impl Inner {
 }
 
 impl Inner {
-    /// Notes the agent's session if the log has lost it and `known` tells it. What the agent can do is what it said to another
-    /// session, as far as that is known.
+    /// Notes the agent's session if the log has lost it and `known` tells it. The abilities of the agent
+    /// are those that it told another session, as far as they are known.
     pub(super) fn recall_agent(&self, session: &mut Session, known: Option<&Descriptor>) {
         let state = session.state();
         let is_missing = state.agent_session.is_none() || state.status == Status::Starting;
@@ -50,7 +52,8 @@ impl Inner {
     }
 }
 
-/// The file beside the log has it all if this version or a later one wrote it. The place of the log tells the workspace.
+/// The file beside the log has it all if this version or a later one wrote it. The place of the log
+/// tells the workspace.
 fn find_origin(log_id: &LogId, inputs: Option<&StartInputs>, known: Option<&Descriptor>) -> Origin {
     let session = SessionId::new(log_id.name());
     let kept = inputs.and_then(|inputs| inputs.origin.as_ref());
