@@ -23,7 +23,7 @@ const SOAKS: [Soak; 3] = [
         name: "walk",
         test: "walk::random_clients_end_with_the_same_transcript",
         length: ("WHARF_WALK_SECONDS", "600"),
-        summary: "ten minutes of clients that do as they please and reconnect",
+        summary: "thirty rounds of 20 s with clients that do as they please and reconnect",
     },
     Soak {
         name: "kills",

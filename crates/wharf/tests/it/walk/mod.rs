@@ -1,7 +1,10 @@
-//! A random walk over the real server: clients on every transport prompt, answer, cancel, attach, observe, leave, drop
-//! their connection and return under the same id. At the end all clients have the same transcript, every prompt and ask
-//! has exactly one end, and every cancel hit the prompts that its sender meant. `WHARF_WALK_SECONDS` sets the length,
-//! `WHARF_WALK_SEED` repeats the choices.
+//! A random walk over the real server: clients on every transport prompt, answer, cancel, attach,
+//! observe, leave, drop their connection and return under the same id. At the end all clients have
+//! the same transcript, every prompt and ask has exactly one end, and every cancel hit the prompts
+//! that its sender meant. `WHARF_WALK_SECONDS` sets the length, `WHARF_WALK_SEED` repeats the choices.
+//!
+//! A long walk is made of rounds, each with a new host and a seed of its own: replays grow with the
+//! square of a session's age, and all frames are kept for the checks.
 
 mod cancels;
 mod checks;
@@ -25,9 +28,12 @@ const CLIENT_COUNT: u64 = 6;
 /// The number of unanswered prompts that one client may have.
 const MAX_OPEN_PROMPTS: usize = 4;
 
-fn walk_for() -> Result<Duration> {
-    let seconds = std::env::var("WHARF_WALK_SECONDS").map_or(Ok(20), |seconds| seconds.parse())?;
-    Ok(Duration::from_secs(seconds))
+const ROUND: Duration = Duration::from_secs(20);
+
+/// Returns the number of rounds of the walk.
+fn count_rounds() -> Result<u64> {
+    let seconds = std::env::var("WHARF_WALK_SECONDS").map_or(Ok(0), |seconds| seconds.parse::<u64>())?;
+    Ok(seconds.div_ceil(ROUND.as_secs()).max(1))
 }
 
 type PromptAnswer = Option<Result<Value, CallFailure>>;
@@ -112,7 +118,7 @@ impl WalkClient {
         let meta = json!({ "wharf": { "multiClientUpdates": multi, "eventIds": has_ids,
             "clientId": format!("person-{}", self.name) } });
         let client = way.client_with_token(host, token, meta).await.with_context(|| format!("{way:?}"))?;
-        client.set_wait_limit(walk_for()? + Duration::from_secs(60));
+        client.set_wait_limit(ROUND + Duration::from_secs(60));
         let dice = Mutex::new(TestRandom::from_seed(self.dice.next_number()));
         client.respond_with(move |ask| choose_answer(&mut dice.lock().unwrap_or_else(PoisonError::into_inner), ask));
         let mut replays = HashMap::new();
@@ -236,7 +242,17 @@ fn choose_answer(dice: &mut TestRandom, ask: &ReceivedFrame) -> Option<Result<Va
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn random_clients_end_with_the_same_transcript() -> Result<()> {
-    let mut dice = TestRandom::from_environment()?;
+    let mut seeds = TestRandom::from_environment()?;
+    walk_round(seeds.clone()).await?;
+    for round in 1..count_rounds()? {
+        let seed = seeds.next_number();
+        println!("round {round}: WHARF_WALK_SEED={seed}");
+        walk_round(TestRandom::from_seed(seed)).await?;
+    }
+    Ok(())
+}
+
+async fn walk_round(mut dice: TestRandom) -> Result<()> {
     let recording = Recording::new()?;
     // One agent of each session records the messages that it receives.
     let options = add_section(recording.host_options(&["--commands"])?, "replay_quiet = \"20ms\"");
@@ -255,7 +271,8 @@ async fn random_clients_end_with_the_same_transcript() -> Result<()> {
     ensure!(prompts > 50, "hardly anything happened");
 
     settle_sessions(&host, &sessions).await?;
-    let (mut here, mut gone) = (Vec::new(), Vec::new());
+    let mut here = Vec::new();
+    let mut gone = Vec::new();
     for person in walked {
         here.extend(person.connection);
         gone.extend(person.gone);
@@ -278,7 +295,7 @@ async fn random_clients_end_with_the_same_transcript() -> Result<()> {
 }
 
 async fn run_walk(dice: &mut TestRandom, host: &Arc<TestHost>, sessions: &[String; 2]) -> Result<Vec<WalkClient>> {
-    let until = Instant::now() + walk_for()?;
+    let until = Instant::now() + ROUND;
     let looking = create_observer_token(host)?;
     let people: Vec<_> = (0..CLIENT_COUNT)
         .map(|name| {
