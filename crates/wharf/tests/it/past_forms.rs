@@ -1,8 +1,8 @@
-//! What a late reader gets of stored logs, in each of its forms: rows, lines, typed history and frames. The texts are committed:
-//! a change of how updates are read shows here as a difference.
+//! Stored logs, and all forms in which a late reader gets them: rows, lines, typed history and
+//! frames. The texts are committed, so that a change of how updates are read shows as a difference.
 //!
-//! `fixtures/past/NAME/log` is a log that a host has written, of a recorded agent or of one that sends odd updates; it is never
-//! edited. `WHARF_WRITE_PAST=1` writes the expected texts beside it again.
+//! `fixtures/past/NAME/log` is a log that a host has written, of a recorded agent or of one that
+//! sends odd updates; it is never edited. `WHARF_WRITE_PAST=1` writes the expected texts again.
 
 use std::fs;
 use std::path::{Path, PathBuf};
