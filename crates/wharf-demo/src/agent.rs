@@ -203,7 +203,8 @@ impl DemoAgent {
     fn set_option(&self, params: &Value) -> RpcResult {
         let session = self.find_session(params)?;
         let mut state = lock_mutex(&session);
-        let (option, value) = (params["configId"].as_str(), params["value"].as_str());
+        let option = params["configId"].as_str();
+        let value = params["value"].as_str();
         if !state.settings.set_option(option.unwrap_or_default(), value.unwrap_or_default()) {
             let message = "no such option or value; there are: pace (natural, instant, relaxed), thoughts (show, hide)";
             return Err(wire::error_object(wire::INVALID_PARAMS, message));

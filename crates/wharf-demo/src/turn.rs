@@ -95,7 +95,8 @@ impl RunningTurn {
     /// Creates a turn; [`RunningTurn::sender`] makes it reachable.
     pub fn new(session: &str, peer: &Arc<AgentPeer>) -> Self {
         let (sender, inbox) = sync_channel(MAX_WAITING_SIGNALS);
-        let (session, peer) = (session.to_owned(), Arc::clone(peer));
+        let session = session.to_owned();
+        let peer = Arc::clone(peer);
         Self { session, deaf: false, usage: None, peer, inbox, sender, go_signals: 0, answered: Vec::new() }
     }
 

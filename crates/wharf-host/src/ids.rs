@@ -101,7 +101,8 @@ mod tests {
         sort_ids_after(&SessionId::new("sess_zzzzzzzzzzzzzzzzzzzzzzzzzz"));
         sort_ids_after(&SessionId::new("no id of ours"));
         sort_ids_after(&earlier);
-        let (next, last) = (new_session_id(), new_session_id());
+        let next = new_session_id();
+        let last = new_session_id();
         assert!(next > earlier && next.as_str()[5..15] == *time && next != last, "{earlier} {next} {last}");
     }
 }

@@ -232,7 +232,8 @@ mod tests {
     #[test]
     fn marks_rise_and_survive_a_restart() {
         let dir = tempfile::tempdir().unwrap();
-        let (path, session) = (dir.path().join("people.json"), SessionId::new("sess_1"));
+        let path = dir.path().join("people.json");
+        let session = SessionId::new("sess_1");
         let people = People::load(path.clone());
         assert!(people.raise_seen(OWNER, &session, event("2-7")));
         assert!(!people.raise_seen(OWNER, &session, event("2-6")), "marks never fall");

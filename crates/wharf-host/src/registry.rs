@@ -119,6 +119,7 @@ impl Registry {
 
 /// Returns the registry's entry of a session without a task.
 fn to_cold(shared: &Shared, has_log_failed: bool) -> KnownSession {
-    let (log_id, bytes) = (shared.log_id.clone(), shared.log.head().bytes);
+    let log_id = shared.log_id.clone();
+    let bytes = shared.log.head().bytes;
     KnownSession::Cold { log_id, descriptor: shared.descriptor(), snapshot: None, bytes, has_log_failed }
 }

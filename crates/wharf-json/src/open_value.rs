@@ -38,8 +38,10 @@ impl<'a> OpenValue<'a> {
         if !self.text.starts_with('{') {
             return Err(ReadError::WrongKind { name: String::new(), expected: "an object" });
         }
-        let (mut found, mut found_nested) = (FoundMembers::new(names), FoundMembers::new([nested]));
-        let (mut inner, mut inner_twice) = (FoundMembers::new(inner_names), None);
+        let mut found = FoundMembers::new(names);
+        let mut found_nested = FoundMembers::new([nested]);
+        let mut inner = FoundMembers::new(inner_names);
+        let mut inner_twice = None;
         let mut entries = Entries::within(self.text, 0);
         while let Some((key, start)) = entries.enter() {
             let key = between_quotes(&self.text[key]);

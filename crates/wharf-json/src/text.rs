@@ -187,7 +187,8 @@ mod tests {
     }
 
     fn joined(pieces: &[&str]) -> String {
-        let (mut text, mut cut) = (String::new(), CutPair::default());
+        let mut text = String::new();
+        let mut cut = CutPair::default();
         for piece in pieces {
             cut.append(&mut text, &TextChunk::new(piece));
         }

@@ -42,7 +42,8 @@ fn convert(text: &str, at: &mut usize, depth: usize) -> Value {
 
 fn convert_entries(text: &str, at: &mut usize, kind: Kind, depth: usize) -> Value {
     let mut entries = Entries::within(text, *at);
-    let (mut members, mut items) = (Map::new(), Vec::new());
+    let mut members = Map::new();
+    let mut items = Vec::new();
     while let Some((key, mut value_at)) = entries.enter() {
         let value = convert(text, &mut value_at, depth);
         entries.leave(value_at);

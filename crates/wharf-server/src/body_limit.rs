@@ -128,7 +128,8 @@ mod tests {
     use super::*;
 
     fn intake(limit: usize, all: usize) -> BodyReader {
-        let (stalled, whole) = (DEFAULT_STALL_TIMEOUT, Duration::from_millis(50));
+        let stalled = DEFAULT_STALL_TIMEOUT;
+        let whole = Duration::from_millis(50);
         let buffers = ByteBudget::new(&Limits { bodies: Size(all), ..Limits::default() });
         BodyReader { max_body_bytes: limit, buffers, stall_timeout: stalled, body_timeout: whole }
     }

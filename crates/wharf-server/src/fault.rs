@@ -25,7 +25,8 @@ pub(crate) struct JsonRpcParts {
 
 impl Fault {
     pub(crate) fn new(code: ErrorCode, detail: impl Into<String>) -> Self {
-        let (status, detail) = (code.status(), detail.into());
+        let status = code.status();
+        let detail = detail.into();
         let kind = ProblemBody::KIND.to_owned();
         Self(Box::new(ProblemBody { kind, status, code, detail, ..ProblemBody::default() }))
     }
@@ -133,7 +134,8 @@ mod tests {
     fn fault_has_the_same_word_in_both_projections() {
         for code in ErrorCode::ALL {
             let fault = Fault::new(*code, "why").with_session("sess_1");
-            let (problem, parts) = (fault.to_problem(), fault.to_json_rpc());
+            let problem = fault.to_problem();
+            let parts = fault.to_json_rpc();
             assert_eq!(problem["code"], parts.data["reason"], "{code}");
             assert_eq!((&problem["status"], parts.code), (&json!(code.status()), code.json_rpc()), "{code}");
             assert_eq!((&problem["sessionId"], &parts.data["sessionId"]), (&json!("sess_1"), &json!("sess_1")));

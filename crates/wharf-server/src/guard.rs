@@ -159,7 +159,8 @@ fn identify_page(app: &App, peer: SocketPeer, request: &Request) -> Result<Ident
 
 /// Notes the use of a page's login. Returns the cookie anew if the login's lifetime has begun anew (rule 19.2).
 async fn note_page_use(app: &App, identity: &Identity, headers: &HeaderMap) -> Option<HeaderValue> {
-    let (id, cookie) = (identity.token.clone()?, page_cookie(headers)?.to_owned());
+    let id = identity.token.clone()?;
+    let cookie = page_cookie(headers)?.to_owned();
     if page_token(headers).is_none() || !app.tokens.note_use(&id) {
         return None;
     }

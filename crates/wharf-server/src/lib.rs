@@ -111,13 +111,16 @@ impl Server {
         let (stop, stopping) = watch::channel(false);
         let limits = &config.limits;
         let server_limits = ServerLimits::new(limits);
-        let (tokens, http, rooms) = (Arc::new(tokens), Arc::default(), Arc::default());
+        let tokens = Arc::new(tokens);
+        let http = Arc::default();
+        let rooms = Arc::default();
         let refusals = Arc::default();
         let running = server_info::ServerInfo::new(client_url(bound, tls.is_some(), &config.hosts));
         host.announce(&running.url);
         let intake = Arc::new(body_limit::BodyReader::new(limits, host.buffers()));
         let unread = Arc::new(large_response::LargeResponses::new(host.buffers()));
-        let (failures, codes) = (Arc::new(auth::FailedLogins::new(limits.failed_logins)), Arc::default());
+        let failures = Arc::new(auth::FailedLogins::new(limits.failed_logins));
+        let codes = Arc::default();
         listen::raise_open_file_limit(limits);
         let reach = notify::Reach::Public { with_loopback: bound.ip().is_loopback() };
         let push = Arc::new(push::PushDevices::load(&config.state_dir, reach));
@@ -173,7 +176,8 @@ impl Server {
     /// them to their keepers, and syncs the logs.
     pub async fn run(self, stopped: impl Future<Output = StopKind>) {
         let Self { listeners: doors, socket, socket_id, taken: _, app, stop } = self;
-        let (router, stopping) = (build_router(app.clone()), app.stopping.clone());
+        let router = build_router(app.clone());
+        let stopping = app.stopping.clone();
         let notifying = tokio::spawn(notify::deliver_notifications(app.clone()));
         let serving = tokio::spawn(listen::serve(doors, app.host.clone(), router, stopping));
         let kind = tokio::select! {

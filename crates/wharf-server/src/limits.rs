@@ -102,7 +102,8 @@ mod tests {
     #[test]
     fn each_token_has_its_own_limit_and_all_tokens_have_another() {
         let limits = ServerLimits::new(&Limits { connections_per_token: 2, connections: 3, ..Limits::default() });
-        let (one, two) = (caller("tok_1"), caller("tok_2"));
+        let one = caller("tok_1");
+        let two = caller("tok_2");
         let _first = limits.open_stream(&one).unwrap();
         let second = limits.open_stream(&one).unwrap();
         assert_eq!(limits.open_stream(&one).unwrap_err().code(), ErrorCode::TOO_MANY_CONNECTIONS);

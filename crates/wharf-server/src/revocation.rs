@@ -22,7 +22,8 @@ pub(crate) async fn watch_tokens(tokens: Arc<Tokens>, host: Host) {
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
         ticks.tick().await;
-        let (tokens, host) = (Arc::clone(&tokens), host.clone());
+        let tokens = Arc::clone(&tokens);
+        let host = host.clone();
         // A file system may be slow.
         let check = move || {
             tokens.check_for_ends();

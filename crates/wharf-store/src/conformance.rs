@@ -32,7 +32,8 @@ pub fn check_engine(make: &dyn Fn() -> Arc<dyn Engine>) {
 /// Checks an index. `make` returns a new, empty one each time.
 pub fn check_index(make: &dyn Fn() -> Arc<dyn Index>) {
     let index = make();
-    let (one, two) = (log_id("a", "one"), log_id("b", "two"));
+    let one = log_id("a", "one");
+    let two = log_id("b", "two");
     assert_eq!(index.get(&one).unwrap(), None);
     assert_eq!(index.all().unwrap(), []);
     index.put(&[]).unwrap();
@@ -255,7 +256,8 @@ fn lists_show_what_is_there(engine: &dyn Engine) {
 }
 
 fn removed_logs_are_gone(engine: &dyn Engine) {
-    let (gone, stays) = (log_id("bucket", "gone"), log_id("bucket", "stays"));
+    let gone = log_id("bucket", "gone");
+    let stays = log_id("bucket", "stays");
     let log = engine.create(&gone).unwrap();
     engine.create(&stays).unwrap();
     log.append(1, 0, &to_bodies(["a"])).unwrap();

@@ -257,7 +257,8 @@ mod tests {
     #[test]
     fn lease_is_out_of_place_when_its_directory_is_deleted_moved_or_replaced() {
         let dir = tempfile::tempdir().unwrap();
-        let (root, elsewhere) = (dir.path().join("state"), dir.path().join("elsewhere"));
+        let root = dir.path().join("state");
+        let elsewhere = dir.path().join("elsewhere");
         let lease = FileLease::acquire(&root).unwrap();
         assert!(lease.is_in_place());
         fs::rename(&root, &elsewhere).unwrap();

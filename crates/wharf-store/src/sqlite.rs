@@ -66,7 +66,8 @@ impl Index for SqliteIndex {
                 .prepare(&format!("INSERT OR REPLACE INTO log ({LOG_COLUMNS}) VALUES (?1, ?2, ?3, ?4, ?5, ?6)"))?;
             for row in rows {
                 let snapshot = row.snapshot.map(u64::cast_signed);
-                let (seq, bytes) = (row.seq.cast_signed(), row.bytes.cast_signed());
+                let seq = row.seq.cast_signed();
+                let bytes = row.bytes.cast_signed();
                 insert.execute(params![row.id.bucket(), row.id.name(), seq, bytes, snapshot, &row.summary[..]])?;
             }
         }

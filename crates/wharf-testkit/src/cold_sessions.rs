@@ -86,7 +86,8 @@ impl ColdSessions<'_> {
         if let Some(text) = self.waiting {
             events.push(accepted_event("waiting", text));
         }
-        let (status, reason) = (Status::Killed, EndReason::HostShutdown);
+        let status = Status::Killed;
+        let reason = EndReason::HostShutdown;
         events.push(Event::Session(SessionEvent::Ended(Ending {
             status,
             reason,
@@ -139,7 +140,8 @@ fn long_answer(session: &str, turn: usize) -> Vec<Value> {
     let entries = json!([{ "content": "Read the sources", "priority": "medium", "status": "in_progress" }]);
     updates.push(json!({ "sessionId": session, "update": { "sessionUpdate": "plan", "entries": entries } }));
     for call in 0..8 {
-        let (id, path) = (format!("call-{turn}-{call}"), format!("/project/src/module_{call}.rs"));
+        let id = format!("call-{turn}-{call}");
+        let path = format!("/project/src/module_{call}.rs");
         updates.push(json!({ "sessionId": session, "update": {
             "sessionUpdate": "tool_call", "toolCallId": id, "title": format!("Read {path}"), "kind": "read", "status": "pending",
             "rawInput": { "path": path }, "locations": [{ "path": path }],
@@ -170,7 +172,8 @@ fn accepted_event(prompt: &str, text: &str) -> Event {
     let frame = json!({ "jsonrpc": "2.0", "id": 1, "method": "session/prompt", "params": params });
     let client = ClientId::new("cli_cold");
     let sender = Sender { client, chosen: None, name: None, version: None, token: None, parent: None, peer: None };
-    let (prompt, frame) = (PromptId::new(prompt), raw_json(&frame.to_string()));
+    let prompt = PromptId::new(prompt);
+    let frame = raw_json(&frame.to_string());
     Event::Prompt(PromptEvent::Accepted { prompt, sender, frame, key: None, first: false })
 }
 

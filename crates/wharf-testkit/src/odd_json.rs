@@ -110,7 +110,8 @@ impl<'a> OddJson<'a> {
     }
 
     fn padded_value(&mut self, depth: u32) -> String {
-        let (before, after) = (self.make_blank(), self.make_blank());
+        let before = self.make_blank();
+        let after = self.make_blank();
         format!("{before}{}{after}", self.make_nested(depth - 1))
     }
 
@@ -207,7 +208,8 @@ impl<'a> OddJson<'a> {
     /// Returns a response: mostly a result, sometimes an error.
     pub fn make_response(&mut self) -> String {
         let body = if self.dice.is_once_in(4) {
-            let (code, message) = (("code", "-32050".to_owned()), ("message", self.make_string()));
+            let code = ("code", "-32050".to_owned());
+            let message = ("message", self.make_string());
             ("error", self.make_object(&[code, message]))
         } else {
             ("result", self.make_value())

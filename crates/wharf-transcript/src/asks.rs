@@ -165,7 +165,8 @@ fn form_subject(params: Json<'_>, texts: &TextRules) -> AskSubject {
 
 /// Reads the options of a permission, and counts those that a row has no room for.
 fn read_options(params: Json<'_>, texts: &TextRules) -> Result<(Vec<AskOption>, u64), ReadError> {
-    let (mut found, mut more) = (Vec::new(), 0);
+    let mut found = Vec::new();
+    let mut more = 0;
     let Some(options) = params.member("options")? else { return Ok((found, more)) };
     let mut room = MAX_OPTION_IDS_BYTES;
     for option in options.items().filter(|option| option.is_object()) {
@@ -258,7 +259,8 @@ pub(crate) fn resolve_ask(
         AskOutcome::Withdrawn => (AskState::Withdrawn, None),
         AskOutcome::AgentGone => (AskState::AgentGone, None),
     };
-    let (at, after) = (step.time(), step.at.0.saturating_sub(open.opened_at));
+    let at = step.time();
+    let after = step.at.0.saturating_sub(open.opened_at);
     let texts = step.fold.texts.clone();
     step.change(open.row, |row| {
         row.open = false;

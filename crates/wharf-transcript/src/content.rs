@@ -38,7 +38,8 @@ pub(crate) fn read_block_members<'a>(
     texts: &TextRules,
     rows: &mut impl RowStore,
 ) -> Result<Option<ContentBlock<'a>>, ReadError> {
-    let (kind, text) = (kind.and_then(Json::text), text.and_then(Json::text_chunk));
+    let kind = kind.and_then(Json::text);
+    let text = text.and_then(Json::text_chunk);
     Ok(match (kind.as_deref(), text) {
         (Some("text") | None, Some(text)) => Some(ContentBlock::Text(text)),
         (Some("image" | "audio"), _) => read_media(block, kind.as_deref().unwrap_or_default(), texts, rows)?,

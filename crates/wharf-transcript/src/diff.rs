@@ -49,14 +49,16 @@ pub(crate) fn has_exact_counts(diff: &FileDiff) -> bool {
 /// Counts the lines between the common beginning and the common end of two texts.
 fn count_differing_lines(old: &str, new: &str) -> (usize, usize) {
     let same_start = old.lines().zip(new.lines()).take_while(|(old, new)| old == new).count();
-    let (removed, added) = (old.lines().count() - same_start, new.lines().count() - same_start);
+    let removed = old.lines().count() - same_start;
+    let added = new.lines().count() - same_start;
     let same_end = old.lines().rev().zip(new.lines().rev()).take_while(|(old, new)| old == new).count();
     let same_end = same_end.min(removed).min(added);
     (removed - same_end, added - same_end)
 }
 
 fn fill_hunks(diff: &mut FileDiff, changes: &TextDiff<'_, '_, str>, room: usize, texts: &TextRules) {
-    let (mut shown, mut whole) = (0, 0);
+    let mut shown = 0;
+    let mut whole = 0;
     // Each text is redacted as a whole: a hunk may begin inside a private key.
     let [old, new] = [texts.filter_lines(changes.iter_old_slices()), texts.filter_lines(changes.iter_new_slices())];
     for group in changes.grouped_ops(DIFF_CONTEXT_LINES) {

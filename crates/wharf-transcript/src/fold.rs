@@ -331,7 +331,8 @@ impl<S: RowStore> FoldStep<'_, S> {
 
     /// Changes a row, and its revision with it. Returns false if there is no such row.
     pub(crate) fn change(&mut self, number: RowNumber, with: impl FnOnce(&mut TranscriptRow)) -> bool {
-        let (seq, at) = (self.id.seq.0, self.at);
+        let seq = self.id.seq.0;
+        let at = self.at;
         let Some(row) = self.rows.row_mut(number) else { return false };
         let from = row.rev;
         with(row);
@@ -364,7 +365,8 @@ impl<S: RowStore> FoldStep<'_, S> {
 
     /// Notes that the text of a row has grown, after `row_mut` has changed it.
     pub(crate) fn note_append(&mut self, number: RowNumber, part: usize, text: String, is_tail: bool) {
-        let (seq, at) = (self.id.seq.0, self.at);
+        let seq = self.id.seq.0;
+        let at = self.at;
         let Some(row) = self.rows.row_mut(number) else { return };
         let from = row.rev;
         touch(row, seq, at);

@@ -244,7 +244,9 @@ fn drop_tails(parts: &mut [RowPart]) {
 /// Writes the bytes of the growing text into its row, if they were not written when it grew last.
 fn settle_cut(step: &mut FoldStep<'_, impl RowStore>) {
     let Some(TextRun { row: Some(number), part: Some(part), part_bytes, .. }) = &step.fold.run else { return };
-    let (number, part, part_bytes) = (*number, *part, *part_bytes);
+    let number = *number;
+    let part = *part;
+    let part_bytes = *part_bytes;
     let find_cut = |row: &mut TranscriptRow| match parts_mut(row)?.get_mut(part)? {
         RowPart::Text(text) => text.cut.as_mut().map(|cut| std::mem::replace(&mut cut.bytes, part_bytes)),
         RowPart::Blob(_) | RowPart::File(_) | RowPart::Unknown => None,

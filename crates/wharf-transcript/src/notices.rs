@@ -36,7 +36,8 @@ fn add_notice(step: &mut FoldStep<'_, impl RowStore>, what: NoticeTopic, level: 
 pub(crate) fn forked(step: &mut FoldStep<'_, impl RowStore>, source: &ForkSource) {
     let text = format!("Forked from {} at {}", source.session, source.event);
     let origin = ForkOrigin { session_id: source.session.to_string(), event_id: source.event.to_string() };
-    let (what, level) = (NoticeTopic::Forked, NoticeLevel::Info);
+    let what = NoticeTopic::Forked;
+    let level = NoticeLevel::Info;
     let notice = RowNotice { what, level, text: text.clone(), by: None, forked_from: Some(origin) };
     step.create(RowBody::Notice(notice), text, false);
 }

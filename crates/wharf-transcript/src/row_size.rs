@@ -232,7 +232,8 @@ impl std::io::Write for ByteCounter {
 #[cfg(test)]
 #[track_caller]
 pub(crate) fn check_estimate(row: &TranscriptRow) {
-    let (estimated, measured) = (estimate_bytes(row), json_bytes(row));
+    let estimated = estimate_bytes(row);
+    let measured = json_bytes(row);
     assert!(estimated >= measured, "{} bytes, but {estimated} estimated: {}", measured, row.body.kind());
     assert!(measured <= MAX_ROW_BYTES, "the {} has {measured} bytes", row.body.kind());
 }

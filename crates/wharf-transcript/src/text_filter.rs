@@ -120,7 +120,8 @@ impl TextFilter {
     /// Returns the text without control characters and escape sequences, and keeps a sequence whose end has not come.
     fn strip_control(&mut self, text: &str, is_end: bool) -> String {
         let mut clean = String::with_capacity(text.len());
-        let (mut at, mut copied) = (0, 0);
+        let mut at = 0;
+        let mut copied = 0;
         while let Some(next) = text.as_bytes()[at..].iter().position(|byte| may_begin_control(*byte)) {
             at += next;
             let rest = &text[at..];
@@ -148,7 +149,8 @@ impl TextFilter {
             return text.len();
         }
         let bytes = text.as_bytes();
-        let (mut at, mut copied) = (0, 0);
+        let mut at = 0;
+        let mut copied = 0;
         while at < bytes.len() {
             if let Some(pattern) = self.secret {
                 let body = bytes[at..].iter().take_while(|byte| SECRET_PATTERNS[pattern].takes(**byte)).count();
@@ -278,7 +280,8 @@ impl TextFilter {
 
 /// True for the bytes that need no verdict.
 const IS_PLAIN: [bool; 256] = {
-    let (mut table, mut byte) = ([false; 256], 0);
+    let mut table = [false; 256];
+    let mut byte = 0;
     while byte < table.len() {
         table[byte] = !can_begin_secret(byte as u8) && byte as u8 != b'-';
         byte += 1;

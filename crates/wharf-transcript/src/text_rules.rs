@@ -46,7 +46,8 @@ impl TextRules {
 
     /// Returns a whole text as it can be shown.
     pub(crate) fn filter_text(&self, text: &str) -> String {
-        let (mut filter, mut out) = (self.new_filter(), String::with_capacity(text.len()));
+        let mut filter = self.new_filter();
+        let mut out = String::with_capacity(text.len());
         filter.push(text, &mut out);
         filter.finish(&mut out);
         out
@@ -70,7 +71,8 @@ impl TextRules {
     /// Returns the last lines of a text that still grows, at most `longest` bytes. A secret that may have begun at its end is held back.
     fn filter_unfinished_end(&self, text: &str, longest: usize) -> String {
         let start = text.ceil_char_boundary(text.len().saturating_sub(MAX_FILTERED_BYTES.max(longest)));
-        let (mut filter, mut shown) = (self.new_filter(), String::with_capacity(text.len() - start));
+        let mut filter = self.new_filter();
+        let mut shown = String::with_capacity(text.len() - start);
         filter.push(&text[start..], &mut shown);
         let over = shown.len().saturating_sub(longest);
         if over > 0 {
@@ -97,7 +99,8 @@ impl TextRules {
     /// seen whole: text that may be the beginning of one is left out with the rest.
     fn filter_read(&self, text: &str, longest: usize) -> String {
         let end = text.floor_char_boundary(longest.saturating_mul(4).max(4096));
-        let (mut filter, mut out) = (self.new_filter(), String::with_capacity(end));
+        let mut filter = self.new_filter();
+        let mut out = String::with_capacity(end);
         filter.push(&text[..end], &mut out);
         if end == text.len() {
             filter.finish(&mut out);

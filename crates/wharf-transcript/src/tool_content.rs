@@ -97,7 +97,8 @@ fn strip_fence(text: &str) -> &str {
 fn add_diff(found: &mut ToolContent, item: Json<'_>, texts: &TextRules) -> Result<(), ReadError> {
     let text = |name| Ok::<_, ReadError>(item.member(name)?.and_then(Json::text));
     let path = show_path(texts, &text("path")?.unwrap_or_default());
-    let (old, new) = (text("oldText")?, text("newText")?.unwrap_or_default());
+    let old = text("oldText")?;
+    let new = text("newText")?.unwrap_or_default();
     found.diffs.retain(|new| new.diff.path != path);
     if found.diffs.len() >= MAX_DIFFS {
         // A path outside of the session's directory must not go unseen.
@@ -110,7 +111,8 @@ fn add_diff(found: &mut ToolContent, item: Json<'_>, texts: &TextRules) -> Resul
     let file = FileTexts { path, old: old.as_deref(), new: &new };
     let diff = compute_diff(&file, MAX_DIFF_BYTES.saturating_sub(used), texts);
     let whole = diff.cut.is_some().then(|| {
-        let (old, new) = (texts.filter_text(old.as_deref().unwrap_or_default()), texts.filter_text(&new));
+        let old = texts.filter_text(old.as_deref().unwrap_or_default());
+        let new = texts.filter_text(&new);
         format!("--- before\n{old}\n--- after\n{new}")
     });
     found.diffs.push(NewDiff { diff, whole });
@@ -245,7 +247,8 @@ fn add_diffs(tool: &mut RowTool, diffs: Vec<NewDiff>, row_id: &str) -> Vec<(Stri
 /// Reads the locations of an update.
 pub(crate) fn read_locations(locations: Json<'_>, texts: &TextRules) -> Result<Vec<ToolLocation>, ReadError> {
     let mut found: Vec<ToolLocation> = Vec::new();
-    let (mut inside, mut outside) = (0, 0);
+    let mut inside = 0;
+    let mut outside = 0;
     for location in locations.items().filter(|location| location.is_object()) {
         let Some(path) = location.member("path")?.and_then(Json::text) else { continue };
         let path = show_path(texts, &path);

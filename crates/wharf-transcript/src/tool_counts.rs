@@ -38,7 +38,8 @@ pub(crate) fn count_change(step: &mut FoldStep<'_, impl RowStore>, number: RowNu
 /// Counts for the turn of the row, as long as it is open.
 fn count_in_turn(step: &mut FoldStep<'_, impl RowStore>, number: RowNumber, before: &ToolFacts) {
     let Some(row) = step.rows.row_mut(number) else { return };
-    let (now, turn) = (ToolFacts::of_row(row), row.turn.clone());
+    let now = ToolFacts::of_row(row);
+    let turn = row.turn.clone();
     for turn in &mut step.fold.turns {
         turn.open_tools.remove(&number);
     }
@@ -58,7 +59,8 @@ fn count_in_turn(step: &mut FoldStep<'_, impl RowStore>, number: RowNumber, befo
 /// Counts for the tool call that the agent names as its parent.
 pub(crate) fn count_in_parent(step: &mut FoldStep<'_, impl RowStore>, number: RowNumber, before: &ToolFacts) {
     let Some(row) = step.rows.row_mut(number) else { return };
-    let (now, summary) = (ToolFacts::of_row(row), row.summary.clone());
+    let now = ToolFacts::of_row(row);
+    let summary = row.summary.clone();
     let Some(parent) = now.parent else { return };
     let Some(parent) = step.rows.find(&RowKey::Id(parent)) else { return };
     // A parent that is named late counts the call as it is by then.

@@ -35,7 +35,8 @@ pub(crate) fn read_raw_output(update: Json<'_>) -> Result<Option<RawOutput<'_>>,
     if let Some(whole) = text(&["rawOutput"])? {
         return Ok(Some(RawOutput::Whole(whole.into_owned())));
     }
-    let (stdout, stderr) = (text(&["rawOutput", "stdout"])?, text(&["rawOutput", "stderr"])?);
+    let stdout = text(&["rawOutput", "stdout"])?;
+    let stderr = text(&["rawOutput", "stderr"])?;
     let joined: Vec<&str> =
         [&stdout, &stderr].into_iter().flatten().map(|text| &**text).filter(|text| !text.is_empty()).collect();
     Ok((!joined.is_empty()).then(|| RawOutput::Whole(joined.join("\n"))))

@@ -65,7 +65,8 @@ impl OpenToolTexts {
 impl ToolTexts {
     /// Begins the output anew with a whole text, and returns the text that can be shown.
     pub(crate) fn set_output(&mut self, text: &str, texts: &TextRules) -> String {
-        let (mut stream, mut shown) = (TextStream::new(texts), String::with_capacity(text.len()));
+        let mut stream = TextStream::new(texts);
+        let mut shown = String::with_capacity(text.len());
         stream.push_text(text, &mut shown);
         stream.flush(&mut shown);
         self.output = Some(stream);

@@ -64,9 +64,11 @@ fn shorten_paths(title: &str, cwd: &str) -> String {
     if directory == "/" {
         return title.to_owned();
     }
-    let (mut short, mut rest) = (String::with_capacity(title.len()), title);
+    let mut short = String::with_capacity(title.len());
+    let mut rest = title;
     while let Some(at) = rest.find(&directory) {
-        let (before, after) = (&rest[..at], &rest[at + directory.len()..]);
+        let before = &rest[..at];
+        let after = &rest[at + directory.len()..];
         short.push_str(before);
         let begins_path = match before.chars().next_back() {
             Some(c) => c.is_whitespace() || "\"'`([{<".contains(c),

@@ -121,7 +121,8 @@ pub(crate) fn update_tool(
         tool.locations = read_locations(locations, &texts)?;
     }
     let terminals = update.seek(&["_meta", "wharf", "terminals"])?.is_some();
-    let (mut output, mut has_content) = (None, false);
+    let mut output = None;
+    let mut has_content = false;
     if let Some(content) = update.member("content")? {
         has_content = true;
         // Text that comes before a command runs describes it.
@@ -176,7 +177,8 @@ fn put_texts(
         streamed.content = None;
     }
     let mut whole_texts = Vec::new();
-    let (mut piece, mut content) = (String::new(), String::new());
+    let mut piece = String::new();
+    let mut content = String::new();
     match news.output {
         Some(RawOutput::Whole(whole)) => {
             whole_texts.extend(set_output(tool, streamed.set_output(&whole, texts), row_id));
@@ -202,7 +204,8 @@ fn runs_command(tool: &RowTool) -> bool {
 
 /// Ends the open tool calls of a turn that did not end well: the agent says no more of them.
 pub(crate) fn close_tools(step: &mut FoldStep<'_, impl RowStore>, turn: &mut OpenTurn, state: &ToolState) {
-    let (now, texts) = (step.time(), step.fold.texts.clone());
+    let now = step.time();
+    let texts = step.fold.texts.clone();
     for number in std::mem::take(&mut turn.open_tools) {
         let Some(before) = step.rows.row_mut(number).map(|row| ToolFacts::of_row(row)) else { continue };
         if !before.is_open {
@@ -315,7 +318,8 @@ pub(crate) fn subagent_update(step: &mut FoldStep<'_, impl RowStore>, update: Js
     let number = find_tool(step, &id).unwrap_or_else(|| create_tool(step, &id));
     let title = word("title")?.or(word("name")?);
     let state = word("status")?.map(|status| state_of(&status));
-    let (now, texts) = (step.time(), step.fold.texts.clone());
+    let now = step.time();
+    let texts = step.fold.texts.clone();
     let before = step.rows.row_mut(number).map(|row| ToolFacts::of_row(row)).unwrap_or_default();
     step.change(number, |row| {
         if let RowBody::Tool(tool) = &mut row.body {

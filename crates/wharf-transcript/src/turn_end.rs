@@ -65,7 +65,8 @@ impl<'a> EndFacts<'a> {
     }
 
     fn new(reason: &str, kind: OutcomeKind) -> Self {
-        let (reason, outcome) = (reason.to_owned(), to_turn_outcome(kind));
+        let reason = reason.to_owned();
+        let outcome = to_turn_outcome(kind);
         Self { reason, outcome, answer: None, message: None, stderr: None, requeued: false }
     }
 

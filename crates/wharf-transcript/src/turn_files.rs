@@ -30,7 +30,8 @@ impl TurnFiles {
             }
         }
         for change in after {
-            let (added, removed) = (change.added, change.removed);
+            let added = change.added;
+            let removed = change.removed;
             if let Some(file) = self.0.iter_mut().find(|file| file.path == change.path) {
                 file.changes += 1;
                 (file.added, file.removed) = (file.added + added, file.removed + removed);

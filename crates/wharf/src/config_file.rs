@@ -383,7 +383,8 @@ mod tests {
     #[test]
     fn mode_and_link_of_the_file_stay() {
         let folder = tempfile::tempdir().unwrap();
-        let (target, link) = (folder.path().join("target.toml"), folder.path().join("config.toml"));
+        let target = folder.path().join("target.toml");
+        let link = folder.path().join("config.toml");
         fs::write(&target, "").unwrap();
         fs::set_permissions(&target, Permissions::from_mode(0o640)).unwrap();
         std::os::unix::fs::symlink(&target, &link).unwrap();

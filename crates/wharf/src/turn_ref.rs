@@ -37,7 +37,8 @@ impl FromStr for TurnRef {
 /// Lists the turns of a session, the oldest first.
 pub(crate) async fn list_turns(client: &HostClient, session: &str) -> anyhow::Result<Vec<TurnInfo>> {
     let path = url_path(&["sessions", session, "turns"]);
-    let (mut turns, mut before) = (Vec::new(), None);
+    let mut turns = Vec::new();
+    let mut before = None;
     loop {
         let cursor = query_part("before", before.as_deref());
         let page: TurnPage =

@@ -124,7 +124,9 @@ async fn main() -> Result<()> {
 }
 
 async fn serve(sessions: Sessions) -> Result<()> {
-    let (loading, prompting, cancelling) = (sessions.clone(), sessions.clone(), sessions.clone());
+    let loading = sessions.clone();
+    let prompting = sessions.clone();
+    let cancelling = sessions.clone();
     Agent
         .v1()
         .name("sdk-agent")

@@ -97,7 +97,8 @@ impl State {
         let newest_ask = self.asks.values().next_back().map(to_fact).filter(|_| self.asks.len() > 1);
         let ended = self.outcome.as_ref().map(|outcome| outcome.at);
         let quiet_since = ended.max(self.ended_at).unwrap_or(self.created_at);
-        let (raised, work) = (self.raised(), self.work());
+        let raised = self.raised();
+        let work = self.work();
         AttentionFacts { asks: self.asks.len(), first_ask, newest_ask, raised, work, quiet_since }
     }
 
@@ -113,7 +114,8 @@ impl State {
         }
         if let Some(paused) = &self.paused {
             let why = RaisedWhy::Paused(paused.why);
-            let (seq, at) = (paused.seq, paused.since);
+            let seq = paused.seq;
+            let at = paused.since;
             return Some(Raised { is_failure: true, why, seq, at, text: None, ran_for: None });
         }
         if !self.turns.is_empty() {
@@ -127,7 +129,8 @@ impl State {
             OutcomeKind::Done | OutcomeKind::Stopped if self.queue.is_empty() => false,
             OutcomeKind::Done | OutcomeKind::Stopped | OutcomeKind::Cancelled => return None,
         };
-        let (why, text) = (RaisedWhy::Outcome(outcome.cause), outcome.text.clone());
+        let why = RaisedWhy::Outcome(outcome.cause);
+        let text = outcome.text.clone();
         Some(Raised { is_failure, why, seq: outcome.seq, at: outcome.at, text, ran_for: outcome.ran_for })
     }
 
@@ -203,7 +206,8 @@ impl State {
         if belongs && let Some(outcome) = &mut self.outcome {
             (outcome.cause, outcome.text) = (cause, text.or(outcome.text.take()));
         } else {
-            let (start, ran_for) = (self.start, None);
+            let start = self.start;
+            let ran_for = None;
             self.outcome = Some(LastOutcome { cause, seq, at, superseded: false, start, text, ran_for });
         }
     }

@@ -197,8 +197,14 @@ impl State {
                 if let Some(key) = key {
                     self.keys.add(key.clone(), prompt.clone(), sender, frame);
                 }
-                let (prompt, sender, frame, key) = (prompt.clone(), sender.clone(), frame.clone(), key.clone());
-                let (content, accepted_at, requeued, edited_by) = (seq, at, false, None);
+                let prompt = prompt.clone();
+                let sender = sender.clone();
+                let frame = frame.clone();
+                let key = key.clone();
+                let content = seq;
+                let accepted_at = at;
+                let requeued = false;
+                let edited_by = None;
                 let queued = QueuedPrompt { prompt, sender, frame, content, key, accepted_at, requeued, edited_by };
                 self.queue.insert(if *first { 0 } else { self.queue.len() }, queued);
             }
@@ -218,7 +224,11 @@ impl State {
                 if let Some(queued) = self.unqueue(prompt) {
                     self.note_turn_started();
                     let QueuedPrompt { prompt, sender, frame, content, key, accepted_at, requeued, .. } = queued;
-                    let (started_seq, started_at, cancel, limit, held_for) = (seq, at, false, None, Millis(0));
+                    let started_seq = seq;
+                    let started_at = at;
+                    let cancel = false;
+                    let limit = None;
+                    let held_for = Millis(0);
                     self.turns.push(Turn {
                         prompt,
                         sender,
@@ -246,7 +256,8 @@ impl State {
                 // The cut-off turn is no outcome: the prompt gets another one.
                 if let Some(Turn { prompt, sender, frame, content, key, accepted_at, .. }) = self.untrack(prompt) {
                     self.usage.end_turn(None);
-                    let (requeued, edited_by) = (true, None);
+                    let requeued = true;
+                    let edited_by = None;
                     self.queue.push_front(QueuedPrompt {
                         prompt,
                         sender,

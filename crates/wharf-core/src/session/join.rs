@@ -12,7 +12,8 @@ impl Session {
         }
         let wakes = self.attaching_wakes(&attachment);
         let Attachment { sender, role, elicits, .. } = attachment;
-        let (client, is_here) = (sender.clone(), self.live.has_other_connection(&sender));
+        let client = sender.clone();
+        let is_here = self.live.has_other_connection(&sender);
         let member = Member { sender, role };
         let known = self.live.attached.values().filter(|attached| attached.member.sender.is_same_client(&client));
         let since = known.map(|attached| attached.since).min().unwrap_or(draft.now);
@@ -37,9 +38,12 @@ impl Session {
         let open_asks = self.state.asks.values().filter(|ask| sees(ask.kind)).cloned().collect();
         let others = self.live.clients().into_values().filter(|member| !member.sender.is_same_client(&client));
         let others = others.cloned().collect();
-        let (answer, latest) = (self.state.answer.clone(), self.state.latest.clone());
-        let (answer_at, settings) = (self.state.answer_at, self.state.settings.clone());
-        let (head, turn) = (self.state.head, self.state.turn());
+        let answer = self.state.answer.clone();
+        let latest = self.state.latest.clone();
+        let answer_at = self.state.answer_at;
+        let settings = self.state.settings.clone();
+        let head = self.state.head;
+        let turn = self.state.turn();
         let queued = self.state.queue.iter().cloned().collect();
         Reply::Joined(Box::new(Joined { head, open_asks, others, answer, answer_at, settings, latest, turn, queued }))
     }

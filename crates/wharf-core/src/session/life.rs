@@ -124,7 +124,9 @@ impl Session {
             }
             return;
         }
-        let (status, reason, message) = (Status::Error, EndReason::StartFailed, worth_telling(message));
+        let status = Status::Error;
+        let reason = EndReason::StartFailed;
+        let message = worth_telling(message);
         self.end_queue(&PromptEnd::StartFailed, message.as_deref(), draft);
         let needs_login = cause == StartFault::LoginNeeded;
         self.end(Ending { status, reason, exit_code, message, needs_login }, &PromptEnd::StartFailed, draft);
@@ -178,7 +180,8 @@ impl Session {
             Status::Exited | Status::Killed | Status::Error => return,
         }
         let status = if exit_code.is_some() { Status::Exited } else { Status::Error };
-        let (reason, message) = (EndReason::AgentExited, worth_telling(message));
+        let reason = EndReason::AgentExited;
+        let message = worth_telling(message);
         self.end_by_death(Ending { status, reason, exit_code, message, needs_login: false }, draft);
         self.go_on_with_queue(draft);
     }
@@ -226,7 +229,8 @@ impl Session {
             | EndReason::StartFailed
             | EndReason::Unresponsive => (PromptEnd::SessionEnded, false),
         };
-        let (was_alive, start) = (self.state.status.is_alive(), self.state.start);
+        let was_alive = self.state.status.is_alive();
+        let start = self.state.start;
         // An ended session is killed or closed again only to keep it from coming back by itself.
         let is_new = match reason {
             EndReason::User => !self.state.killed_by_user(),
@@ -296,7 +300,8 @@ impl Session {
             self.end_queue(&PromptEnd::HostRestarted, None, draft);
         }
         if self.state.status.is_alive() {
-            let (status, reason) = (Status::Killed, EndReason::HostRestarted);
+            let status = Status::Killed;
+            let reason = EndReason::HostRestarted;
             self.record(
                 SessionEvent::Ended(Ending { status, reason, exit_code: None, message: None, needs_login: false }),
                 draft,
@@ -385,7 +390,8 @@ impl Session {
         for prompt in cancelled {
             self.record(PromptEvent::Ended { prompt, end: PromptEnd::Cancelled, failure: None }, draft);
         }
-        let (status, reason) = (Status::Killed, EndReason::Unresponsive);
+        let status = Status::Killed;
+        let reason = EndReason::Unresponsive;
         let message = Some(why.into());
         self.end_by_death(Ending { status, reason, exit_code: None, message, needs_login: false }, draft);
         draft.act(Effect::StopAgent { start });

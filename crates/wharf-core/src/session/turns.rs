@@ -245,7 +245,8 @@ impl Session {
         draft.act(Effect::SendCancel);
         let CancelCause { by, limit, reason } = cause;
         for prompt in prompts {
-            let (asked_by, reason) = (by.cloned(), reason.clone());
+            let asked_by = by.cloned();
+            let reason = reason.clone();
             self.record(PromptEvent::CancelRequested { prompt: prompt.clone(), by: asked_by, limit, reason }, draft);
             self.cancel_asks_of(&prompt, by, draft);
             if let Some(wait) = patience.filter(|_| !self.live.has_agent_ended) {

@@ -110,7 +110,8 @@ impl Manifest {
 
     fn from_node(root: &Node<'_>, path: &Path) -> Result<Self, FieldError> {
         let protocol = root.require_member("protocol")?.one_of(&["acp", "mcp", "proprietary"])?;
-        let (auth, models) = (read_optional(root, "auth", read_auth)?.unwrap_or_default(), root.get("models")?);
+        let auth = read_optional(root, "auth", read_auth)?.unwrap_or_default();
+        let models = root.get("models")?;
         let (sandbox, not_applied) = sandbox::read_sandbox(&root.require_member("sandbox")?)?;
         let manifest = Self {
             path: path.to_owned(),

@@ -200,7 +200,8 @@ impl Adapters<'_> {
         mode: Option<&str>,
         options: &BTreeMap<String, Value>,
     ) -> Result<Launchable, AdapterError> {
-        let (adapter, sandbox) = (slug.to_owned(), self.sandbox_settings(slug, None));
+        let adapter = slug.to_owned();
+        let sandbox = self.sandbox_settings(slug, None);
         if let Some(mode) = mode {
             return Err(AdapterError::UnknownMode { adapter, mode: mode.to_owned(), known: patch::join_or_none(&[]) });
         }
@@ -231,7 +232,8 @@ impl Adapters<'_> {
         options: &BTreeMap<String, Value>,
     ) -> Result<Launchable, AdapterError> {
         if manifest.protocol != "acp" {
-            let (adapter, protocol) = (manifest.id.clone(), manifest.protocol.to_owned());
+            let adapter = manifest.id.clone();
+            let protocol = manifest.protocol.to_owned();
             return Err(AdapterError::Protocol { adapter, protocol });
         }
         let patch::PatchedCommand { command, env } = manifest.patch_command(mode, options)?;

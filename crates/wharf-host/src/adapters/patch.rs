@@ -144,7 +144,8 @@ impl ManifestOption {
             OptionKind::String => ("string", Vec::new(), None, None),
             OptionKind::Enum(choices) => ("enum", choices.clone(), None, None),
         };
-        let (description, default) = (self.description.clone(), self.default.clone());
+        let description = self.description.clone();
+        let default = self.default.clone();
         OptionInfo { id: self.id.clone(), kind, description, choices, default, min, max }
     }
 }

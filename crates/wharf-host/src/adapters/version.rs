@@ -24,8 +24,9 @@ pub(crate) struct VersionCheck {
 
 impl VersionCheck {
     pub(super) fn from_node(node: &Node<'_>) -> Result<Self, FieldError> {
-        let (cmd, parse, range) =
-            (node.require_member("cmd")?, node.require_member("parse")?, node.require_member("range")?);
+        let cmd = node.require_member("cmd")?;
+        let parse = node.require_member("parse")?;
+        let range = node.require_member("range")?;
         let command =
             shell_words::split(&cmd.read_text()?).map_err(|_| cmd.field_error("has a quote that is not closed"))?;
         if command.is_empty() {

@@ -231,7 +231,8 @@ fn ask_keeper(tree: &LeftTree, records: &ProcessRecords, give_up_at: Instant) ->
         let message = format!("its keeper speaks version {} of the protocol", tree.kept.protocol);
         return Err(io::Error::other(message).into());
     }
-    let (socket_dir, pid) = (records.socket_dir(tree.kept.protocol), tree.keeper_pid());
+    let socket_dir = records.socket_dir(tree.kept.protocol);
+    let pid = tree.keeper_pid();
     let mut refusals = 0;
     loop {
         // A keeper that was stopped cannot answer, and nothing else would wake it.
@@ -474,7 +475,8 @@ pub(crate) fn keep_agent(
     settings: &KeeperSettings,
     records: &ProcessRecords,
 ) -> io::Result<()> {
-    let (pid, secret) = (process.keeper_pid(), random_text(SECRET_CHARS));
+    let pid = process.keeper_pid();
+    let secret = random_text(SECRET_CHARS);
     let socket_dir = records.socket_dir(PROTOCOL_VERSION);
     fs::DirBuilder::new().recursive(true).mode(0o700).create(&socket_dir)?;
     let socket = socket_dir.join(pid.to_string());
@@ -488,7 +490,8 @@ pub(crate) fn keep_agent(
         max_spool_bytes: settings.output.0 as u64,
         socket: socket.to_str().ok_or_else(|| io::Error::other("the state directory is not UTF-8"))?.to_owned(),
     };
-    let (session, version) = (session.to_string(), env!("CARGO_PKG_VERSION").to_owned());
+    let session = session.to_string();
+    let version = env!("CARGO_PKG_VERSION").to_owned();
     let limits = Some(KeeperLimits::from_settings(settings));
     // The record comes first: a kept agent without a record would be known to no host.
     let kept = KeptRecord { session, start, protocol: PROTOCOL_VERSION, version, secret, limits };

@@ -107,7 +107,8 @@ struct LineRing {
 
 impl AgentLog {
     fn new(redacts: bool) -> Self {
-        let (id, ring) = (random_text(LOG_ID_CHARS), Mutex::default());
+        let id = random_text(LOG_ID_CHARS);
+        let ring = Mutex::default();
         Self { id, redacts, ring, written: watch::Sender::new(0) }
     }
 
@@ -250,7 +251,8 @@ impl AgentLogWriter {
     }
 
     fn end_line(&mut self) {
-        let (line, is_cut) = (std::mem::take(&mut self.partial), self.is_cut);
+        let line = std::mem::take(&mut self.partial);
+        let is_cut = self.is_cut;
         self.write_line(AgentStream::Stderr, &line, is_cut);
         self.partial = line;
         self.clear_line();

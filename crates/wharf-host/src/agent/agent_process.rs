@@ -316,16 +316,20 @@ impl KeeperFollower {
         started: oneshot::Sender<Result<u32, String>>,
     ) -> Self {
         let (read, control) = control.into_split();
-        let (news, started) = (BufReader::new(Cursor::new(reports).chain(read)).lines(), Some(started));
+        let news = BufReader::new(Cursor::new(reports).chain(read)).lines();
+        let started = Some(started);
         let how = AgentExit::default();
-        let (is_gone, is_kept, deadline) = (false, records.is_kept(keeper), None);
+        let is_gone = false;
+        let is_kept = records.is_kept(keeper);
+        let deadline = None;
         Self { keeper, news, control, orders, records, started, how, is_gone, is_kept, deadline }
     }
 
     /// Follows the keeper to the end of its tree.
     async fn follow_to_end(&mut self, process: &mut KeeperProcess) -> TreeEnd {
         let mut all_end = self.records.watch_ending();
-        let (mut asked, mut talking) = (false, true);
+        let mut asked = false;
+        let mut talking = true;
         loop {
             let never = Instant::now() + Duration::from_secs(3_600);
             tokio::select! {

@@ -24,7 +24,8 @@ impl DirectoryIdentity {
     /// Reads the identity from the file `id` in the directory. It is made anew if it is missing, cannot be read, or is
     /// that of another directory.
     pub(crate) fn load_or_create(root: &Path) -> io::Result<Self> {
-        let (path, directory) = (root.join("id"), fs::metadata(root)?);
+        let path = root.join("id");
+        let directory = fs::metadata(root)?;
         let known = fs::read(&path).ok().and_then(|text| wharf_json::read_own::<Self>(&text).ok());
         if let Some(known) = known
             && (known.device, known.inode) == (directory.dev(), directory.ino())

@@ -100,7 +100,8 @@ pub struct StartFailure {
 
 impl StartFailure {
     pub(crate) fn new(message: impl Into<String>) -> Self {
-        let (message, stderr) = (message.into(), String::new());
+        let message = message.into();
+        let stderr = String::new();
         Self { message, stderr, exit_code: None, cause: StartFault::Other, answer: None, adapter_error: None }
     }
 
@@ -149,7 +150,8 @@ pub(crate) async fn launch_and_initialize(
     let LaunchedAgent { process, reader, outbox, stderr, files } = launched.map_err(StartFailure::new)?;
     let blank = InitializeResponse { frame: Raw::new_checked_before(Bytes::new()), traits: AgentTraits::default() };
     let early = EarlyFrames::default();
-    let (next_id, timeout) = (1, launch.timeout);
+    let next_id = 1;
+    let timeout = launch.timeout;
     let mut agent = InitializedAgent {
         process,
         reader,
@@ -269,7 +271,8 @@ impl InitializedAgent {
     /// Sends a client's request under an id of the host and returns the answer unchanged.
     pub(crate) async fn forward_request(&mut self, frame: &Bytes) -> Result<Bytes, StartFailure> {
         let envelope = frame::scan(frame).map_err(|error| StartFailure::new(error.to_string()))?;
-        let (id, method) = (self.take_id(), envelope.method.to_string());
+        let id = self.take_id();
+        let method = envelope.method.to_string();
         self.send_and_wait(&method, frame::with_id(frame, &envelope, id.to_string().as_bytes()), id).await
     }
 
@@ -385,7 +388,8 @@ impl EarlyFrames {
     pub(super) fn drop_outdated_settings(&mut self, answer: &[u8]) {
         let result = Json::parse(answer).and_then(|answer| answer.member("result")).ok().flatten();
         let tells = |name: &str| result.is_some_and(|result| matches!(result.member(name), Ok(Some(_))));
-        let (modes, options) = (tells("modes"), tells("configOptions"));
+        let modes = tells("modes");
+        let options = tells("configOptions");
         self.frames.retain(|frame| match frame::scan(frame).ok().and_then(|envelope| envelope.update) {
             Some(UpdateKind::CurrentModeUpdate) => !modes,
             Some(UpdateKind::ConfigOptionUpdate) => !options,

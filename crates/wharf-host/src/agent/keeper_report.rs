@@ -62,7 +62,9 @@ mod tests {
         let own = std::process::id();
         records.add(own, "tag", None);
         assert_eq!(inspect_keepers(temp.path()), KeeperReport::default(), "an agent that ends with its host");
-        let (session, version, secret) = ("sess_1".to_owned(), "0.0.9".to_owned(), "s".to_owned());
+        let session = "sess_1".to_owned();
+        let version = "0.0.9".to_owned();
+        let secret = "s".to_owned();
         records.note_kept(own, KeptRecord { session, start: 1, protocol: 1, version, secret, limits: None }).unwrap();
         let sockets = records.socket_dir(1);
         fs::create_dir_all(&sockets).unwrap();

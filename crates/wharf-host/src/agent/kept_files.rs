@@ -177,7 +177,8 @@ mod tests {
         drop(writer);
         assert_eq!(move_bytes(&reader, &file, 100).unwrap(), 0);
 
-        let (copy, pipe) = (create_file("input").unwrap(), std::io::pipe().unwrap());
+        let copy = create_file("input").unwrap();
+        let pipe = std::io::pipe().unwrap();
         write_at(&copy, b"line\n", 0).unwrap();
         assert_eq!(move_bytes(&copy, &pipe.1, 100).unwrap(), 5);
         assert_eq!(file_position(&copy).unwrap(), 5);

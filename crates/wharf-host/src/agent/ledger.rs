@@ -357,7 +357,9 @@ impl Recovery {
                 }
             }
             KIND_LINE => {
-                let (end, code, number) = (fields.take_number()?, fields.take_number()?, fields.take_number()?);
+                let end = fields.take_number()?;
+                let code = fields.take_number()?;
+                let number = fields.take_number()?;
                 let note = match code {
                     0 => LineNote::Plain,
                     1 => LineNote::Effect(Seq(number)),
@@ -371,7 +373,8 @@ impl Recovery {
                 }
             }
             KIND_TAKEN => {
-                let (line, length) = (fields.take_number()?, usize::try_from(fields.take_number()?).ok()?);
+                let line = fields.take_number()?;
+                let length = usize::try_from(fields.take_number()?).ok()?;
                 let (id, frame) = fields.0.split_at_checked(length)?;
                 let repeatable = (!frame.is_empty()).then(|| Bytes::copy_from_slice(frame));
                 self.open.open_requests.insert(line, OpenRequest { id: Bytes::copy_from_slice(id), repeatable });
@@ -458,7 +461,8 @@ mod tests {
 
     /// Reads a copy, so that the ledger can go on.
     fn recover(ledger: &LedgerHandle, head: u64, input_size: u64) -> InFlight {
-        let (ledger, copy) = (ledger.lock(), create_file("copy").unwrap());
+        let ledger = ledger.lock();
+        let copy = create_file("copy").unwrap();
         for (from, to) in [(0, RECORDS_START), (ledger.start, ledger.end)] {
             write_at(&copy, &read_range(&ledger.file, from, to).unwrap(), from).unwrap();
         }

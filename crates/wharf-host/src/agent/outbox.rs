@@ -66,7 +66,8 @@ impl Outbox {
     ) -> io::Result<Self> {
         rustix::io::ioctl_fionbio(&stdin, true)?;
         let stdin = register(stdin, Interest::WRITABLE)?;
-        let (waiting, released) = (VecDeque::new(), ReleasedPrefix::default());
+        let waiting = VecDeque::new();
+        let released = ReleasedPrefix::default();
         let state = Mutex::new(QueueState { file, taken, end, waiting, released, is_closed: false });
         let queue = Arc::new(InputQueue { stdin, state, ledger });
         if taken < end {

@@ -171,9 +171,13 @@ impl ProcessRecords {
         let RecordsState { directory, system, host, .. } = &*self.shared;
         // Where there is no `/proc` there is nothing to find again either.
         let keeper = Process { pid: keeper, started: super::process_table::started_at(keeper).unwrap_or_default() };
-        let (directory, system, seen) = (directory.clone(), system.clone(), BTreeSet::new());
-        let (tag, token) = (tag.to_owned(), token.map(|token| token.to_hex().to_string()));
-        let (first_turn_millis, kept) = (None, None);
+        let directory = directory.clone();
+        let system = system.clone();
+        let seen = BTreeSet::new();
+        let tag = tag.to_owned();
+        let token = token.map(|token| token.to_hex().to_string());
+        let first_turn_millis = None;
+        let kept = None;
         self.insert(TreeRecord { directory, system, host: *host, keeper, tag, seen, token, first_turn_millis, kept });
     }
 
@@ -501,7 +505,9 @@ mod tests {
     }
 
     fn kept_record(start: u64) -> KeptRecord {
-        let (session, version, secret) = ("sess_a".to_owned(), "0.1.0".to_owned(), "secret".to_owned());
+        let session = "sess_a".to_owned();
+        let version = "0.1.0".to_owned();
+        let secret = "secret".to_owned();
         KeptRecord { session, start, protocol: PROTOCOL_VERSION, version, secret, limits: None }
     }
 

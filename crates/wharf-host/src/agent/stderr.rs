@@ -121,7 +121,8 @@ impl Tail {
 
     /// Reads one chunk after the runtime said that there is one. Returns false at the end.
     fn read_chunk(&self) -> bool {
-        let (mut ring, mut chunk) = (self.lock_ring(), [0; CHUNK_BYTES]);
+        let mut ring = self.lock_ring();
+        let mut chunk = [0; CHUNK_BYTES];
         match self.pipe.try_read(&mut chunk) {
             Ok(read @ 1..) => ring.push_stderr(&chunk[..read]),
             Err(error) if error.kind() == ErrorKind::WouldBlock => {}
@@ -136,7 +137,8 @@ impl Tail {
     /// Reads the bytes that are in the pipe, also if the runtime has not noticed them yet: an agent writes the reason before the
     /// answer that fails.
     fn read_arrived(&self) {
-        let (mut ring, mut chunk) = (self.lock_ring(), [0; CHUNK_BYTES]);
+        let mut ring = self.lock_ring();
+        let mut chunk = [0; CHUNK_BYTES];
         for _ in 0..MAX_CHUNKS_PER_LOOK {
             match rustix::io::read(&self.pipe, &mut chunk) {
                 Ok(read @ 1..) => ring.push_stderr(&chunk[..read]),

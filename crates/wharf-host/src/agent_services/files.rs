@@ -105,7 +105,9 @@ fn too_large(path: &Path, max_bytes: usize) -> ServiceError {
 /// too far from the beginning of the file.
 fn read_lines(mut from: impl BufRead, skip: u32, limit: Option<u32>, max: usize) -> std::io::Result<Option<Vec<u8>>> {
     let mut out = Vec::new();
-    let (mut skip, mut left, mut scanned) = (skip, limit, 0_usize);
+    let mut skip = skip;
+    let mut left = limit;
+    let mut scanned = 0_usize;
     while left != Some(0) {
         let ready = from.fill_buf()?;
         if ready.is_empty() {

@@ -58,7 +58,8 @@ impl FilesAndTerminals {
     /// Reads or writes a file: inside of the session's directories here, outside of them as the agent's process would.
     async fn serve_file(&self, method: &str, frame: &[u8]) -> Result<String, ServiceError> {
         let request = FileRequest::parse(method, frame)?;
-        let (roots, max_bytes) = (Arc::clone(&self.roots), self.max_bytes);
+        let roots = Arc::clone(&self.roots);
+        let max_bytes = self.max_bytes;
         match run_blocking(move || request.carry_out(&roots, max_bytes)).await {
             Err(ServiceError::Outside { .. }) => self.outside.serve(method, frame).await,
             served => served,

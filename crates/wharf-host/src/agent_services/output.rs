@@ -142,7 +142,8 @@ mod tests {
 
     #[test]
     fn end_is_read_once_for_all_readers_until_more_comes() {
-        let (mut buffer, shown) = (TerminalBuffer::new(1 << 20), ShownEnd::default());
+        let mut buffer = TerminalBuffer::new(1 << 20);
+        let shown = ShownEnd::default();
         buffer.push("ä".repeat(10_000).as_bytes());
         let output = Mutex::new(buffer);
         let read = |secrets: Secrets| {

@@ -232,7 +232,8 @@ async fn follow_command(
     mut ends: mpsc::Receiver<()>,
 ) -> AgentExit {
     let mut chunk = vec![0_u8; READ_CHUNK_BYTES];
-    let (mut reading, mut ending) = (true, false);
+    let mut reading = true;
+    let mut ending = false;
     let exit = loop {
         tokio::select! {
             read = pipe.read(&mut chunk), if reading => match read {

@@ -43,10 +43,12 @@ impl Config {
     pub(super) fn load_again(&self) -> Result<Reloaded, ConfigError> {
         let fresh = self.sources.load()?;
         let mut settings = fresh.settings.clone();
-        let (mut report, mut waiting) = (ReloadReport::default(), Vec::new());
+        let mut report = ReloadReport::default();
+        let mut waiting = Vec::new();
         let both = self.settings.list().chain(fresh.settings.list()).map(|setting| setting.path);
         for path in both.collect::<BTreeSet<String>>() {
-            let (old, new) = (self.settings.get(&path), fresh.settings.get(&path));
+            let old = self.settings.get(&path);
+            let new = fresh.settings.get(&path);
             if old.as_ref().map(|old| &old.value) == new.as_ref().map(|new| &new.value) {
                 continue;
             }

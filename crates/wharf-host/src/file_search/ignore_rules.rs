@@ -87,7 +87,8 @@ fn match_parts(pattern: &[String], path: &[&str]) -> bool {
 /// Matches one name with `*`, `?`, `[a-z]` and `\`.
 fn match_name(pattern: &str, name: &str) -> bool {
     let (pattern, name): (Vec<char>, Vec<char>) = (pattern.chars().collect(), name.chars().collect());
-    let (mut at, mut seen) = (0, 0);
+    let mut at = 0;
+    let mut seen = 0;
     let mut star: Option<(usize, usize)> = None;
     while seen < name.len() {
         let next = match pattern.get(at) {
@@ -124,7 +125,8 @@ fn match_class(pattern: &[char], at: usize, wanted: char) -> Option<usize> {
         return (wanted == '[').then_some(at + 1);
     };
     let end = first + 1 + length;
-    let (mut place, mut holds) = (first, false);
+    let mut place = first;
+    let mut holds = false;
     while place < end {
         let is_range = pattern.get(place + 1) == Some(&'-') && place + 2 < end;
         let last = if is_range { pattern[place + 2] } else { pattern[place] };

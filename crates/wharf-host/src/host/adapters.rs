@@ -48,7 +48,8 @@ impl Host {
         let mut asking = JoinSet::new();
         for (at, (info, check)) in listed.iter().enumerate() {
             let Some(check) = check.clone().filter(|_| info.installed) else { continue };
-            let (inner, slug) = (Arc::clone(&self.inner), info.slug.clone());
+            let inner = Arc::clone(&self.inner);
+            let slug = info.slug.clone();
             asking.spawn(async move {
                 let _permit = inner.start_limits.acquire_version_check().await;
                 let answer = inner.ask_version(&slug, &check).await;

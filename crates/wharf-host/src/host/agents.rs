@@ -43,7 +43,8 @@ impl AgentProcesses {
         logs: AgentLogs,
     ) -> Self {
         let url = watch::Sender::new("".into());
-        let (agent_tokens, logins) = (Arc::default(), Mutex::default());
+        let agent_tokens = Arc::default();
+        let logins = Mutex::default();
         Self { records, agent_tokens, url, state_id, initialize_cache, logins, logs }
     }
 

@@ -58,7 +58,8 @@ impl Inner {
         };
         let settings = &self.config.delegation;
         if !settings.allows(&above.adapter_slug, &wanted.adapter) {
-            let (parent, child) = (above.adapter_slug.clone(), wanted.adapter.clone());
+            let parent = above.adapter_slug.clone();
+            let child = wanted.adapter.clone();
             return Err(DelegationError::Adapter { parent, child }.into());
         }
         plain(wanted)?;
@@ -101,7 +102,8 @@ impl Inner {
         if self.config.delegation.children == Children::Keep || self.config.delegation.allow.is_empty() {
             return;
         }
-        let (inner, of) = (Arc::clone(self), of.clone());
+        let inner = Arc::clone(self);
+        let of = of.clone();
         tokio::spawn(async move {
             // While this lock is held, every child that is starting is registered and no new child can start.
             let _one = inner.locks.delegating.lock().await;

@@ -13,7 +13,8 @@ impl Host {
     /// Finds files beneath the directories of a session. Returns `None` if there is no such session.
     pub async fn find_session_files(&self, session: &SessionId, query: &str, limit: usize) -> Option<FoundFiles> {
         let known = self.inner.registry.get(session)?;
-        let (log_id, cwd) = (known.log_id().clone(), PathBuf::from(&known.descriptor().cwd));
+        let log_id = known.log_id().clone();
+        let cwd = PathBuf::from(&known.descriptor().cwd);
         let inner = Arc::clone(&self.inner);
         let roots = tokio::task::spawn_blocking(move || {
             let inputs = inner.start_inputs(&log_id).ok();

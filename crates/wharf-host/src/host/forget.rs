@@ -54,7 +54,8 @@ impl Host {
             }
         };
         self.inner.transcripts.remove(id, &log_id).await;
-        let (engine, doomed) = (Arc::clone(self.inner.storage.engine()), log_id.clone());
+        let engine = Arc::clone(self.inner.storage.engine());
+        let doomed = log_id.clone();
         let removed = tokio::task::spawn_blocking(move || engine.remove(&doomed)).await;
         let why = match removed {
             Ok(Ok(())) => return Ok(Some(agent)),

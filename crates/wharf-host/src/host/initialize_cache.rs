@@ -209,7 +209,8 @@ fn file_identity(path: &Path) -> String {
     let real = path.canonicalize().unwrap_or_else(|_| path.to_owned());
     match real.metadata() {
         Ok(file) => {
-            let (ctime, nanos) = (file.ctime(), file.ctime_nsec());
+            let ctime = file.ctime();
+            let nanos = file.ctime_nsec();
             format!("{}:{}:{}:{}:{ctime}.{nanos:09}", real.display(), file.dev(), file.ino(), file.size())
         }
         Err(_) => format!("{}: missing", real.display()),
@@ -234,12 +235,14 @@ mod tests {
 
     fn entry(key: &str, answer: &str, unchecked: bool, answered_at: Millis) -> Entry {
         let frame = wharf_json::rpc::response(0, serde_json::json!({ "agentInfo": { "version": answer } }));
-        let (key, program) = (key.to_owned(), "program".to_owned());
+        let key = key.to_owned();
+        let program = "program".to_owned();
         Entry { key, program, unchecked, terminal_auth: false, answered_at, answer: Raw::new(frame).unwrap() }
     }
 
     fn key(whole: &str) -> CacheKey {
-        let (whole, program) = (whole.to_owned(), "program".to_owned());
+        let whole = whole.to_owned();
+        let program = "program".to_owned();
         CacheKey { whole, program, unchecked: false, terminal_auth: false }
     }
 
@@ -273,7 +276,8 @@ mod tests {
     #[test]
     fn a_replaced_or_rewritten_file_has_another_identity() {
         let temp = tempfile::tempdir().unwrap();
-        let (file, link) = (temp.path().join("file"), temp.path().join("link"));
+        let file = temp.path().join("file");
+        let link = temp.path().join("link");
         std::fs::write(&file, "one").unwrap();
         std::os::unix::fs::symlink(&file, &link).unwrap();
         let before = file_identity(&link);

@@ -42,7 +42,8 @@ pub(super) fn repair_at_start(root: &Path) -> io::Result<()> {
         }
     }
     for Repair { path, was } in repairs {
-        let (path, was) = (path.display(), format!("{was:o}"));
+        let path = path.display();
+        let was = format!("{was:o}");
         tracing::warn!(%path, was, "the mode had been changed and is put back: what Wharf keeps is yours alone");
     }
     Ok(())
@@ -114,7 +115,9 @@ impl Keeper {
         let live = self.host.upgrade().map(|host| host.registry.live_sessions()).unwrap_or_default();
         let running = live.into_iter().filter(|handle| !handle.shared.keepers().is_empty());
         let sessions: Vec<String> = running.map(|handle| handle.id().to_string()).collect();
-        let (path, was, sessions) = (path.display(), format!("{was:o}"), sessions.join(" "));
+        let path = path.display();
+        let was = format!("{was:o}");
+        let sessions = sessions.join(" ");
         tracing::warn!(%path, was, sessions, "the mode was changed and is put back; these sessions run");
     }
 
@@ -252,7 +255,8 @@ mod linux {
         /// The paths whose attributes have changed; `None`: so many that the kernel has lost count.
         async fn read(&self) -> io::Result<Option<HashSet<PathBuf>>> {
             let mut ready = self.inotify.readable().await?;
-            let (mut changed, mut lost) = (HashSet::new(), false);
+            let mut changed = HashSet::new();
+            let mut lost = false;
             let mut buffer = [MaybeUninit::uninit(); 4096];
             let mut events = inotify::Reader::new(self.inotify.get_ref(), &mut buffer);
             loop {
@@ -302,7 +306,8 @@ mod tests {
     #[test]
     fn start_puts_every_level_back_and_follows_no_link() {
         let temp = tempfile::tempdir().unwrap();
-        let (root, outside) = (temp.path().join("state"), temp.path().join("outside"));
+        let root = temp.path().join("state");
+        let outside = temp.path().join("outside");
         let session = root.join("workspaces/default/sessions/sess_1");
         fs::create_dir_all(session.join("log")).unwrap();
         fs::write(&outside, "").unwrap();

@@ -103,7 +103,8 @@ mod tests {
 
     #[test]
     fn waiting_caller_comes_before_waiting_prompt_before_nobody() {
-        let (late, early) = (StartPriority::Queued(Millis(20)), StartPriority::Queued(Millis(10)));
+        let late = StartPriority::Queued(Millis(20));
+        let early = StartPriority::Queued(Millis(10));
         let mut priorities = [StartPriority::Nobody, late, early, StartPriority::Client];
         priorities.sort();
         assert_eq!(priorities, [StartPriority::Client, early, late, StartPriority::Nobody]);

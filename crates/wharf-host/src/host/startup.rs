@@ -192,7 +192,8 @@ impl Host {
         let at_once = self.inner.config.limits.starts.saturating_sub(1).clamp(1, sessions.len().max(1));
         let sessions = Arc::new(std::sync::Mutex::new(VecDeque::from(sessions)));
         for _ in 0..at_once {
-            let (host, sessions) = (self.clone(), Arc::clone(&sessions));
+            let host = self.clone();
+            let sessions = Arc::clone(&sessions);
             tokio::spawn(async move {
                 host.announced().await;
                 let next = || sessions.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
@@ -240,7 +241,8 @@ impl Inner {
         index: &dyn Index,
         agents: Vec<LeftAgent>,
     ) -> Result<Vec<(StartPriority, SessionId)>, StartError> {
-        let (mut back, mut fresh) = (Vec::new(), Vec::new());
+        let mut back = Vec::new();
+        let mut fresh = Vec::new();
         let mut by_session: HashMap<_, Vec<LeftAgent>> = HashMap::new();
         for agent in agents {
             by_session.entry(SessionId::new(agent.tree().kept.session.as_str())).or_default().push(agent);
@@ -256,7 +258,9 @@ impl Inner {
                     let snapshot = row.and_then(|row| row.snapshot);
                     let id = SessionId::new(stat.id.name());
                     back.extend(self.wants_back(&descriptor).map(|need| (need, id.clone())));
-                    let (log_id, bytes, descriptor) = (stat.id, stat.bytes, Arc::new(descriptor));
+                    let log_id = stat.id;
+                    let bytes = stat.bytes;
+                    let descriptor = Arc::new(descriptor);
                     self.registry
                         .put(id, KnownSession::Cold { log_id, descriptor, snapshot, bytes, has_log_failed: false });
                 }
@@ -510,8 +514,10 @@ impl Inner {
 
     /// Makes a session known that needs no task, since it has had its end. What the index has to be told of it.
     pub(super) fn list(&self, shared: &Shared, descriptor: Descriptor, snapshot: Option<Seq>) -> SessionRow {
-        let (log_id, descriptor) = (shared.log_id.clone(), Arc::new(descriptor));
-        let (head, snapshot) = (shared.log.head(), snapshot.map(|seq| seq.0));
+        let log_id = shared.log_id.clone();
+        let descriptor = Arc::new(descriptor);
+        let head = shared.log.head();
+        let snapshot = snapshot.map(|seq| seq.0);
         let cold = KnownSession::Cold {
             log_id: log_id.clone(),
             descriptor: Arc::clone(&descriptor),

@@ -82,7 +82,8 @@ async fn sweep_once(host: &Weak<Inner>, reported: &mut HashSet<SessionId>) {
 impl Host {
     /// Returns the sessions to forget as things are now. Those that a dry run keeps are logged instead, each once.
     fn choose_now(&self, reported: &mut HashSet<SessionId>) -> Vec<(SessionId, ForgetReason)> {
-        let (retention, session) = (&self.config().retention, &self.config().session);
+        let retention = &self.config().retention;
+        let session = &self.config().session;
         let unused_ttl = session.unused_ttl.to_millis();
         let mut chosen = choose_forgotten(&list_swept(&self.inner), retention, unused_ttl, Now::millis());
         reported.retain(|id| chosen.iter().any(|(known, _)| known == id));

@@ -71,7 +71,8 @@ impl Host {
         session: &SessionId,
         id: &str,
     ) -> Option<Result<(Upload, PathBuf, Vec<u8>), UploadError>> {
-        let (folder, id) = (self.uploads_folder(session)?, id.to_owned());
+        let folder = self.uploads_folder(session)?;
+        let id = id.to_owned();
         let read = tokio::task::spawn_blocking(move || read(&folder, &id)).await;
         Some(read.unwrap_or_else(|error| Err(UploadError::Io(std::io::Error::other(error)))))
     }
@@ -84,7 +85,8 @@ impl Host {
 
 fn store(folder: &Path, name: String, mime_type: String, data: &[u8]) -> Result<Upload, UploadError> {
     let _one = STORING.lock().unwrap_or_else(PoisonError::into_inner);
-    let (mut count, mut bytes) = (0, data.len() as u64);
+    let mut count = 0;
+    let mut bytes = data.len() as u64;
     match std::fs::read_dir(folder) {
         Ok(entries) => {
             for entry in entries.filter_map(Result::ok) {

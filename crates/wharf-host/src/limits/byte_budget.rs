@@ -266,7 +266,8 @@ impl ByteBudget {
         let Some((stalled, holder)) = longest.filter(|(long, _)| *long >= self.stall_limit) else { return false };
         holder.is_closed.store(true, Ordering::Release);
         self.closings(direction).add(1);
-        let (kind, stalled_millis) = (holder.kind, stalled.as_millis());
+        let kind = holder.kind;
+        let stalled_millis = stalled.as_millis();
         match direction {
             Direction::Out => tracing::info!(
                 kind,
@@ -350,7 +351,9 @@ mod tests {
 
     fn budget(silence_millis: u64) -> Arc<ByteBudget> {
         let silence = crate::config::Duration::from_millis(silence_millis);
-        let (frame, bodies, buffers) = (Size(MIB), Size(2 * MIB), Size(4 * MIB));
+        let frame = Size(MIB);
+        let bodies = Size(2 * MIB);
+        let buffers = Size(4 * MIB);
         ByteBudget::new(&Limits { frame, bodies, buffers, silence, ..Limits::default() })
     }
 

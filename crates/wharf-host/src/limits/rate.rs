@@ -118,7 +118,8 @@ mod tests {
 
     #[test]
     fn gradual_refill_returns_one_use_after_the_other() {
-        let (limit, start) = (RateLimit::new(6, Refill::Gradual), Instant::now());
+        let limit = RateLimit::new(6, Refill::Gradual);
+        let start = Instant::now();
         let after = |seconds| start + Duration::from_secs(seconds);
         for _ in 0..6 {
             assert_eq!(limit.take("a", start), Ok(()));
@@ -133,7 +134,8 @@ mod tests {
 
     #[test]
     fn refill_after_a_minute_returns_all_uses_at_once() {
-        let (limit, start) = (RateLimit::new(3, Refill::AfterMinute), Instant::now());
+        let limit = RateLimit::new(3, Refill::AfterMinute);
+        let start = Instant::now();
         let after = |seconds| start + Duration::from_secs(seconds);
         for seconds in [0, 5, 10] {
             assert_eq!(limit.take("a", after(seconds)), Ok(()));
@@ -148,7 +150,8 @@ mod tests {
 
     #[test]
     fn first_refusal_is_marked_once() {
-        let (limit, start) = (RateLimit::new(1, Refill::AfterMinute), Instant::now());
+        let limit = RateLimit::new(1, Refill::AfterMinute);
+        let start = Instant::now();
         let is_first = |now| limit.take("a", now).err().map(|exceeded| exceeded.is_first);
         assert_eq!([start, start, start].map(is_first), [None, Some(true), Some(false)]);
         let later = start + MINUTE;
@@ -165,7 +168,8 @@ mod tests {
     #[test]
     fn keys_with_all_their_uses_are_forgotten() {
         for refill in [Refill::Gradual, Refill::AfterMinute] {
-            let (limit, start) = (RateLimit::new(60, refill), Instant::now());
+            let limit = RateLimit::new(60, refill);
+            let start = Instant::now();
             for number in 0..MAX_KEYS {
                 limit.take(number, start).unwrap();
             }
@@ -177,7 +181,8 @@ mod tests {
     #[test]
     fn keys_beyond_the_limit_share_one_count() {
         for refill in [Refill::Gradual, Refill::AfterMinute] {
-            let (limit, start) = (RateLimit::new(1, refill), Instant::now());
+            let limit = RateLimit::new(1, refill);
+            let start = Instant::now();
             for number in 0..10 * MAX_KEYS {
                 let _ = limit.take(number, start);
             }

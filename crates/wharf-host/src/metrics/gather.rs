@@ -69,14 +69,18 @@ impl Host {
         let shared = &handle.shared;
         let (readers, lag_events) = shared.lag();
         let idle_millis = shared.rest().since.map(|since| Now::millis().0.saturating_sub(since.0));
-        let (asks, paused, log_bytes) = (shared.asks(), shared.is_paused(), shared.log.head().bytes);
+        let asks = shared.asks();
+        let paused = shared.is_paused();
+        let log_bytes = shared.log.head().bytes;
         Insight { asks, readers, lag_events, log_bytes, paused, idle_millis }
     }
 
     /// Every metric of the host. Takes time in proportion to the number of sessions, and wakes none.
     pub fn families(&self) -> Vec<Family> {
-        let (inner, metrics) = (self.inner(), self.metrics());
-        let (mut sums, mut known) = (Sums::default(), Vec::new());
+        let inner = self.inner();
+        let metrics = self.metrics();
+        let mut sums = Sums::default();
+        let mut known = Vec::new();
         inner.registry.for_each_session(|session| {
             sums.add(session);
             known.push(session.descriptor());

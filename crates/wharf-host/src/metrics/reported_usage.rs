@@ -11,7 +11,8 @@ use crate::descriptor::Descriptor;
 
 /// Returns the sums. A number that no agent reported is absent.
 pub(super) fn of_reported_usage(known: &[Arc<Descriptor>]) -> Vec<Family> {
-    let (mut tokens, mut costs) = (ReportedTokens::default(), BTreeMap::<&str, f64>::new());
+    let mut tokens = ReportedTokens::default();
+    let mut costs = BTreeMap::<&str, f64>::new();
     for usage in known.iter().filter_map(|known| known.usage.as_ref()) {
         tokens = tokens.plus(usage.tokens);
         if let Some(cost) = &usage.cost

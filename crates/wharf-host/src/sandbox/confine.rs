@@ -142,7 +142,8 @@ mod system {
     }
 
     fn restrict_files(profile: &SandboxProfile) -> Result<(), String> {
-        let (read, all) = (AccessFs::from_read(BEST_ABI), AccessFs::from_all(BEST_ABI));
+        let read = AccessFs::from_read(BEST_ABI);
+        let all = AccessFs::from_all(BEST_ABI);
         let readable = list_all_but(Path::new("/"), &profile.hidden);
         let write = profile.write.iter().filter_map(|path| open_writable(path).transpose());
         let write: Vec<PathFd> = write.collect::<Result<_, _>>()?;

@@ -84,7 +84,8 @@ impl SandboxPlan {
     }
 
     fn check_overlaps(&self, profile: &SandboxProfile) -> Result<(), SandboxError> {
-        let (kept, sealed) = (resolve_all_links(&self.kept), resolve_all_links(&self.sealed));
+        let kept = resolve_all_links(&self.kept);
+        let sealed = resolve_all_links(&self.sealed);
         let hidden = resolve_all_links(&self.hidden);
         let except = self.except.as_deref().map(resolve_links);
         let crosses = |path: &Path, other: &PathBuf| other.starts_with(path) || path.starts_with(other);

@@ -183,7 +183,8 @@ mod tests {
         let mut data = [number.to_le_bytes(), architecture.to_le_bytes()].concat();
         data.extend([0; 8]);
         data.extend(arguments.iter().flat_map(|argument| argument.to_le_bytes()));
-        let (mut at, mut value) = (0, 0);
+        let mut at = 0;
+        let mut value = 0;
         loop {
             let sock_filter { code, jt, jf, k } = program[at].clone();
             let step = |jumps: bool| 1 + usize::from(if jumps { jt } else { jf });

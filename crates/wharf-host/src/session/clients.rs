@@ -57,7 +57,9 @@ pub(super) struct Clients {
 
 impl Clients {
     pub(super) fn new(context: Arc<TaskContext>) -> Self {
-        let (lanes, departed, relays) = (Lanes::new(), Lanes::new(), HashMap::new());
+        let lanes = Lanes::new();
+        let departed = Lanes::new();
+        let relays = HashMap::new();
         Self { context, lanes, departed, server: None, relays, last_relay: 0 }
     }
 

@@ -238,7 +238,9 @@ impl Cursor {
 
     async fn read_page(&self) -> Result<ReadPage, ReadError> {
         let _reading = self.shared.tail.begin_disk_read().await;
-        let (shared, from, head) = (Arc::clone(&self.shared), self.next, *self.head.borrow());
+        let shared = Arc::clone(&self.shared);
+        let from = self.next;
+        let head = *self.head.borrow();
         let read = tokio::task::spawn_blocking(move || read_page(&shared, from, head));
         read.await.map_err(|_| ReadError::Gone)?
     }

@@ -197,7 +197,8 @@ pub struct AgentReport {
 
 impl AgentReport {
     pub(super) fn of(state: &State) -> Self {
-        let (answer, answer_at) = (state.answer.clone(), state.answer_at);
+        let answer = state.answer.clone();
+        let answer_at = state.answer_at;
         Self {
             answer,
             answer_at,

@@ -41,7 +41,8 @@ impl Measure {
 
     /// Counts an event and logs it. Updates, by far the most frequent, are counted by the batch instead.
     pub(super) fn note(&mut self, event: &Event, at: Millis, host: &Inner) {
-        let (session, metrics) = (&self.session, &host.metrics);
+        let session = &self.session;
+        let metrics = &host.metrics;
         if let Event::Agent(event) = event {
             self.note_agent_event(event, metrics);
         } else if let Event::Session(SessionEvent::Ended(ending)) = event {

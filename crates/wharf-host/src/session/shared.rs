@@ -160,7 +160,8 @@ impl Shared {
     /// Returns the session's state in short, as of its last change, without waking the session (rule 5.2).
     pub(crate) fn descriptor(&self) -> Arc<Descriptor> {
         let kept = Arc::clone(&self.descriptor.read().unwrap_or_else(PoisonError::into_inner));
-        let (head, output) = (self.head.borrow().0, self.last_output.load(Ordering::Relaxed));
+        let head = self.head.borrow().0;
+        let output = self.last_output.load(Ordering::Relaxed);
         let resources = self.resources().filter(|_| kept.status.is_alive());
         if head == kept.last_seq && output == 0 && resources.is_none() {
             return kept;
@@ -188,7 +189,8 @@ impl Shared {
 
     /// Notes since when the agent is idle, and since when nobody is there.
     pub(crate) fn note_rest(&self, session: &Session, now: Millis) {
-        let (state, mut rest) = (session.state(), self.lock_rest());
+        let state = session.state();
+        let mut rest = self.lock_rest();
         rest.since = state.is_idle().then(|| rest.since.unwrap_or(now));
         let is_unattended = rest.since.is_some() && !session.has_controller();
         rest.unattended_since = is_unattended.then(|| rest.unattended_since.unwrap_or(now));
@@ -232,7 +234,8 @@ impl Shared {
 
     /// Returns the number of readers, and by how many events the slowest is behind.
     pub(crate) fn lag(&self) -> (u64, u64) {
-        let (mut count, mut lag) = (0, 0);
+        let mut count = 0;
+        let mut lag = 0;
         let head = self.head.borrow().0;
         for reader in self.readers.lock().unwrap_or_else(PoisonError::into_inner).iter() {
             if let Some(place) = reader.upgrade() {

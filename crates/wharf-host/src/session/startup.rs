@@ -87,8 +87,11 @@ impl Startup {
     /// Starts the agent beside the task; the outcome comes back as a command.
     pub(super) fn begin(&mut self, start: StartNo, how: StartKind, session: &Session, context: &TaskContext) {
         let TaskContext { host, shared, commands } = context;
-        let (host, shared, commands) = (Arc::clone(host), Arc::clone(shared), commands.clone());
-        let (ending, prestarted) = (self.ending.take(), self.prestarted.take());
+        let host = Arc::clone(host);
+        let shared = Arc::clone(shared);
+        let commands = commands.clone();
+        let ending = self.ending.take();
+        let prestarted = self.prestarted.take();
         let origin = session.state().origin.clone();
         let agent_session = match how {
             StartKind::New => None,
@@ -143,7 +146,8 @@ impl Startup {
                 let version = greeted.initialize_response.agent_version();
                 greeted.initialize_response.traits.usage =
                     agent.usage.as_ref().map(|usage| usage.meaning_for(version.as_deref()));
-                let (new_frame, quiet) = (inputs.new_frame, agent.replay_quiet);
+                let new_frame = inputs.new_frame;
+                let quiet = agent.replay_quiet;
                 let opening = agent::SessionOpening { how, new_frame, agent_session, wanted, quiet };
                 agent::open_session(greeted, &opening).await
             };

@@ -106,7 +106,8 @@ impl SessionTask {
 
     /// Phase one: wait for something to happen.
     async fn gather(&mut self) -> Wake {
-        let (held, wait) = (self.journal.is_held(), self.wait());
+        let held = self.journal.is_held();
+        let wait = self.wait();
         let agent = async {
             match held {
                 true => std::future::pending().await,

@@ -72,7 +72,8 @@ pub(super) fn read_options(list: Json<'_>) -> (Vec<OptionOffer>, Vec<AgentSettin
 fn read_option(option: Json<'_>) -> Option<(OptionOffer, AgentSetting)> {
     let id = option.member("id").ok()??;
     id.text()?;
-    let (id, value) = (to_raw(id)?, to_raw(option.member("currentValue").ok()??)?);
+    let id = to_raw(id)?;
+    let value = to_raw(option.member("currentValue").ok()??)?;
     let category: Option<String> = option.text_at(&["category"]).ok().flatten().map(Into::into);
     let setting = AgentSetting {
         of: SettingSpelling::Option,

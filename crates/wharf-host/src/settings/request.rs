@@ -64,7 +64,8 @@ impl SettingRequest {
     /// The request to the agent, with the values as the agent spelled them.
     pub(crate) fn frame(&self, session: &str, id: u64) -> Bytes {
         let session = serde_json::Value::from(session);
-        let (method, value) = (self.method(), self.value.as_str());
+        let method = self.method();
+        let value = self.value.as_str();
         let setting = match (&self.option, self.of) {
             (Some(option), _) => {
                 let kind = if matches!(value, "true" | "false") { r#","type":"boolean""# } else { "" };

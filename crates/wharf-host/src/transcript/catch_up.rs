@@ -122,14 +122,16 @@ pub(super) async fn catch_up(host: &Host, id: &SessionId) -> bool {
     // The second attempt is for rows that the database has lost.
     for _ in 0..2 {
         let Ok(handle) = host.open(id).await else { return false };
-        let (head, log_id) = (handle.head(), handle.shared.log_id.clone());
+        let head = handle.head();
+        let log_id = handle.shared.log_id.clone();
         let transcript = SessionTranscript::open(&host.inner().transcripts, handle);
         if let Err(error) = transcript.changes_after(head).await {
             tracing::debug!(session = %id, %error, "the rows of a session cannot be made");
             return false;
         }
         transcript.live.flush().await;
-        let (store, of) = (Arc::clone(&host.inner().transcripts.store), log_id.clone());
+        let store = Arc::clone(&host.inner().transcripts.store);
+        let of = log_id.clone();
         match tokio::task::spawn_blocking(move || store.checkpoint(&of)).await {
             Ok(Ok(Some(checkpoint))) => return checkpoint.seq >= head.0 && index_rows(host, log_id).await,
             Ok(Ok(None)) => transcript.live.reload().await,
@@ -143,7 +145,8 @@ pub(super) async fn catch_up(host: &Host, id: &SessionId) -> bool {
 /// failed.
 async fn index_rows(host: &Host, id: LogId) -> bool {
     loop {
-        let (store, of) = (Arc::clone(&host.inner().transcripts.store), id.clone());
+        let store = Arc::clone(&host.inner().transcripts.store);
+        let of = id.clone();
         match tokio::task::spawn_blocking(move || index_some_rows(&*store, &of)).await {
             Ok(Ok(true)) => {}
             Ok(Ok(false)) => return true,

@@ -66,7 +66,8 @@ impl LiveState {
                 None => return Ok(None),
             },
         };
-        let (mut updates, mut bytes) = (Vec::with_capacity(changes.len()), 0);
+        let mut updates = Vec::with_capacity(changes.len());
+        let mut bytes = 0;
         for (number, change) in changes {
             let update = match change {
                 MergedChange::Whole => {
@@ -80,7 +81,8 @@ impl LiveState {
                 }
                 MergedChange::Grown { from, rev, part, text, at, is_tail } => {
                     bytes += text.len();
-                    let (id, changed_at) = (self.row_id(number)?, format_timestamp(at));
+                    let id = self.row_id(number)?;
+                    let changed_at = format_timestamp(at);
                     let append = RowAppend { id, from, rev, part, text, changed_at };
                     if is_tail { RowUpdate::TailGrown(append) } else { RowUpdate::Grown(append) }
                 }

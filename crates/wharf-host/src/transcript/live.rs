@@ -247,7 +247,8 @@ impl LiveState {
         // A panic in the fold leaves the state unusable: the next reader loads it again.
         self.is_loaded = false;
         let from = self.read_to;
-        let (mut collector, mut changes) = (ChangeCollector::default(), Vec::new());
+        let mut collector = ChangeCollector::default();
+        let mut changes = Vec::new();
         for entry in batches.iter().flat_map(Batch::entries) {
             self.fold.apply(entry.id(), entry.at, &entry.event, &mut self.rows, &mut changes);
             collector.add(entry.seq, entry.at, &mut changes);
@@ -278,7 +279,9 @@ impl LiveState {
             return Ok(());
         }
         let state = serde_json::to_vec(&self.fold).map_err(|error| StoreError::Index(error.to_string()))?;
-        let (epoch, seq, rows) = (position.epoch.0, position.seq.0, self.fold.row_count());
+        let epoch = position.epoch.0;
+        let seq = position.seq.0;
+        let rows = self.fold.row_count();
         self.rows.flush(TranscriptCheckpoint { fold: stored_fold(self.secrets), epoch, seq, rows, state })?;
         (self.dirty_bytes, self.turn_ended, self.written_to) = (0, false, Some(position));
         Ok(())

@@ -107,7 +107,8 @@ impl Transcripts {
         if let Some(known) = known {
             known.live.end().await;
         }
-        let (store, log_id) = (Arc::clone(&self.store), log_id.clone());
+        let store = Arc::clone(&self.store);
+        let log_id = log_id.clone();
         let session = session.clone();
         let removal = tokio::task::spawn_blocking(move || {
             if let Err(error) = store.remove(&log_id) {
@@ -249,7 +250,8 @@ impl SessionTranscript {
 
     /// Returns a page of the whole text of a row's part.
     pub async fn text(&self, id: &str, part: &str, offset: u64) -> Result<Option<RowTextSlice>, TranscriptFailure> {
-        let (id, part) = (id.to_owned(), part.to_owned());
+        let id = id.to_owned();
+        let part = part.to_owned();
         let slice = self.live.read(&self.handle, move |state| state.text_page(&id, &part, offset)).await?;
         Ok(slice.map(|slice| RowTextSlice { text: slice.text, offset: slice.offset, total: slice.total }))
     }

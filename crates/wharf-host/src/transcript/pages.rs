@@ -116,7 +116,8 @@ impl LiveState {
 
     /// Returns the rows that came before a row, aligned to their turn if that is short.
     fn window_before(&self, before: u64, limit: usize, request: &PageRequest) -> Result<Window, StoreError> {
-        let (last, limit) = (before.saturating_sub(1), limit.clamp(1, MAX_PAGE_ROWS));
+        let last = before.saturating_sub(1);
+        let limit = limit.clamp(1, MAX_PAGE_ROWS);
         let scan = RowScan {
             first: 1,
             last,
@@ -140,7 +141,8 @@ impl LiveState {
         let Some(turn) = window.rows.first().and_then(|first| first.row.turn.clone()) else { return Ok(()) };
         let of_turn: Vec<&NumberedRow> =
             window.rows.iter().take_while(|row| row.row.turn.as_ref() == Some(&turn)).collect();
-        let (turn_rows, turn_bytes) = (of_turn.len(), of_turn.iter().map(|row| row.bytes).sum::<usize>());
+        let turn_rows = of_turn.len();
+        let turn_bytes = of_turn.iter().map(|row| row.bytes).sum::<usize>();
         let page_bytes: usize = window.rows.iter().map(|row| row.bytes).sum();
         let room_rows = (ALIGNED_TURN_FACTOR * limit)
             .saturating_sub(turn_rows)
@@ -155,7 +157,8 @@ impl LiveState {
             max_rows: room_rows + 1,
             max_bytes: usize::MAX,
         };
-        let (mut earlier, mut bytes) = (Vec::new(), 0);
+        let mut earlier = Vec::new();
+        let mut bytes = 0;
         let mut is_whole = true;
         for row in self.rows.scan_while(&scan, |row| row.row.turn.as_ref() == Some(&turn))?.rows {
             bytes += row.bytes;

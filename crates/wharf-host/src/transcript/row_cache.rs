@@ -154,8 +154,10 @@ impl RowCache {
         scan: &RowScan<'_>,
         keep: impl Fn(&NumberedRow) -> bool,
     ) -> Result<ScannedRows, StoreError> {
-        let (mut found, mut bytes) = (Vec::new(), 0);
-        let (mut first, mut last) = (scan.first.max(1), scan.last);
+        let mut found = Vec::new();
+        let mut bytes = 0;
+        let mut first = scan.first.max(1);
+        let mut last = scan.last;
         while first <= last && found.len() < scan.max_rows {
             let chunk = RowScan { first, last, max_rows: CHUNK_ROWS.min(scan.max_rows - found.len()), ..*scan };
             let (rows, reached) = self.scan_chunk(&chunk)?;
@@ -251,7 +253,8 @@ impl RowCache {
 
     /// Returns the number of the last row that was created by this event or an earlier one.
     pub(super) fn find_created_by(&self, seq: u64) -> Result<Option<u64>, StoreError> {
-        let (mut low, mut high) = (0, self.count);
+        let mut low = 0;
+        let mut high = self.count;
         while low < high {
             let middle = low + (high - low).div_ceil(2);
             let row = self.row(middle)?.ok_or_else(|| missing_row(middle))?;
@@ -417,7 +420,9 @@ pub(super) fn created_at_seq(id: &str) -> u64 {
 
 fn to_stored_row(number: u64, row: &TranscriptRow) -> Result<StoredRow, StoreError> {
     let json = serde_json::to_vec(row).map_err(|error| StoreError::Index(format!("row {number}: {error}")))?;
-    let (seq, kind, turn) = (created_at_seq(&row.id), row.body.kind().to_owned(), row.turn.clone());
+    let seq = created_at_seq(&row.id);
+    let kind = row.body.kind().to_owned();
+    let turn = row.turn.clone();
     Ok(StoredRow { number, seq, rev: row.rev, kind, turn, json })
 }
 

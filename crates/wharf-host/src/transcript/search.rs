@@ -87,7 +87,8 @@ impl Host {
         let ids: HashSet<SessionId> = sessions.iter().map(|known| SessionId::new(known.id.as_str())).collect();
         let only = self.list_log_ids(&ids);
         let transcripts = &self.inner().transcripts;
-        let (store, fold) = (Arc::clone(&transcripts.store), stored_fold(transcripts.secrets));
+        let store = Arc::clone(&transcripts.store);
+        let fold = stored_fold(transcripts.secrets);
         let found = tokio::task::spawn_blocking(move || find_rows(&*store, fold, &search, &ids, &only));
         let (hits, next) = found.await.map_err(|_| TranscriptFailure::Gone)??;
         Ok(TranscriptHits { hits, next, pending })

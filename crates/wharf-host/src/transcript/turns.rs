@@ -81,7 +81,8 @@ impl LiveState {
         let Some((first, last)) = self.turn_bounds(prompt)? else { return Ok(None) };
         let head = self.rows.row(first)?.ok_or_else(|| missing_row(first))?;
         let turn = self.turn_rows(first, head)?;
-        let (mut text, mut is_cut) = (String::new(), false);
+        let mut text = String::new();
+        let mut is_cut = false;
         let kinds = ["message".to_owned()];
         let mut from = first;
         while !is_cut {

@@ -65,7 +65,8 @@ pub(super) fn choose_sleepers(standings: &[SessionUsage], caps: MemoryCaps) -> V
     for (place, standing) in standings.iter().enumerate() {
         let is_over = |limit: &IdleLimit| standing.unattended_for.is_some_and(|idle| idle >= limit.limit);
         let overdue = standing.idle_limit.filter(is_over);
-        let (memory, cap) = (standing.memory, caps.session.unwrap_or(u64::MAX));
+        let memory = standing.memory;
+        let cap = caps.session.unwrap_or(u64::MAX);
         match overdue {
             Some(limit) if standing.comes_back => chosen.push((place, SleepCause::Idle(limit))),
             _ if standing.is_over(caps) && standing.can_sleep() => {

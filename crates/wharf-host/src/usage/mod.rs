@@ -71,7 +71,8 @@ struct SessionSample {
 
 /// Takes samples for as long as the host lives. While no agent runs it costs nothing.
 pub(crate) fn track_usage(host: &Arc<Inner>) {
-    let (weak, mut changes) = (Arc::downgrade(host), host.registry.watch_changes());
+    let weak = Arc::downgrade(host);
+    let mut changes = host.registry.watch_changes();
     let mut keepers = host.agents.records().watch_count();
     tokio::spawn(async move {
         let mut accounts = UsageTracker::default();
@@ -133,7 +134,8 @@ fn lengthen_wait(wait: Duration) -> Duration {
 /// `None` when the host is gone.
 async fn take_sample(host: &Weak<Inner>) -> Option<UsageSample> {
     let inner = host.upgrade()?;
-    let (live, records) = (inner.registry.live_sessions(), inner.agents.records().clone());
+    let live = inner.registry.live_sessions();
+    let records = inner.agents.records().clone();
     drop(inner);
     live.iter().for_each(|handle| handle.shared.tail.release_large());
     let roots: Vec<(SessionHandle, Vec<u32>)> = live
@@ -177,7 +179,9 @@ impl UsageTracker {
         self.sessions.retain(|id, _| seen.contains(id));
         self.over.retain(|id| seen.contains(id));
         inner.metrics.look.observe(look.took);
-        let (mut news, mut handles, mut standings) = (false, Vec::new(), Vec::new());
+        let mut news = false;
+        let mut handles = Vec::new();
+        let mut standings = Vec::new();
         let mut agents = BTreeMap::new();
         for sample in look.sessions {
             let (standing, visible) = self.apply_session(&sample, caps, &mut agents);
@@ -275,7 +279,8 @@ impl SessionCpu {
 
 /// Returns the session's usage. A session with open terminals is not idle, whatever its agent does.
 fn session_usage(sample: &SessionSample, memory: u64, sleep_after: Option<Duration>) -> SessionUsage {
-    let (rest, now) = (sample.handle.shared.rest(), Now::millis());
+    let rest = sample.handle.shared.rest();
+    let now = Now::millis();
     let time_since = |since: Option<Millis>| {
         since.filter(|_| !sample.has_terminals).map(|since| Duration::from_millis(now.0.saturating_sub(since.0)))
     };

@@ -78,7 +78,8 @@ impl ProcessSnapshot {
 
     fn tree_pids(&self, root: Process) -> Option<Vec<u32>> {
         self.started.get(&root.pid).filter(|started| **started == root.started)?;
-        let (mut members, mut next) = (Vec::new(), vec![root.pid]);
+        let mut members = Vec::new();
+        let mut next = vec![root.pid];
         while let Some(pid) = next.pop() {
             members.push(pid);
             next.extend(self.children.get(&pid).into_iter().flatten());
@@ -170,7 +171,8 @@ mod tests {
     #[test]
     #[cfg(target_os = "linux")]
     fn this_process_is_in_the_table() {
-        let (seen, parent) = (ProcessSnapshot::read_proc(), std::os::unix::process::parent_id());
+        let seen = ProcessSnapshot::read_proc();
+        let parent = std::os::unix::process::parent_id();
         let own = Process::current();
         let tree = seen.measure_tree(own).unwrap();
         assert!(tree.processes >= 1 && tree.memory > 100_000, "{tree:?}");

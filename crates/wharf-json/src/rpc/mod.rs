@@ -24,7 +24,8 @@ pub const PLACEHOLDER_ID: FrameId<'static> = FrameId::from_text("0");
 
 /// Makes a request. `params` is JSON text.
 pub fn request<'a>(id: impl Into<FrameId<'a>>, method: &str, params: impl Display) -> Bytes {
-    let (id, method) = (id.into(), Value::from(method));
+    let id = id.into();
+    let method = Value::from(method);
     format!(r#"{{"jsonrpc":"2.0","id":{id},"method":{method},"params":{params}}}"#).into()
 }
 

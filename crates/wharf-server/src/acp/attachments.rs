@@ -82,7 +82,8 @@ impl Attachments {
         attendance: Attendance,
     ) -> Result<Joined, CallError> {
         let _moving = self.moving.lock().await;
-        let (role, sender) = (attachment.role, attachment.sender.clone());
+        let role = attachment.role;
+        let sender = attachment.sender.clone();
         let joined = handle.attach(attachment, attendance).await?;
         self.shown.arrive(handle.id(), joined.head, Instant::now());
         self.insert(AttachedSession { handle: handle.clone(), role, sender });

@@ -148,7 +148,8 @@ mod tests {
             let list =
                 |options: &str| update("config_option_update", &format!(r#","x":"boolean","configOptions":{options}"#));
             let answer = |options: &str| Bytes::from(format!(r#"{{"id":7,"result":{{"configOptions":{options} }}}}"#));
-            let (told, answered) = (list(&options), answer(&options));
+            let told = list(&options);
+            let answered = answer(&options);
             let expected = left.unwrap_or(options);
             let kind = UpdateKind::ConfigOptionUpdate;
             assert_eq!(CapabilityFilter::default().update(kind, &told), Some(list(&expected)));

@@ -59,8 +59,11 @@ impl ClientProfile {
     /// Returns the client as it is recorded with what it does.
     pub(super) fn sender(&self) -> Sender {
         let info = self.info.get().cloned().unwrap_or_default();
-        let (client, chosen, token) = (self.id.clone(), info.chosen, self.identity.token.clone());
-        let (name, parent) = (self.peer_name.clone().or(info.name), self.identity.agent_session().cloned());
+        let client = self.id.clone();
+        let chosen = info.chosen;
+        let token = self.identity.token.clone();
+        let name = self.peer_name.clone().or(info.name);
+        let parent = self.identity.agent_session().cloned();
         Sender { client, chosen, name, version: info.version, token, parent, peer: self.peer.clone() }
     }
 
@@ -82,7 +85,8 @@ impl ClientProfile {
     /// Returns how the client wants to see sessions.
     pub(super) fn wishes(&self) -> Wishes {
         let info = self.info();
-        let (multi, forms) = (info.multi_client_updates, info.abilities().forms);
+        let multi = info.multi_client_updates;
+        let forms = info.abilities().forms;
         Wishes { role: self.role(), multi, event_ids: info.event_ids, forms, understood: info.understood() }
     }
 }

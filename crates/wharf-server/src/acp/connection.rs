@@ -141,7 +141,8 @@ impl Connection {
 
     /// Returns the client's attachment to this session; `wake` if a cold session's agent is to be brought back.
     pub(super) fn attachment(&self, session: &SessionId, wake: bool) -> Attachment {
-        let (role, elicits) = (self.client.role(), self.client.info().abilities().forms);
+        let role = self.client.role();
+        let elicits = self.client.info().abilities().forms;
         Attachment { sender: self.sender_in(session), role, elicits, wake, needs_agent: false }
     }
 

@@ -107,7 +107,8 @@ impl History {
         if !is_update || begin == Seq::ZERO || self.earlier_tools.is_some() {
             return Ok(());
         }
-        let (mut past, mut cursor) = (Self::default(), cursor.clone_at(Seq::ZERO.next()));
+        let mut past = Self::default();
+        let mut cursor = cursor.clone_at(Seq::ZERO.next());
         while cursor.position() < begin {
             let batch = cursor.next().await.map_err(|_| NotInline)?;
             for entry in batch.entries().iter().filter(|entry| entry.seq <= begin) {
@@ -202,7 +203,8 @@ impl History {
     /// Joins a chunk to the message before it, if it is of the same one.
     fn chunk(&mut self, entry: &Entry, kind: &str, frame: &Raw) {
         let mut update = update(frame);
-        let (id, content) = (update["messageId"].take(), update["content"].take());
+        let id = update["messageId"].take();
+        let content = update["content"].take();
         let text = Json::parse(frame.bytes()).and_then(|frame| frame.seek(&["params", "update", "content", "text"]));
         let text = text.ok().flatten().and_then(Json::text_chunk);
         let is_apart = std::mem::take(&mut self.is_apart) && id.is_null();

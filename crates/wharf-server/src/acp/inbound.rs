@@ -148,7 +148,8 @@ async fn take_request<M: Methods>(
     permit: Option<BytePermit>,
     mut turn: Option<MessageTurn>,
 ) {
-    let (connection, id) = (methods.connection(), request_id(frame, envelope));
+    let connection = methods.connection();
+    let id = request_id(frame, envelope);
     if let Some(error) = too_long(envelope) {
         let id = if id.len() > MAX_ID_BYTES { Bytes::from_static(b"null") } else { id };
         return connection.refuse(&id, envelope, error).await;
@@ -167,7 +168,8 @@ async fn take_request<M: Methods>(
         Err(error) => return connection.refuse(&id, envelope, error).await,
     };
     // Beside the others, which must not wait for an agent's start.
-    let (methods, frame) = (Arc::clone(methods), frame.clone());
+    let methods = Arc::clone(methods);
+    let frame = frame.clone();
     spawn_in_span(async move {
         let _held = (place, permit);
         if let Some(turn) = &mut turn {
@@ -205,7 +207,8 @@ async fn take_notification<M: Methods>(
         turn.come().await;
         return methods.notify(frame, envelope).await;
     };
-    let (methods, frame) = (Arc::clone(methods), frame.clone());
+    let methods = Arc::clone(methods);
+    let frame = frame.clone();
     spawn_in_span(async move {
         let _held = (place, permit);
         turn.come().await;

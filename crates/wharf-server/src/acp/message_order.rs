@@ -114,7 +114,8 @@ mod tests {
 
     #[tokio::test]
     async fn turns_come_in_the_order_in_which_they_were_taken() {
-        let (order, session) = (Arc::<MessageOrder>::default(), SessionId::new("s"));
+        let order = Arc::<MessageOrder>::default();
+        let session = SessionId::new("s");
         let mut first = order.enter(&session, None);
         let mut second = order.enter(&session, Some(Bytes::from_static(b"2")));
         let mut third = order.enter(&session, None);
@@ -134,7 +135,8 @@ mod tests {
 
     #[test]
     fn lines_are_bounded() {
-        let (order, session) = (Arc::<MessageOrder>::default(), SessionId::new("s"));
+        let order = Arc::<MessageOrder>::default();
+        let session = SessionId::new("s");
         let mut turns: Vec<MessageTurn> = (0..MAX_WAITING).map(|_| order.enter(&session, None)).collect();
         let next = order.enter(&session, None);
         assert!(next.check_room().is_err());

@@ -86,7 +86,8 @@ pub(crate) async fn get(
 ) -> Response {
     match upgrade {
         Ok(checked) => {
-            let (limit, buffers) = (app.host.config().limits.frame.0, Arc::clone(app.host.buffers()));
+            let limit = app.host.config().limits.frame.0;
+            let buffers = Arc::clone(app.host.buffers());
             match Handshake::new(checked, &extensions, &headers, limit, buffers) {
                 Some(handshake) => upgrade_to_socket(app, identity, query, &pairs, place, handshake),
                 None => StatusCode::UPGRADE_REQUIRED.into_response(),

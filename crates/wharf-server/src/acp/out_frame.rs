@@ -97,7 +97,8 @@ mod tests {
         let part = |text: &'static str| Bytes::from_static(text.as_bytes());
         let frame = OutFrame::extended(part("abc"), part("XY"), part("defg"));
         assert_eq!((frame.len(), frame.clone().into_bytes()), (9, part("abcXYdefg")));
-        let (mut whole, mut at) = (BytesMut::new(), 0);
+        let mut whole = BytesMut::new();
+        let mut at = 0;
         while at < frame.len() {
             let copied = frame.copy_to(at, 2, &mut whole);
             assert!((1..=2).contains(&copied));

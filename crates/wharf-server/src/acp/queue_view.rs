@@ -40,7 +40,8 @@ struct Waiting {
 
 impl Waiting {
     fn new(prompt: &PromptId, sender: &Sender, frame: &Raw, editor: Option<&Sender>) -> Self {
-        let (prompt, preview) = (prompt.clone(), prompt_preview(frame));
+        let prompt = prompt.clone();
+        let preview = prompt_preview(frame);
         Self { prompt, sender: who(sender), preview, editor: editor.map(who) }
     }
 }

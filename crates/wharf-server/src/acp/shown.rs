@@ -109,7 +109,9 @@ mod tests {
 
     #[test]
     fn events_settle_a_second_after_they_were_shown() {
-        let (shown, session, start) = (ShownUpTo::default(), SessionId::new("s"), Instant::now());
+        let shown = ShownUpTo::default();
+        let session = SessionId::new("s");
+        let start = Instant::now();
         let after = |millis: u64| start + Duration::from_millis(millis);
         assert_eq!((shown.get(&session), shown.settled(&session, start)), (None, None));
         shown.join(&session, Seq(3), Seq(5), start);
@@ -126,7 +128,9 @@ mod tests {
 
     #[test]
     fn a_client_that_is_not_shown_a_session_yet_has_seen_what_was_past_when_it_came() {
-        let (shown, session, start) = (ShownUpTo::default(), SessionId::new("s"), Instant::now());
+        let shown = ShownUpTo::default();
+        let session = SessionId::new("s");
+        let start = Instant::now();
         shown.arrive(&session, Seq(5), start);
         // Its own turn ends in event 8, before the session is shown to it: a cancel now was meant for that turn.
         assert_eq!((shown.seen(&session), shown.settled(&session, start)), (Some(Seq(5)), Some(Seq(5))));
@@ -138,7 +142,9 @@ mod tests {
 
     #[test]
     fn a_fast_stream_keeps_few_positions() {
-        let (shown, session, start) = (ShownUpTo::default(), SessionId::new("s"), Instant::now());
+        let shown = ShownUpTo::default();
+        let session = SessionId::new("s");
+        let start = Instant::now();
         for millis in 0..10_000 {
             shown.note(&session, Seq(millis), start + Duration::from_millis(millis));
         }

@@ -45,7 +45,8 @@ impl UnboundAgent {
     /// Asks the agent what it says of itself. An agent that had to be started for that waits for its session.
     pub(super) async fn introduce(&self, client: &ClientProfile) -> Result<InitializeResponse, StartFailure> {
         let mut waiting = self.waiting.lock().await;
-        let (told, place) = (client.info().for_agent(), self.place(client));
+        let told = client.info().for_agent();
+        let place = self.place(client);
         let (response, fresh) = self.host.introduce(&self.adapter, &told, place.as_deref(), &client.env()).await?;
         if fresh.is_some() {
             *waiting = fresh;
@@ -68,7 +69,8 @@ impl UnboundAgent {
                 if let Some(handle) = own_session() {
                     return Ok(UnboundAnswer::Session(handle));
                 }
-                let (told, place) = (client.info().for_agent(), self.place(client));
+                let told = client.info().for_agent();
+                let place = self.place(client);
                 waiting.insert(self.host.spare(&self.adapter, &told, place.as_deref(), &client.env()).await?)
             }
         };
@@ -105,7 +107,8 @@ impl UnboundAgent {
     /// Returns where an agent without a session is started: where the client last wanted a session, or says that it works.
     fn place(&self, client: &ClientProfile) -> Option<PathBuf> {
         let last = self.last_cwd.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let (workspaces, scope) = (self.host.workspaces(), client.identity().directory_scope());
+        let workspaces = self.host.workspaces();
+        let scope = client.identity().directory_scope();
         // Where the client could not have a session it has no agent either (rule 8.6).
         let place = last.or_else(|| client.info().cwd).filter(|place| workspaces.allows_path(&scope, place));
         // A client with one workspace is there if nowhere else; otherwise the host's own directory would be the place.

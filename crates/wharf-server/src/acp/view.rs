@@ -130,8 +130,11 @@ impl View {
         turn: TurnSeen,
     ) -> Self {
         let Wishes { role, multi, event_ids, forms, understood } = wishes;
-        let (newest, waiting, asks) = (None, BTreeSet::new(), BTreeMap::new());
-        let (extension, queue) = (None, QueueView::default());
+        let newest = None;
+        let waiting = BTreeSet::new();
+        let asks = BTreeMap::new();
+        let extension = None;
+        let queue = QueueView::default();
         Self {
             session,
             role,

@@ -47,12 +47,14 @@ pub(super) async fn run<M: Methods>(
     let (sink, mut stream) = socket.split();
     let heard = Arc::new(Mutex::new(Instant::now()));
     let connection = Arc::clone(methods.connection());
-    let (app, identity) = (connection.app.clone(), connection.client.identity().clone());
+    let app = connection.app.clone();
+    let identity = connection.client.identity().clone();
     let mut stopping = app.stopping.clone();
     let outbound = Socket::new(sink, Arc::clone(&heard), app.host.buffers());
     let span = client_span(connection.client.id());
     let mut writer = tokio::spawn({
-        let (writing, app) = (write(outbound, outlet), app.clone());
+        let writing = write(outbound, outlet);
+        let app = app.clone();
         let identity = identity.clone();
         async move {
             // The loop below says farewell to one who reads; one who does not is cut off, whatever waits for it.
@@ -196,7 +198,8 @@ impl Socket {
     }
 
     async fn put_fragments(&mut self, frame: &OutFrame) -> Result<(), Closed> {
-        let (mut left, mut kind) = (frame.len(), Data::Text);
+        let mut left = frame.len();
+        let mut kind = Data::Text;
         for part in frame.parts() {
             let mut rest = part.clone();
             while !rest.is_empty() {

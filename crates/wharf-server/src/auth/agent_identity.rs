@@ -33,7 +33,8 @@ impl Identity {
 
 fn is_for_agents(method: &Method, path: &str) -> bool {
     let parts: Vec<&str> = path.split('/').skip(1).collect();
-    let (method, parts) = (method.as_str(), parts.as_slice());
+    let method = method.as_str();
+    let parts = parts.as_slice();
     let speaks = matches!(parts, ["acp" | "mcp"] | ["mcp", "stdio"]);
     let looks =
         matches!((method, parts), ("GET" | "HEAD", ["sessions", ..] | ["search"] | ["adapters"] | ["openapi.json"]));

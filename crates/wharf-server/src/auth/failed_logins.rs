@@ -78,7 +78,8 @@ mod tests {
 
     #[test]
     fn each_address_has_its_own_failures_a_minute() {
-        let (failures, start) = (FailedLogins::new(3), Instant::now());
+        let failures = FailedLogins::new(3);
+        let start = Instant::now();
         let after = |seconds| start + Duration::from_secs(seconds);
         for _ in 0..3 {
             assert_eq!(failures.record_at(from("10.0.0.1"), start), Ok(()));
@@ -92,7 +93,8 @@ mod tests {
 
     #[test]
     fn addresses_of_one_ipv6_network_are_one_source() {
-        let (failures, start) = (FailedLogins::new(1), Instant::now());
+        let failures = FailedLogins::new(1);
+        let start = Instant::now();
         assert_eq!(failures.record_at(from("2001:db8::1"), start), Ok(()));
         assert!(failures.record_at(from("2001:db8::2"), start).is_err());
         assert_eq!(failures.record_at(from("2001:db8:0:1::2"), start), Ok(()));

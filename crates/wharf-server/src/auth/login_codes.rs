@@ -153,9 +153,11 @@ mod tests {
 
     #[test]
     fn code_is_valid_once_and_for_its_lifetime() {
-        let (codes, now) = (LoginCodes::default(), Instant::now());
+        let codes = LoginCodes::default();
+        let now = Instant::now();
         let make = || make_code(&codes, "tok_a", now).unwrap();
-        let (first, second) = (make(), make());
+        let first = make();
+        let second = make();
         assert_eq!(codes.redeem_at("guess", now).unwrap_err(), CodeRefused::Unknown);
         let (by, terms) = codes.redeem_at(&first, now).unwrap();
         assert_eq!((by, terms.access), (asker("tok_a"), Access::Observer));
@@ -167,7 +169,8 @@ mod tests {
 
     #[test]
     fn code_can_be_typed_in_any_case_and_without_its_hyphen() {
-        let (codes, now) = (LoginCodes::default(), Instant::now());
+        let codes = LoginCodes::default();
+        let now = Instant::now();
         for change in [
             |code: &str| code.to_lowercase(),
             |code: &str| code.replace('-', ""),
@@ -182,7 +185,8 @@ mod tests {
 
     #[test]
     fn code_is_void_after_many_wrong_guesses() {
-        let (codes, now) = (LoginCodes::default(), Instant::now());
+        let codes = LoginCodes::default();
+        let now = Instant::now();
         let code = make_code(&codes, "tok_a", now).unwrap();
         for _ in 0..MAX_WRONG_GUESSES {
             assert!(codes.redeem_at("wrong", now).is_err());
@@ -192,7 +196,8 @@ mod tests {
 
     #[test]
     fn asker_does_not_push_out_the_codes_of_others() {
-        let (codes, now) = (LoginCodes::default(), Instant::now());
+        let codes = LoginCodes::default();
+        let now = Instant::now();
         let mine = make_code(&codes, "tok_mine", now).unwrap();
         for _ in 0..1_000 {
             make_code(&codes, "tok_other", now).unwrap();

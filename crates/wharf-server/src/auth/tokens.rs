@@ -75,7 +75,8 @@ impl Tokens {
     /// Reads both files of the state directory, and creates the host's own token if there is none. A damaged `tokens.json` is
     /// moved away: what it held is lost, and no token must be taken that may have been revoked.
     pub fn open(state_dir: &Path) -> Result<Self, TokenError> {
-        let (own, file) = (state_dir.join("token"), TokensFile::in_directory(state_dir));
+        let own = state_dir.join("token");
+        let file = TokensFile::in_directory(state_dir);
         let set_aside = file.set_aside_if_damaged()?;
         if let Some(SetAside { kept_as, reason }) = &set_aside {
             tracing::error!(kept_as = %kept_as.display(), reason,

@@ -211,7 +211,8 @@ impl TokensFile {
     /// Begins the lifetime of a token anew, if it is due. Returns the lifetime in that case.
     pub(super) fn renew(&self, id: &str) -> Result<Option<Millis>, TokensFileError> {
         let _lock = self.lock()?;
-        let (mut tokens, now) = (self.list()?, Now::millis());
+        let mut tokens = self.list()?;
+        let now = Now::millis();
         let entry = tokens.iter_mut().find(|entry| &*entry.id == id && !entry.is_expired());
         let due = entry.and_then(|entry| entry.due_renewal(now).map(|lifetime| (entry, lifetime)));
         let Some((entry, lifetime)) = due else { return Ok(None) };

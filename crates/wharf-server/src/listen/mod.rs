@@ -243,7 +243,9 @@ impl HttpServer {
         door: LocalEndpoint,
         place: ConnectionPermit,
     ) {
-        let (router, seat, prefix) = (self.router.clone(), place.clone(), self.prefix.clone());
+        let router = self.router.clone();
+        let seat = place.clone();
+        let prefix = self.prefix.clone();
         let service = hyper::service::service_fn(move |request: hyper::Request<Incoming>| {
             let mut request: Request = request.map(axum::body::Body::new);
             strip_prefix(&mut request, &prefix);

@@ -206,7 +206,9 @@ impl McpHandler {
         let (lines, over) = keep_newest_lines(output.lines);
         let truncated = over || output.truncated;
         let text = lines.join("\n");
-        let (session_id, status, turn) = (input.session_id, session.status, session.turn);
+        let session_id = input.session_id;
+        let status = session.status;
+        let turn = session.turn;
         let answer = ToolAnswer::new(&LinesOutput {
             session_id,
             lines,

@@ -43,7 +43,8 @@ impl<T: Transport<RoleServer>> Transport<RoleServer> for PacedTransport<T> {
         item: TxJsonRpcMessage<RoleServer>,
     ) -> impl Future<Output = Result<(), Self::Error>> + Send + 'static {
         self.unsent.send_modify(|unsent| *unsent += 1);
-        let (unsent, sending) = (UnsentMessage(Arc::clone(&self.unsent)), self.inner.send(item));
+        let unsent = UnsentMessage(Arc::clone(&self.unsent));
+        let sending = self.inner.send(item);
         async move {
             let sent = sending.await;
             drop(unsent);

@@ -109,7 +109,8 @@ mod tests {
 
     fn row(n: usize, chars: usize) -> RowLine {
         let row = Map::from_iter([("text".to_owned(), Value::String("x".repeat(chars)))]);
-        let (id, kind) = (format!("1-{n}"), "message".to_owned());
+        let id = format!("1-{n}");
+        let kind = "message".to_owned();
         RowLine { id, kind, summary: "short".to_owned(), turn: None, open: false, row: Some(row) }
     }
 

@@ -58,7 +58,8 @@ async fn serve_connection(app: App, identity: Identity, connection: hyper::upgra
     let transport = AsyncRwTransport::new_server(read, write).with_max_line_length(longest);
     let transport = PacedTransport::new(transport, Arc::clone(&unfinished));
     let mut stopping = app.stopping.clone();
-    let (host, shown) = (app.clone(), identity.clone());
+    let host = app.clone();
+    let shown = identity.clone();
     let serving = async {
         match rmcp::serve_server(McpHandler::new(app, Some(identity)), transport).await {
             Ok(serving) => drop(serving.waiting().await),

@@ -152,7 +152,8 @@ async fn try_delivery(app: App, receiver: NotifyReceiver, mut delivery: Delivery
         }
         None => {
             host.metrics().notifications.count_failed(receiver);
-            let (kind, tries) = (delivery.notification.kind_word(), delivery.failures + 1);
+            let kind = delivery.notification.kind_word();
+            let tries = delivery.failures + 1;
             tracing::warn!(
                 receiver = receiver.as_str(),
                 kind,

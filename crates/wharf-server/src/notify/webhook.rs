@@ -133,7 +133,8 @@ async fn exchange(
     reach: Reach,
     request: Request<Body>,
 ) -> Result<StatusCode, DeliveryFailure> {
-    let (ca, is_https) = (settings.webhook_ca.clone(), url.is_https);
+    let ca = settings.webhook_ca.clone();
+    let is_https = url.is_https;
     let tls = read_files(move || is_https.then(|| tls_client_config(ca.as_deref())).transpose()).await?;
     let failed =
         |error: std::io::Error| DeliveryFailure::temporary(format!("cannot connect to {}: {error}", url.origin()));

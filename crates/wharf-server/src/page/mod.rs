@@ -73,7 +73,8 @@ impl PageBundle {
         let index = files.iter().find(|file| file.name == "index.html").map(|file| file.plain.clone());
         let index = String::from_utf8_lossy(&index.unwrap_or_default()).into_owned();
         let index_with = |auth: &str| PageFile::new("index.html", index.replace(AUTH_WORD, auth).into());
-        let (open_index, closed_index) = (index_with("none"), index_with("token"));
+        let open_index = index_with("none");
+        let closed_index = index_with("token");
         Self { version, files, content_policy: build_content_policy(&index), open_index, closed_index }
     }
 

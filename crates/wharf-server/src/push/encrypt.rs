@@ -114,10 +114,12 @@ mod tests {
     fn browser_can_decrypt_a_message() {
         let random = SystemRandom::new();
         let browser = EphemeralPrivateKey::generate(&ECDH_P256, &random).unwrap();
-        let (browser_key, auth) = (browser.compute_public_key().unwrap(), [7; AUTH_BYTES]);
+        let browser_key = browser.compute_public_key().unwrap();
+        let auth = [7; AUTH_BYTES];
         let body = encrypt_message(b"a session needs you", browser_key.as_ref(), &auth).unwrap();
         let (header, record) = body.split_at(SALT_BYTES + 5 + POINT_BYTES);
-        let (salt, own_key) = (&header[..SALT_BYTES], &header[SALT_BYTES + 5..]);
+        let salt = &header[..SALT_BYTES];
+        let own_key = &header[SALT_BYTES + 5..];
         let peer = UnparsedPublicKey::new(&ECDH_P256, own_key);
         let mut record = record.to_vec();
         let opened = agree_ephemeral(browser, &peer, |shared| {

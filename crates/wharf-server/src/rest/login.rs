@@ -57,7 +57,8 @@ pub(super) async fn make_code(
         return Err(Fault::new(ErrorCode::INVALID_PARAMS, detail));
     }
     let terms = check_login_terms(&app, &caller.identity, args)?;
-    let (role, workspace) = (terms.access.to_string(), terms.workspace.as_deref().map(ToOwned::to_owned));
+    let role = terms.access.to_string();
+    let workspace = terms.workspace.as_deref().map(ToOwned::to_owned);
     let code = app.login_codes.create(caller.identity, terms, lifetime).map_err(|_| {
         let detail = "too many login codes are unused; they expire within ten minutes";
         Fault::new(ErrorCode::TOO_MANY_CODES, detail)
@@ -86,7 +87,8 @@ pub(super) async fn withdraw_codes(State(app): State<App>, caller: Caller) -> Js
     )
 )]
 pub(super) async fn log_in(State(app): State<App>, request: Request) -> Response {
-    let (peer, scope) = (peer_of(&request), cookie_scope(&app, request.headers()));
+    let peer = peer_of(&request);
+    let scope = cookie_scope(&app, request.headers());
     let (head, body) = request.into_parts();
     let LoginArgs { code, name } = match read_code(&head.headers, body).await {
         Ok(args) => args,
@@ -181,7 +183,8 @@ fn check_login_terms(app: &App, asker: &Identity, args: LoginCodeArgs) -> Result
         None => own.cloned(),
     };
     // A lifetime that was asked for is the whole lifetime.
-    let (seconds, renews) = (args.ttl_seconds.unwrap_or(DEFAULT_LOGIN_LIFETIME.0 / 1_000), args.ttl_seconds.is_none());
+    let seconds = args.ttl_seconds.unwrap_or(DEFAULT_LOGIN_LIFETIME.0 / 1_000);
+    let renews = args.ttl_seconds.is_none();
     if seconds == 0 || seconds > MAX_LOGIN_SECONDS {
         return Err(unfit(format!("ttlSeconds: {seconds} is not between 1 and {MAX_LOGIN_SECONDS}")));
     }
@@ -195,7 +198,8 @@ fn create_login(app: &App, asker: &Identity, mut terms: TokenTerms, scope: &Cook
     terms.login_of = asker.token.clone().or_else(|| Some(Identity::HOST_TOKEN_ID.into()));
     terms.ttl = terms.ttl.min(left.or(terms.ttl));
     let seconds = terms.ttl.unwrap_or(DEFAULT_LOGIN_LIFETIME).0.div_ceil(1_000);
-    let (half, page) = (random_text(SECRET_HALF_CHARS), random_text(SECRET_HALF_CHARS));
+    let half = random_text(SECRET_HALF_CHARS);
+    let page = random_text(SECRET_HALF_CHARS);
     let made = app.tokens.log_in(terms, (&half, &page)).map_err(|error| tokens_unwritable(&error))?;
     let entry = made.entry;
     let mut response = Json(LoggedIn {

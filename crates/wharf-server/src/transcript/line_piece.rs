@@ -285,7 +285,8 @@ pub(super) fn plan_lines(frame: &Raw) -> Vec<WholeLine> {
         Err(error) => return vec![unreadable_line(&error)],
     };
     let line = |entry: Json<'_>| {
-        let (content, status) = (entry.text_at(&["content"]).ok()??, entry.text_at(&["status"]).ok()?);
+        let content = entry.text_at(&["content"]).ok()??;
+        let status = entry.text_at(&["status"]).ok()?;
         let status = status.as_deref().unwrap_or("pending");
         Some(whole_line(LineKind::Plan, &format!("[plan] {status}: {content}")))
     };

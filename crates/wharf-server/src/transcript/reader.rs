@@ -105,7 +105,8 @@ impl TranscriptReader {
     /// Waits for the next events. Dropping the future loses nothing.
     pub(crate) async fn next(&mut self) -> Result<TranscriptBatch, ReadError> {
         // Both are stored back only when the batch is complete: if this future is dropped, the batch is read again.
-        let (mut cursor, mut projector) = (self.cursor.clone(), self.projector.clone());
+        let mut cursor = self.cursor.clone();
+        let mut projector = self.projector.clone();
         let (batch, permit) = self.read_batch(&mut cursor).await?;
         let mut lines = Vec::new();
         for entry in batch.entries() {
@@ -127,7 +128,8 @@ impl TranscriptReader {
     /// Reads the next events and reserves room for their lines. While it waits for room it holds no events; they are read
     /// again afterwards.
     async fn read_batch(&self, cursor: &mut Cursor) -> Result<(Batch, Option<BytePermit>), ReadError> {
-        let (next, mut permit) = (cursor.position().next(), None);
+        let next = cursor.position().next();
+        let mut permit = None;
         loop {
             let batch = cursor.next().await?;
             let bytes = estimate_line_bytes(&batch);
@@ -193,7 +195,8 @@ pub(crate) async fn read_last_lines(
     loop {
         let after = Seq(head.0.saturating_sub(window));
         let mut follow = TranscriptReader::start_at(handle, (after.next(), 0), choice, MAX_SCAN).await?;
-        let (mut last, mut bytes) = (LineBuffer::default(), 0);
+        let mut last = LineBuffer::default();
+        let mut bytes = 0;
         while follow.position() < head {
             let TranscriptBatch { batch, lines, .. } = follow.next().await?;
             bytes += batch.entries().iter().map(Entry::weight).sum::<usize>();

@@ -61,7 +61,8 @@ pub(super) async fn find_start(handle: &SessionHandle, seq: Seq, most: ScanLimit
     let mut window = FIRST_WINDOW_EVENTS;
     loop {
         let first = Seq(seq.0.saturating_sub(window).max(1));
-        let (mut marks, mut bytes) = (Vec::new(), 0);
+        let mut marks = Vec::new();
+        let mut bytes = 0;
         for_each_entry(handle, first, seq, |entry| {
             bytes += entry.weight();
             marks.push((entry.seq, LineMark::from_event(&entry.event)));
@@ -107,7 +108,8 @@ pub(super) fn latest_start(marks: &[(Seq, LineMark)]) -> Option<StartingPoint> {
 
 /// Returns true if the turn of `prompt` had begun when the prompt ended at `seq`.
 pub(super) async fn had_turn_begun(handle: &SessionHandle, prompt: &PromptId, seq: Seq) -> Result<bool, ReadError> {
-    let (mut window, mut end) = (FIRST_WINDOW_EVENTS, seq);
+    let mut window = FIRST_WINDOW_EVENTS;
+    let mut end = seq;
     while end.0 > 1 {
         let first = Seq(end.0.saturating_sub(window).max(1));
         let mut begun = None;

@@ -80,7 +80,8 @@ pub(crate) fn read_agent_log(
 
 /// Refuses a session that the caller does not see. Its log is not read for that, and no agent is woken.
 fn check_visible(app: &App, caller: &Caller, id: &str) -> Result<(), Fault> {
-    let (visible, session) = (app.visible_to(&caller.identity), SessionId::new(id));
+    let visible = app.visible_to(&caller.identity);
+    let session = SessionId::new(id);
     match visible.descriptor(&session) {
         Some(_) => Ok(()),
         None => Err(fault_from_open_error(id, &visible.why_not_open(&session))),

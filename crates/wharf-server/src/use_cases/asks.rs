@@ -53,7 +53,8 @@ pub(crate) async fn list_all_asks(app: &App, caller: &Caller, query: &AskQuery) 
     let is_over = asking.len() > limit;
     asking.truncate(limit);
     let deadline = Instant::now() + SUBJECT_TIMEOUT;
-    let (mut asks, mut truncated) = (Vec::new(), is_over);
+    let mut asks = Vec::new();
+    let mut truncated = is_over;
     for known in asking {
         // A session that was forgotten or cannot be read meanwhile has no asks.
         let Ok(handle) = open_session(app, caller, &known.id).await else { continue };
@@ -166,7 +167,8 @@ pub(crate) async fn reply_to_ask(
     reply: AskReply,
 ) -> Result<(), Fault> {
     caller.may_answer_in(app, handle.id().as_str())?;
-    let (by, before) = (caller.sender(), handle.head());
+    let by = caller.sender();
+    let before = handle.head();
     let done = match reply {
         AskReply::Option(option, frame) => {
             let frame = spell_option(handle, ask, &option, frame).await;

@@ -72,7 +72,8 @@ impl AttentionView {
     pub(crate) fn attention_of(&self, known: &Descriptor) -> AttentionInfo {
         let id = SessionId::new(known.id.as_str());
         let marks = self.person.as_deref().map(|person| self.app.host.marks(person, &id)).unwrap_or_default();
-        let (own, below) = (known.attention.ask.as_ref(), self.below.get(&id));
+        let own = known.attention.ask.as_ref();
+        let below = self.below.get(&id);
         let count = known.attention.asks + below.map_or(0, |below| below.count);
         let below = below.filter(|below| own.is_none_or(|own| below.first.since < own.since));
         let quiet = AttentionInfo {
@@ -95,13 +96,16 @@ impl AttentionView {
         let is_unseen = |raised: &&AttentionRaised| raised.row.is_none_or(|row| !marks.has_seen(row));
         if let Some(raised) = known.attention.raised.as_ref().filter(is_unseen) {
             let state = if raised.is_failure { AttentionState::Failed } else { AttentionState::Finished };
-            let (since, row) = (raised.since.clone(), raised.row.map(|row| row.to_string()));
-            let (why, text) = (Some(raised.why.clone()), raised.text.clone());
+            let since = raised.since.clone();
+            let row = raised.row.map(|row| row.to_string());
+            let why = Some(raised.why.clone());
+            let text = raised.text.clone();
             return AttentionInfo { state, since, row, why, text, unread: true, ..quiet };
         }
         match &known.attention.work {
             Some(work) => {
-                let (since, why) = (work.since.clone(), Some(work.why.clone()));
+                let since = work.since.clone();
+                let why = Some(work.why.clone());
                 AttentionInfo { state: AttentionState::Working, since, why, ..quiet }
             }
             None => quiet,

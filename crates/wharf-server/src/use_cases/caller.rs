@@ -39,8 +39,9 @@ impl Caller {
     /// Creates a caller without a connection. All calls with the same token are recorded as the same client.
     pub(crate) fn new(identity: Identity, name: Option<&str>) -> Self {
         let client = client_id_without_connection(&identity);
-        let (name, token, parent) =
-            (name.and_then(shown_name), identity.token.clone(), identity.agent_session().cloned());
+        let name = name.and_then(shown_name);
+        let token = identity.token.clone();
+        let parent = identity.agent_session().cloned();
         let sender = Sender { client, chosen: None, name, version: None, token, parent, peer: None };
         Self { role: identity.role(), identity, is_connected: false, sender }
     }

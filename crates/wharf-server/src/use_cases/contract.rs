@@ -163,7 +163,8 @@ pub(crate) fn to_open_ask(ask: &Ask) -> OpenAsk {
         .map(|(option, option_id)| AskOption { option_id, name: text(&option["name"]), kind: text(&option["kind"]) })
         .collect();
     let tool_call = params.get("toolCall").cloned();
-    let (ask_id, kind) = (ask.id.0, to_ask_type(ask.kind));
+    let ask_id = ask.id.0;
+    let kind = to_ask_type(ask.kind);
     OpenAsk { ask_id, kind, opened_at: None, row: None, subject: None, options, tool_call, params }
 }
 

@@ -46,7 +46,9 @@ async fn find_event(handle: &SessionHandle, id: &str) -> Result<Seq, Fault> {
 
 async fn read_page(handle: &SessionHandle, after: Seq, limit: usize, most: usize) -> Result<EventPage, ReadError> {
     let mut cursor = handle.cursor(after);
-    let (mut events, mut bytes, mut last) = (Vec::new(), 0, None);
+    let mut events = Vec::new();
+    let mut bytes = 0;
+    let mut last = None;
     while cursor.is_behind() {
         let batch = cursor.next().await?;
         for entry in batch.entries() {
@@ -67,7 +69,8 @@ fn to_stored_event(entry: &Entry) -> Option<Box<RawValue>> {
     let mut body = Vec::new();
     encode(&entry.event, entry.at, &mut body);
     let body = String::from_utf8(body).ok()?;
-    let (epoch, seq) = (entry.epoch, entry.seq);
+    let epoch = entry.epoch;
+    let seq = entry.seq;
     let members = body.strip_prefix('{')?;
     RawValue::from_string(format!(r#"{{"id":"{epoch}-{seq}","seq":{seq},"epoch":{epoch},{members}"#)).ok()
 }

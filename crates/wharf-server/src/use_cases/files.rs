@@ -41,7 +41,8 @@ pub(crate) async fn find_directory_files(
         return Err(Fault::new(ErrorCode::NOT_FOR_AGENTS, "an agent reads its own directory itself"));
     }
     let limit = check_limit(query.limit)?;
-    let (scope, text) = (caller.identity.directory_scope(), query.q.as_deref().unwrap_or_default());
+    let scope = caller.identity.directory_scope();
+    let text = query.q.as_deref().unwrap_or_default();
     let found = app.host.find_files_in(scope, PathBuf::from(&query.cwd), text, limit).await;
     found.map(to_file_list).map_err(|error| fault_from_create_error(&error))
 }

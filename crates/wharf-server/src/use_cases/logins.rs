@@ -10,7 +10,8 @@ use crate::fault::Fault;
 
 /// Lists the logins that the caller may see, the newest first.
 pub(crate) async fn list_logins(app: &App, caller: &Caller) -> Result<LoginList, Fault> {
-    let (app, caller) = (app.clone(), caller.clone());
+    let app = app.clone();
+    let caller = caller.clone();
     run_blocking(move || {
         let mut logins: Vec<_> =
             visible_logins(&app, &caller)?.iter().map(|entry| to_info(&app, &caller, entry)).collect();
@@ -28,7 +29,9 @@ pub(crate) async fn rename_login(
     change: LoginChange,
 ) -> Result<LoginInfo, Fault> {
     caller.may_change()?;
-    let (app, caller, id) = (app.clone(), caller.clone(), id.to_owned());
+    let app = app.clone();
+    let caller = caller.clone();
+    let id = id.to_owned();
     run_blocking(move || {
         find_login(&app, &caller, &id)?;
         let entry = app.tokens.relabel(&id, &change.name).map_err(|error| fault_from_tokens_error(&id, &error))?;
@@ -40,7 +43,9 @@ pub(crate) async fn rename_login(
 /// Ends a login, and with it the streams and connections that it opened.
 pub(crate) async fn end_login(app: &App, caller: &Caller, id: &str) -> Result<LoginEnded, Fault> {
     caller.may_change()?;
-    let (app, caller, id) = (app.clone(), caller.clone(), id.to_owned());
+    let app = app.clone();
+    let caller = caller.clone();
+    let id = id.to_owned();
     run_blocking(move || {
         find_login(&app, &caller, &id)?;
         app.tokens.revoke(&id).map_err(|error| fault_from_tokens_error(&id, &error))?;

@@ -25,7 +25,8 @@ pub(crate) async fn list_places(app: &App, caller: &Caller, query: &PlaceQuery) 
     if limit == 0 || limit > MAX_RECENT {
         return Err(invalid_query(format!("limit: {limit} is not between 1 and {MAX_RECENT}")));
     }
-    let (app, caller) = (app.clone(), caller.clone());
+    let app = app.clone();
+    let caller = caller.clone();
     let listed = tokio::task::spawn_blocking(move || {
         let registry = list_workspaces(&app, &caller)?;
         let active = registry.active;

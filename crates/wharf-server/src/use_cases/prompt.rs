@@ -156,7 +156,8 @@ pub(super) async fn submit_blocks(
     key: Option<&str>,
 ) -> Result<Prompted, Fault> {
     let frame = blocks.to_request(handle.id().as_str())?;
-    let (id, key) = (new_prompt_id(), key.map(Into::into));
+    let id = new_prompt_id();
+    let key = key.map(Into::into);
     let receipt = submit_prompt(app, caller, handle, NewPrompt { id, frame, key, overlap, to_agent: false }).await?;
     Ok(Prompted {
         ok: true,

@@ -18,10 +18,12 @@ pub(crate) async fn describe_push(app: &App, caller: &Caller) -> Result<PushStat
 }
 
 fn describe_device(app: &App, login: &str) -> impl FnOnce() -> Option<PushState> + Send + 'static + use<> {
-    let (app, login) = (app.clone(), login.to_owned());
+    let app = app.clone();
+    let login = login.to_owned();
     move || {
         let public_key = app.push.public_key()?;
-        let (subscribed, last_delivery) = (app.push.is_subscribed(&login), app.push.last_delivery(&login));
+        let subscribed = app.push.is_subscribed(&login);
+        let last_delivery = app.push.last_delivery(&login);
         Some(PushState { public_key, subscribed, last_delivery })
     }
 }

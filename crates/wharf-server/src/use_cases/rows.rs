@@ -97,16 +97,19 @@ pub(crate) async fn read_row_text(
     row: &str,
     query: &RowTextQuery,
 ) -> Result<RowTextPage, Fault> {
-    let (part, offset) = (query.part.as_deref().unwrap_or("0"), query.offset.unwrap_or_default());
+    let part = query.part.as_deref().unwrap_or("0");
+    let offset = query.offset.unwrap_or_default();
     let transcript = open_transcript(app, caller, id).await?;
     let found = transcript.text(row, part, offset).await.map_err(|failure| transcript_fault(app, id, &failure))?;
     let slice = found.ok_or_else(|| {
-        let (row, part) = (shorten(row), shorten(part));
+        let row = shorten(row);
+        let part = shorten(part);
         Fault::new(ErrorCode::UNKNOWN_ROW, format!("no row {row:?} with a text {part:?}"))
     })?;
     let end = slice.offset + slice.text.len() as u64;
     let next = (end < slice.total).then_some(end);
-    let (row, part) = (row.to_owned(), part.to_owned());
+    let row = row.to_owned();
+    let part = part.to_owned();
     Ok(RowTextPage { row, part, offset: slice.offset, bytes: slice.total, text: slice.text, next })
 }
 
@@ -185,7 +188,9 @@ fn parse_row_query(query: &RowQuery) -> Result<PageRequest, Fault> {
         return Err(invalid_query(format!("limit: {limit} is not between 1 and {MAX_PAGE_ROWS}")));
     }
     let given = |text: &Option<String>| text.clone().filter(|text| !text.is_empty());
-    let (before, after, around) = (given(&query.before), given(&query.after), given(&query.around));
+    let before = given(&query.before);
+    let after = given(&query.after);
+    let around = given(&query.around);
     let anchor = match (before, after, around, given(&query.turn)) {
         (None, None, None, None) => PageAnchor::End,
         (Some(before), None, None, None) => PageAnchor::Before(parse_cursor("before", &before)?),

@@ -48,7 +48,8 @@ pub(super) fn select_sessions(
     caller: &Caller,
     query: &SessionQuery,
 ) -> Result<(Vec<Arc<Descriptor>>, AttentionView), Fault> {
-    let (times, view) = (QueryTimes::read(query)?, AttentionView::new(app, &caller.identity));
+    let times = QueryTimes::read(query)?;
+    let view = AttentionView::new(app, &caller.identity);
     let mut known = visible_sessions(app, caller);
     known.retain(|known| {
         let needs = |state: &AttentionState| view.attention_of(known).state == *state;
@@ -108,7 +109,8 @@ pub(crate) fn find_session(app: &App, caller: &Caller, id: &str) -> Option<Arc<D
 
 /// Returns one session.
 pub(crate) fn get_session(app: &App, caller: &Caller, id: &str) -> Result<SessionInfo, Fault> {
-    let (visible, session) = (app.visible_to(&caller.identity), SessionId::new(id));
+    let visible = app.visible_to(&caller.identity);
+    let session = SessionId::new(id);
     let known =
         visible.descriptor(&session).ok_or_else(|| fault_from_open_error(id, &visible.why_not_open(&session)))?;
     Ok(describe_session(app, caller, &known))

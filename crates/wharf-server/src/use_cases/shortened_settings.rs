@@ -60,7 +60,8 @@ impl SettingsBudget {
     fn keep_options(&mut self, options: &mut Vec<SettingOption>) {
         options.retain_mut(|option| {
             self.shorten_text(&mut option.description);
-            let (category, current) = (option.category.clone().unwrap_or_default(), option.current.to_string());
+            let category = option.category.clone().unwrap_or_default();
+            let current = option.current.to_string();
             let names = [option.id.as_str(), &option.name, &category, &option.kind, &current];
             self.take(&names, option.description.as_ref())
         });
@@ -96,7 +97,8 @@ mod tests {
         let value =
             |n: usize| ChoiceValue { id: format!("v{n}"), name: format!("V{n}"), description: None, group: None };
         let command = |n: usize| {
-            let (name, description) = (format!("c{n}"), Some(description.to_owned()));
+            let name = format!("c{n}");
+            let description = Some(description.to_owned());
             AgentCommandInfo { name, description, hint: None }
         };
         SessionSettingsInfo {

@@ -28,7 +28,8 @@ pub(crate) struct StateMarks {
 impl StateMarks {
     /// Reads the marks. They are read before what they stand for, so that a change in between is seen later.
     pub(crate) fn read(handle: &SessionHandle) -> Self {
-        let (settings_at, presence) = (handle.settings_at(), handle.presence());
+        let settings_at = handle.settings_at();
+        let presence = handle.presence();
         Self { settings_at, presence, running: handle.running_terminals() }
     }
 

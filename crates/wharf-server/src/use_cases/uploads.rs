@@ -94,7 +94,8 @@ pub(super) async fn expand_uploads(app: &App, handle: &SessionHandle, blocks: &s
     // An agent of which nothing is known gets what it may read in any case: a link.
     let accepts = report.traits.accepts.unwrap_or_default();
     let max_bytes = app.host.config().limits.frame.0;
-    let (mut expanded, mut bytes) = (Vec::new(), 0);
+    let mut expanded = Vec::new();
+    let mut bytes = 0;
     for block in list.items() {
         let text = if names_upload(&block) {
             let upload = block.text_at(&["id"]).ok().flatten().unwrap_or_default();

@@ -91,7 +91,8 @@ impl FileLog {
         opened: OpenedLog,
     ) -> Arc<Self> {
         let OpenedLog { sealed, active, file, len, head, mended } = opened;
-        let (active, file) = (Arc::new(active), Arc::new(file));
+        let active = Arc::new(active);
+        let file = Arc::new(file);
         let writer = LogWriter {
             buf: Vec::new(),
             head,

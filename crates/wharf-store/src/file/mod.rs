@@ -91,7 +91,8 @@ impl FileEngine {
         let syncer = SyncThreads::start(options.sync_interval, options.sync_threads)
             .map_err(|source| io_error("starting the sync thread", source))?;
         let (reserve, why_not) = DiskReserve::create(&options.root, options.reserve);
-        let (reserve, no_reserve) = (Arc::new(reserve), why_not.map(|error| error.to_string()));
+        let reserve = Arc::new(reserve);
+        let no_reserve = why_not.map(|error| error.to_string());
         Ok(Arc::new(Self { options, slots: Mutex::default(), syncer, reserve, no_reserve }))
     }
 

@@ -70,7 +70,9 @@ impl SegmentIndex {
         let mut numbers =
             payload.split(|b| !b.is_ascii_digit()).filter(|text| !text.is_empty()).map(|text| line::parse_number(text));
         let mut next = || numbers.next().flatten().map(|(value, _)| value);
-        let (format, of, covered) = (next()?, next()?, next()?);
+        let format = next()?;
+        let of = next()?;
+        let covered = next()?;
         if format != INDEX_FORMAT || of != first || covered > len {
             return None;
         }

@@ -129,7 +129,8 @@ impl PageRead<'_> {
                 self.keep_hint(next, next, 0);
             }
         }
-        let (segment, last) = (&*view.active, view.head.seq);
+        let segment = &*view.active;
+        let last = view.head.seq;
         if !self.read_segment(SegmentPosition { segment, file: &view.file, len: view.len, last, bad: None })? {
             self.keep_hint(last + 1, segment.first, view.len);
         }

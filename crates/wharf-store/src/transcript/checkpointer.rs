@@ -36,9 +36,11 @@ impl Checkpointer {
     /// Starts the thread.
     pub(super) fn start(path: &Path) -> Result<Self, StoreError> {
         let (wake, woken) = sync_channel::<()>(1);
-        let (copying, path) = (Arc::new(Mutex::new(())), path.to_owned());
+        let copying = Arc::new(Mutex::new(()));
+        let path = path.to_owned();
         let written = Arc::new(AtomicUsize::new(0));
-        let (pause, waiting) = (Arc::clone(&copying), Arc::clone(&written));
+        let pause = Arc::clone(&copying);
+        let waiting = Arc::clone(&written);
         let thread = thread::Builder::new().name("wharf-rows-wal".to_owned()).spawn(move || {
             while woken.recv().is_ok() {
                 while waiting.load(Ordering::Relaxed) < MAX_WAITING_BYTES && woken.recv_timeout(QUIET_TIME).is_ok() {}

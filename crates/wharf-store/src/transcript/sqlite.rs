@@ -80,7 +80,9 @@ impl SqliteTranscripts {
             prepare_connection(&connection)?;
             Ok(Mutex::new(connection))
         };
-        let (writer, reader, searcher) = (connect()?, connect()?, connect()?);
+        let writer = connect()?;
+        let reader = connect()?;
+        let searcher = connect()?;
         let checkpointer = Some(Checkpointer::start(path)?);
         let path = Some(path.to_owned());
         let generation = AtomicU64::new(0);
@@ -214,7 +216,8 @@ impl TranscriptStore for SqliteTranscripts {
             let mut progress = Vec::new();
             while let Some(row) = rows.next()? {
                 let id = LogId::new(row.get_ref(0)?.as_str()?, row.get_ref(1)?.as_str()?);
-                let (fold, seq) = (row.get(2)?, row.get::<_, i64>(3)?.cast_unsigned());
+                let fold = row.get(2)?;
+                let seq = row.get::<_, i64>(3)?.cast_unsigned();
                 let is_indexed = !has_unindexed_rows(&mut find_unindexed, row.get(4)?)?;
                 progress.extend(id.map(|id| TranscriptProgress { id, fold, seq, is_indexed }));
             }

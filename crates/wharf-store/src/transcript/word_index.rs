@@ -51,7 +51,9 @@ pub(super) fn index_some_rows(
     let mut rows = select.query(params![row_key(session, 0), row_key(session, u64::MAX), limit])?;
     let mut writer = WordWriter::new(transaction, session)?;
     let mut forget = transaction.prepare("DELETE FROM unindexed WHERE key = ?1")?;
-    let (mut count, mut bytes, mut keys) = (0, 0, Vec::new());
+    let mut count = 0;
+    let mut bytes = 0;
+    let mut keys = Vec::new();
     while bytes <= step.max_bytes
         && let Some(found) = rows.next()?
     {
@@ -142,7 +144,8 @@ pub(super) fn remove_some_words(
     after: i64,
 ) -> rusqlite::Result<Option<i64>> {
     let Some(session) = find_session(transaction, id)?.map(|session| session.number) else { return Ok(None) };
-    let (first, last) = (row_key(session, 0), row_key(session, u64::MAX));
+    let first = row_key(session, 0);
+    let last = row_key(session, u64::MAX);
     // Words that are not written yet must not be written any more.
     transaction.execute("DELETE FROM unindexed WHERE key BETWEEN ?1 AND ?2", [first, last])?;
     let mut select = transaction

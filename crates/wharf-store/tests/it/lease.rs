@@ -74,7 +74,8 @@ fn epoch_that_cannot_be_read_is_set_aside() {
     // Reading the first byte of one's memory fails with EIO, as with a failing disk.
     let make_unreadable = |path: &Path| symlink("/proc/self/mem", path).unwrap();
     let make_directory = |path: &Path| fs::create_dir(path).unwrap();
-    let oddities: [(&str, &dyn Fn(&Path)); 3] =
+    type MakeOddity<'a> = &'a dyn Fn(&Path);
+    let oddities: [(&str, MakeOddity<'_>); 3] =
         [("a directory", &make_directory), ("a pipe", &make_pipe), ("an unreadable file", &make_unreadable)];
     let mut last = 7;
     for (what, make) in oddities {

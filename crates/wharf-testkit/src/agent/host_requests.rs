@@ -29,7 +29,8 @@ fn try_upgrade(socket: &Path) -> io::Result<String> {
 /// Sends one HTTP request and returns the status and the body, with a blank between them.
 pub(super) fn send_request(arguments: &[String]) -> io::Result<String> {
     let [place, method, path, rest @ ..] = arguments else { return Err(io::Error::other("--call WHERE METHOD PATH")) };
-    let (token, body) = (rest.first().map_or("", String::as_str), rest.get(1).map_or("", String::as_str));
+    let token = rest.first().map_or("", String::as_str);
+    let body = rest.get(1).map_or("", String::as_str);
     let mut head = format!("{method} {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n");
     head.push_str("Accept: application/json, text/event-stream\r\nContent-Type: application/json\r\n");
     if !token.is_empty() {

@@ -30,7 +30,8 @@ pub(super) fn initialize_answer(flags: &Flags, client: &Value) -> Value {
         methods.push(json!({ "id": "token", "name": "Token" }));
     }
     if flags.terminal_auth && client["auth"]["terminal"] == true {
-        let (args, env) = (["--exit-on-start", "7"], json!({ "COLOR": "red" }));
+        let args = ["--exit-on-start", "7"];
+        let env = json!({ "COLOR": "red" });
         methods.push(json!({ "id": "tty", "name": "Terminal", "type": "terminal", "args": args, "env": env }));
     }
     let mut result = json!({

@@ -66,7 +66,8 @@ impl OpenRequests {
     fn send_next(&mut self, actor: &mut ScriptRun) -> Result<(), TurnStop> {
         let kind = REQUEST_KINDS[self.rounds % REQUEST_KINDS.len()];
         self.rounds += 1;
-        let (session, number) = (actor.turn.session.clone(), self.sent);
+        let session = actor.turn.session.clone();
+        let number = self.sent;
         let (method, params) = match kind {
             RequestKind::Permission => ("session/request_permission", permission_params(actor)),
             RequestKind::FileWrite => {

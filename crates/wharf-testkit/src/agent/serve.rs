@@ -308,7 +308,8 @@ impl ScriptedAgent {
 
     fn send_replay(&self, session: &str) -> io::Result<()> {
         for number in 0..self.flags.replay {
-            let (asked, told) = (format!("old-prompt-{number}"), format!("old-answer-{number}"));
+            let asked = format!("old-prompt-{number}");
+            let told = format!("old-answer-{number}");
             self.send_update(
                 session,
                 &wire::chunk_update("user_message_chunk", &asked, &format!("old prompt {number}")),
@@ -411,7 +412,8 @@ impl ScriptedAgent {
         running.push(RunningPrompt { request: id.clone(), turn: turn.sender() });
         drop(running);
         let actor = ScriptRun::new(turn, Arc::clone(&session.state), id.clone());
-        let (unanswered, before) = (Arc::clone(&session.running), session.newest.take());
+        let unanswered = Arc::clone(&session.running);
+        let before = session.newest.take();
         let text = wire::prompt_text(params);
         session.newest = Some(thread::spawn(move || {
             if let Some(before) = before {

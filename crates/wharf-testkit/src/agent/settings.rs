@@ -24,7 +24,8 @@ impl ScriptedSettings {
     pub(super) fn load(flags: &Flags, session: &str) -> Self {
         let file = flags.settings.as_ref().map(|folder| folder.join(session));
         let mode = flags.first_mode.clone().unwrap_or_else(|| "ask".to_owned());
-        let (model, effort) = ("small".to_owned(), "low".to_owned());
+        let model = "small".to_owned();
+        let effort = "low".to_owned();
         let first = Self { mode, model, effort, fast: true, file: None };
         let settings = file.as_deref().and_then(read_file).unwrap_or(first);
         Self { file, ..settings }
@@ -153,6 +154,8 @@ fn select_option(id: &str, name: &str, category: Option<&str>, current: &str, va
 fn read_file(file: &Path) -> Option<ScriptedSettings> {
     let kept: Value = serde_json::from_slice(&std::fs::read(file).ok()?).ok()?;
     let text = |name: &str| kept[name].as_str().map(str::to_owned);
-    let (mode, model, effort) = (text("mode")?, text("model")?, text("effort")?);
+    let mode = text("mode")?;
+    let model = text("model")?;
+    let effort = text("effort")?;
     Some(ScriptedSettings { mode, model, effort, fast: kept["fast"] == true, file: None })
 }

@@ -35,7 +35,8 @@ pub fn make_snippet(row: &TranscriptRow, query: &SearchQuery) -> Vec<SnippetPart
 
 fn find_matches<'a>(text: &'a str, query: &SearchQuery) -> MatchedText<'a> {
     let words = split_words(text);
-    let (mut ranges, mut phrases) = (Vec::new(), 0);
+    let mut ranges = Vec::new();
+    let mut phrases = 0;
     for phrase in query.phrases() {
         let found = words.windows(phrase.words.len()).filter(|window| is_match(window, phrase));
         let before = ranges.len();
@@ -74,7 +75,8 @@ fn cut_snippet(found: &MatchedText<'_>) -> Vec<SnippetPart> {
     let mut parts = Vec::new();
     let mut at = start;
     for (from, to) in &found.ranges {
-        let (from, to) = ((*from).clamp(at, end), (*to).clamp(at, end));
+        let from = (*from).clamp(at, end);
+        let to = (*to).clamp(at, end);
         push_part(&mut parts, &found.text[at..from], false);
         push_part(&mut parts, &found.text[from..to], true);
         at = at.max(to);

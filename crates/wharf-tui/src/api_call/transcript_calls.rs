@@ -71,6 +71,7 @@ pub(crate) fn list_changed_files(session: &str) -> ApiCall {
 /// Searches the rows of one session, the newest first.
 pub(crate) fn search_session(session: &str, query: &str, cursor: Option<&str>) -> ApiCall {
     let cursor = cursor.map(|cursor| format!("&cursor={}", percent_encode(cursor))).unwrap_or_default();
-    let (session, query) = (percent_encode(session), percent_encode(query));
+    let session = percent_encode(session);
+    let query = percent_encode(query);
     ApiCall::get(format!("/search?q={query}&session={session}&limit=100{cursor}"))
 }

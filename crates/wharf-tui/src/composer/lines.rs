@@ -19,7 +19,8 @@ pub(crate) struct EditorLines {
 pub(crate) fn lay_out_editor(text: &str, cursor: usize, width: usize) -> EditorLines {
     let width = width.max(1);
     let mut lines = vec![String::new()];
-    let (mut column, mut place) = (0, None);
+    let mut column = 0;
+    let mut place = None;
     for (at, cluster) in text.grapheme_indices(true) {
         let is_break = cluster == "\n" || cluster == "\r\n";
         let shown = show_cluster(cluster);
@@ -71,7 +72,8 @@ pub(crate) fn move_by_line(text: &str, cursor: usize, width: usize, is_up: bool)
 /// Returns for every place of the cursor its line and its column, as `lay_out_editor` breaks the text.
 fn find_cells(text: &str, width: usize) -> Vec<(usize, usize, usize)> {
     let mut cells = Vec::new();
-    let (mut line, mut column) = (0, 0);
+    let mut line = 0;
+    let mut column = 0;
     let clusters = text.grapheme_indices(true).map(|(at, cluster)| (at, Some(cluster)));
     for (at, cluster) in clusters.chain([(text.len(), None)]) {
         let is_break = matches!(cluster, Some("\n" | "\r\n"));

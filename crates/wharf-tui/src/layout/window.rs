@@ -39,7 +39,8 @@ fn fill_down(
     count_lines: &mut impl FnMut(RowPlace, &TranscriptRow) -> usize,
 ) -> Vec<VisibleRow> {
     let mut visible = Vec::new();
-    let (mut first_line, mut free) = (line, height);
+    let mut first_line = line;
+    let mut free = height;
     for (place, row) in rows.iter_from(place) {
         if free == 0 {
             break;
@@ -86,7 +87,8 @@ pub(crate) fn scroll_anchor(
 ) -> ScrollAnchor {
     let visible = find_visible(rows, anchor, height, &mut count_lines);
     let Some(top) = visible.first() else { return ScrollAnchor::End };
-    let (mut place, mut line) = (top.place, top.first_line);
+    let mut place = top.place;
+    let mut line = top.first_line;
     if by < 0 {
         let mut left = by.unsigned_abs();
         let mut above = rows.iter_before(place);

@@ -469,7 +469,8 @@ mod tests {
     #[test]
     fn a_page_after_a_reset_brings_only_new_rows_and_tells_of_a_gap() {
         let mut set = RowSet::new(500);
-        let (one, two) = (message("1-2", 2, "a"), message("1-10", 10, "b"));
+        let one = message("1-2", 2, "a");
+        let two = message("1-10", 10, "b");
         apply(&mut set, "page", page(Some("f3.1-2"), std::slice::from_ref(&one)));
         assert_eq!(apply(&mut set, "reset", json!({ "why": "too_far_behind" })), RowEffect::None);
         assert_eq!(texts(&mut set, "page", page(None, &[one, two.clone()])), ["b"]);

@@ -12,7 +12,8 @@ impl TuiState {
     /// Brings the completion up to date with the text and the cursor.
     pub(super) fn refresh_completion(&mut self) {
         let Some(open) = &mut self.open else { return };
-        let (text, cursor) = (open.composer.text(), open.composer.cursor());
+        let text = open.composer.text();
+        let cursor = open.composer.cursor();
         let Some(start) = find_completed_word(text, cursor) else {
             open.composing.completion = None;
             open.composing.closed_completion = None;
@@ -75,7 +76,8 @@ impl TuiState {
     /// Drops a completion whose word is not before the cursor any more: the text or the cursor was changed from elsewhere.
     pub(super) fn drop_stale_completion(&mut self) {
         let Some(open) = &mut self.open else { return };
-        let (text, cursor) = (open.composer.text(), open.composer.cursor());
+        let text = open.composer.text();
+        let cursor = open.composer.cursor();
         let fits = |held: &Completion| text.get(held.start..cursor) == Some(held.word.as_str());
         if !open.composing.completion.as_ref().is_none_or(fits) {
             open.composing.completion = None;

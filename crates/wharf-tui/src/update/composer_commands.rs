@@ -161,7 +161,8 @@ impl TuiState {
             return;
         };
         open.composing.older_prompts = Some(Vec::new());
-        let (call, stream) = (read_prompts(&open.id), open.stream);
+        let call = read_prompts(&open.id);
+        let stream = open.stream;
         self.call(call, CallPurpose::PromptHistory { stream });
     }
 

@@ -110,7 +110,8 @@ impl TuiState {
         if now < form.opened_at + ANSWER_GUARD {
             return;
         }
-        let (session, ask) = (form.session.clone(), form.ask);
+        let session = form.session.clone();
+        let ask = form.ask;
         match form.to_content() {
             Ok(content) => {
                 if let Some(Overlay::AskForm(form)) = self.overlays.pop() {

@@ -110,7 +110,8 @@ impl TuiState {
             self.focus = PaneFocus::List;
             return;
         }
-        let (session, turn) = (open.id.clone(), open.newest_turn().map(str::to_owned));
+        let session = open.id.clone();
+        let turn = open.newest_turn().map(str::to_owned);
         // The step of the interrupt stands where the message was.
         self.message = None;
         let force = match open.interrupt.step {

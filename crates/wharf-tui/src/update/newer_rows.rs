@@ -31,7 +31,8 @@ impl TuiState {
         let Some(last) = visible_rows(self, open, area).last().map(|row| row.place) else { return };
         let below = open.rows.iter_from(last).take(LOAD_NEWER_BELOW_ROWS).count();
         let Some((_, newest)) = open.rows.iter().next_back().filter(|_| below < LOAD_NEWER_BELOW_ROWS) else { return };
-        let (call, stream) = (read_newer_rows(&open.id, &newest.id), open.stream);
+        let call = read_newer_rows(&open.id, &newest.id);
+        let stream = open.stream;
         if self.connection.is_connected() {
             self.call(call, CallPurpose::NewerRows { stream });
             if let Some(open) = &mut self.open {
@@ -64,7 +65,8 @@ impl TuiState {
         if !open.rows.rejoin() {
             return;
         }
-        let (stream, session) = (open.stream, open.id.clone());
+        let stream = open.stream;
+        let session = open.id.clone();
         self.emit(TuiEffect::OpenRows { stream, session });
     }
 }

@@ -72,7 +72,8 @@ impl TuiState {
         let from = requested.unwrap_or(&modes.current);
         let place = modes.all.iter().position(|mode| mode.id == from).map_or(0, |place| place + 1);
         let Some(next) = modes.all.get(place % modes.all.len()) else { return };
-        let (id, name) = (next.id.clone(), next.name.clone());
+        let id = next.id.clone();
+        let name = next.name.clone();
         if self.options.is_readonly || !self.require_host() {
             return;
         }

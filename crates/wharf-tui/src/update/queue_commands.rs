@@ -39,7 +39,8 @@ impl TuiState {
     /// Reads the text of a waiting prompt that is too long for the list.
     fn request_whole_prompt(&mut self, prompt: &str) {
         let Some(open) = &self.open else { return };
-        let (session, stream) = (open.id.clone(), open.stream);
+        let session = open.id.clone();
+        let stream = open.stream;
         if self.require_host() {
             let purpose = CallPurpose::QueuedText { stream, prompt: prompt.to_owned() };
             self.call(read_queued(&session, prompt), purpose);

@@ -99,7 +99,9 @@ impl TuiState {
         let page = reader.document.as_ref().and_then(|document| document.page());
         let Some(PageBody::Files(choice)) = page.map(|page| &page.body) else { return };
         let Some(file) = choice.files.get(choice.selected) else { return };
-        let (session, path, rows) = (choice.session.clone(), file.path.clone(), file.rows.clone());
+        let session = choice.session.clone();
+        let path = file.path.clone();
+        let rows = file.rows.clone();
         if let Some(row) = rows.first()
             && self.require_host()
         {

@@ -174,7 +174,8 @@ fn draw_options(ask: &RowAsk, selected: usize, is_waiting: bool, area: Rect, can
 /// Returns the subject of an ask: command, directory, paths, diffs, other text and the link to open.
 fn subject_lines(state: &TuiState, ask: &RowAsk, width: u16) -> Vec<Line<'static>> {
     let subject = &ask.subject;
-    let (theme, columns) = (state.theme, usize::from(width));
+    let theme = state.theme;
+    let columns = usize::from(width);
     let home = state.options.home.as_deref();
     let mut lines = Vec::new();
     for line in subject.command.iter().flat_map(|command| command.lines()) {

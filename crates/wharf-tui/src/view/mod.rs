@@ -69,7 +69,8 @@ pub fn view(state: &TuiState) -> ScreenFrame {
     let mut canvas = Canvas::new(area, state.theme);
     let areas = divide_screen(state);
     if let Some(area) = areas.size_note {
-        let (least, size) = (areas::MIN_USABLE_SIZE, state.size);
+        let least = areas::MIN_USABLE_SIZE;
+        let size = state.size;
         let text = format!(" needs {}×{} cells, has {}×{}", least.width, least.height, size.width, size.height);
         canvas.write(area.x, area.y, area.width, &text, state.theme.wants);
     }

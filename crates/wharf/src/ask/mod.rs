@@ -270,7 +270,8 @@ fn action_choice(action: AnswerAction) -> AskChoice {
 }
 
 fn cancel_choice() -> AskChoice {
-    let (id, name) = ("cancel".to_owned(), "cancel".to_owned());
+    let id = "cancel".to_owned();
+    let name = "cancel".to_owned();
     AskChoice { id, name, kind: String::new(), body: AnswerArgs { cancel: Some(true), ..AnswerArgs::default() } }
 }
 

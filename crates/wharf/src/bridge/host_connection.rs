@@ -73,7 +73,8 @@ impl HostEndpoint for AcpEndpoint {
             }
             Err(Error::Http(response)) if response.status().is_client_error() => {
                 let text = String::from_utf8_lossy(response.body().as_deref().unwrap_or_default()).into_owned();
-                let (status, text) = (response.status(), text.trim().to_owned());
+                let status = response.status();
+                let text = text.trim().to_owned();
                 if let Some(remote) = self.address.remote().filter(|_| status == StatusCode::UNAUTHORIZED) {
                     return Err(ConnectError::Refused(anyhow::anyhow!("{}", remote.describe_unauthorized("401"))));
                 }

@@ -38,7 +38,8 @@ impl StreamConnection {
             StatusCode::NO_CONTENT => Ok(None),
             StatusCode::OK => {
                 let body = response.into_body();
-                let (reader, ready) = (SseReader::default(), VecDeque::new());
+                let reader = SseReader::default();
+                let ready = VecDeque::new();
                 Ok(Some(Self { body, reader, ready, heard_at: Instant::now() }))
             }
             status => {

@@ -68,7 +68,8 @@ impl SseReader {
 
     fn take_line(&mut self, line: &str) -> Option<SseEvent> {
         if line.is_empty() {
-            let (kind, id) = (std::mem::take(&mut self.kind), self.id.take());
+            let kind = std::mem::take(&mut self.kind);
+            let id = self.id.take();
             let data = self.data.take()?;
             return Some(SseEvent { kind: if kind.is_empty() { "message".to_owned() } else { kind }, id, data });
         }

@@ -25,7 +25,8 @@ pub(super) fn check_keepers(config: &Config) -> Vec<Finding> {
 
 /// Tells how far agents go on without a host.
 fn describe_limits(limits: KeeperLimits) -> String {
-    let (turn, idle) = (format_limit(limits.absence_millis), format_limit(limits.idle_absence_millis));
+    let turn = format_limit(limits.absence_millis);
+    let idle = format_limit(limits.idle_absence_millis);
     let output = text::format_size(limits.output_bytes);
     format!("agents can outlive the host: {turn} in a turn, {idle} idle, up to {output} of output")
 }

@@ -27,7 +27,8 @@ pub(super) fn check_system(config: &Config) -> Vec<Finding> {
 
 fn check_kernel() -> Finding {
     let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
-    let (system, machine) = (std::env::consts::OS, std::env::consts::ARCH);
+    let system = std::env::consts::OS;
+    let machine = std::env::consts::ARCH;
     Finding::ok("system", format!("{system} {} {machine}", release.trim()).replace("  ", " "))
 }
 

@@ -81,7 +81,8 @@ impl FrameSender for BufWriter<WriteHalf<HostStream>> {
 
 /// Asks for a connection on which each line is an MCP message.
 fn upgrade_request(address: &HostAddress) -> String {
-    let (path, authority) = (address.full_path("/mcp/stdio"), address.authority());
+    let path = address.full_path("/mcp/stdio");
+    let authority = address.authority();
     let token = address.authorization().map(|token| format!("Authorization: {token}\r\n")).unwrap_or_default();
     format!("GET {path} HTTP/1.1\r\nHost: {authority}\r\n{token}Connection: Upgrade\r\nUpgrade: mcp-lines\r\n\r\n")
 }
@@ -138,7 +139,8 @@ mod tests {
     async fn connect_to(directory: &Path, head: &str) -> Result<HostStream, ConnectError> {
         let path = directory.join("wharf.sock");
         let listener = UnixListener::bind(&path).unwrap();
-        let (answer, address) = (head.to_owned(), HostAddress::Socket(path.clone()));
+        let answer = head.to_owned();
+        let address = HostAddress::Socket(path.clone());
         let answering = tokio::spawn(async move {
             let (mut stream, _) = listener.accept().await.unwrap();
             stream.write_all(answer.as_bytes()).await.unwrap();

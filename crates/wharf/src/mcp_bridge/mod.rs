@@ -119,7 +119,8 @@ impl McpBridge {
         let line = match (id, &*method) {
             (Some(id), "tools/call") => self.open_tool_call(id, line),
             (Some(id), _) => {
-                let (line, was_repeated) = (line, false);
+                let line = line;
+                let was_repeated = false;
                 let request = OpenRequest { id, name: method, line, is_tool: false, can_repeat: true, was_repeated };
                 self.open_request(request)
             }

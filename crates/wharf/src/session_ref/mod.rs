@@ -227,7 +227,8 @@ pub(crate) fn pick_session<'a>(
 /// Returns true if `short` is the beginning of the id or of its random part, or the end of the id.
 fn is_abbreviation(short: &str, id: &str) -> bool {
     let short = short.to_lowercase();
-    let (short, body) = (short.strip_prefix(ID_PREFIX).unwrap_or(&short), id.strip_prefix(ID_PREFIX).unwrap_or(id));
+    let short = short.strip_prefix(ID_PREFIX).unwrap_or(&short);
+    let body = id.strip_prefix(ID_PREFIX).unwrap_or(id);
     let random = body.get(ID_TIME_CHARS..).unwrap_or_default();
     short.len() >= MIN_ABBREVIATION_CHARS
         && (body.starts_with(short) || random.starts_with(short) || body.ends_with(short))

@@ -52,7 +52,9 @@ where
 {
     let lines = stdio::read_lines(std::io::stdin());
     let (out, written) = stdio::write_blocks(std::io::stdout());
-    let (program, to_client, to_host) = (locator.program(), Vec::new(), VecDeque::new());
+    let program = locator.program();
+    let to_client = Vec::new();
+    let to_host = VecDeque::new();
     let mut pump = Pump { bridge, program, lines, ended_at: None, out, to_client, to_host };
     let result = pump.serve_client(&mut locator, &endpoint).await;
     finish_output(pump, written).await;
@@ -107,7 +109,9 @@ impl<B: StdioBridge> Pump<B> {
             if self.ended_at.is_some() && !self.bridge.needs_connection() {
                 return None;
             }
-            let (out, reads, writes) = (self.out.clone(), self.may_read(), !self.to_client.is_empty());
+            let out = self.out.clone();
+            let reads = self.may_read();
+            let writes = !self.to_client.is_empty();
             tokio::select! {
                 // Polled first, so that a failed connection is reported even if stdin has ended.
                 biased;
@@ -148,7 +152,8 @@ impl<B: StdioBridge> Pump<B> {
                 return End::Done;
             }
             let reads = self.to_host.is_empty() && self.may_read();
-            let (out, writes) = (self.out.clone(), !self.to_client.is_empty());
+            let out = self.out.clone();
+            let writes = !self.to_client.is_empty();
             tokio::select! {
                 frame = receiver.receive_frame(), if !writes => {
                     if let Err(cause) = self.take_host_frames(frame, receiver) {

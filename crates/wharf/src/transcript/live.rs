@@ -134,7 +134,8 @@ impl LiveText {
 
     /// Takes in what the agent does, without printing it.
     pub(crate) fn note_activity(&mut self, row: &TranscriptRow) {
-        let (is_tool, is_ask) = (matches!(row.body, RowBody::Tool(_)), matches!(row.body, RowBody::Ask(_)));
+        let is_tool = matches!(row.body, RowBody::Tool(_));
+        let is_ask = matches!(row.body, RowBody::Ask(_));
         self.activity = if matches!(row.body, RowBody::Message(_)) {
             Some("writing".to_owned())
         } else if is_tool && row.open {
@@ -185,7 +186,8 @@ impl LiveText {
         let mut out = String::new();
         if self.growing.as_ref().is_none_or(|growing| growing.place != place) {
             out = self.begin_block(if is_thought { BlockKind::Thought } else { BlockKind::Text });
-            let (styler, wrapper) = (MarkdownStyler::new(self.look.screen), WordWrapper::new(self.look.screen));
+            let styler = MarkdownStyler::new(self.look.screen);
+            let wrapper = WordWrapper::new(self.look.screen);
             self.growing = Some(GrowingText { place, styler, wrapper, is_thought, mid_line: false });
         }
         let label = if is_first && is_thought { "[thought] " } else { "" };

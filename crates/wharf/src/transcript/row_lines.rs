@@ -41,7 +41,8 @@ pub(crate) fn render_row(row: &TranscriptRow, look: RowLook) -> Vec<String> {
             ask_subject(&ask.subject, screen).into_iter().chain(ask_choices(options)).collect()
         }
         RowBody::Ask(ask) => {
-            let (mark, title) = (screen.paint(TextStyle::Wants, "?"), to_printable(&ask.subject.title));
+            let mark = screen.paint(TextStyle::Wants, "?");
+            let title = to_printable(&ask.subject.title);
             vec![format!("{mark} {title} → {}", describe_answer(ask))]
         }
         RowBody::Notice(notice) => notice_line(notice, screen).into_iter().collect(),

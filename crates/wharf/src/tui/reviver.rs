@@ -9,7 +9,8 @@ use crate::global::GlobalOptions;
 
 /// Starts a host unless one comes by itself; its outcome comes as an input. An urgent start waits for nobody.
 pub(super) fn start_host(global: &GlobalOptions, is_urgent: bool, inputs: &Sender<TuiInput>) {
-    let (global, sender) = (global.clone(), inputs.clone());
+    let global = global.clone();
+    let sender = inputs.clone();
     // The start of a process blocks its thread, which must not be the one that reads the keys. The thread has a runtime of its
     // own, so that a client that leaves does not wait for it.
     let spawned = std::thread::Builder::new().name("revive".to_owned()).spawn(move || {

@@ -73,7 +73,8 @@ impl SharedQueue {
             painter.forget();
         }
         let mut bytes = std::mem::take(&mut queue.sequences).into_bytes();
-        let (turn, frame) = (queue.turn, queue.frame.take());
+        let turn = queue.turn;
+        let frame = queue.frame.take();
         drop(queue);
         if let Some(frame) = frame {
             bytes.extend(painter.paint(frame));

@@ -24,7 +24,8 @@ impl Signals {
     /// Catches the signals from now on, so that a started session is not left running by one.
     pub(crate) fn listen() -> anyhow::Result<Self> {
         let listen = |kind| signal(kind).context("listening for signals");
-        let (interrupt, terminate) = (listen(SignalKind::interrupt())?, listen(SignalKind::terminate())?);
+        let interrupt = listen(SignalKind::interrupt())?;
+        let terminate = listen(SignalKind::terminate())?;
         let hang_up = if is_hang_up_ignored() { None } else { Some(listen(SignalKind::hangup())?) };
         Ok(Self { interrupt, terminate, hang_up })
     }

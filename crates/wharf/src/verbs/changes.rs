@@ -99,7 +99,9 @@ fn file_table(list: &ChangedFileList) -> TextTable {
 
 /// Returns the tab-separated line of a file. The columns are part of the interface: see docs/cli.md.
 fn plain_file(file: &ChangedFile) -> String {
-    let (added, removed, turns) = (file.added.to_string(), file.removed.to_string(), file.turn_count.to_string());
+    let added = file.added.to_string();
+    let removed = file.removed.to_string();
+    let turns = file.turn_count.to_string();
     let exact = if file.exact { "exact" } else { "estimated" };
     join_with_tabs([file.status.as_str(), &file.path, &added, &removed, exact, &turns, &file.changed_at])
 }

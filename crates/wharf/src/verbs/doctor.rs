@@ -115,7 +115,8 @@ fn format_findings(screen: Screen, findings: &[Finding]) -> Vec<String> {
     }
     let told = |finding: &Finding| {
         let (word, style) = level_style(finding.level);
-        let (word, check) = (screen.paint(style, &format!("{word:<7}")), format!("{:<13}", finding.check));
+        let word = screen.paint(style, &format!("{word:<7}"));
+        let check = format!("{:<13}", finding.check);
         // Lines are not cut at the edge of the screen, since the end may matter.
         let line = format!("{word}  {}  {}", screen.paint(TextStyle::Strong, &check), to_printable(&finding.says));
         let advice = finding.advice.as_ref().map(|advice| format!("{:24}-> {}", "", to_printable(advice)));

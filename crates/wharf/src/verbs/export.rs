@@ -55,7 +55,8 @@ pub(crate) async fn run(global: &GlobalOptions, verb: ExportVerb) -> anyhow::Res
     }
     let client = global.connect_client().await?;
     let session = session_ref::find_session(&client, verb.id.as_deref()).await?;
-    let (path, format) = (url_path(&["sessions", &session.id, "export"]), verb.format.word());
+    let path = url_path(&["sessions", &session.id, "export"]);
+    let format = verb.format.word();
     let call = HostCall::get(format!("{path}?format={format}&raw={}", verb.raw));
     match &verb.output {
         Some(path) => {

@@ -70,7 +70,8 @@ pub(crate) async fn run(global: &GlobalOptions, verb: PromptVerb) -> anyhow::Res
     let mut signals = if verb.wait { Some(Signals::listen()?) } else { None };
     let asleep = !session.status.is_alive();
     let from = if verb.wait || asleep { Some(find_stream_end(&client, &session.id).await?) } else { None };
-    let (queue, interrupt) = (verb.queue.then_some(true), verb.interrupt.then_some(true));
+    let queue = verb.queue.then_some(true);
+    let interrupt = verb.interrupt.then_some(true);
     let body = PromptArgs { prompt: Content::from_text(&text), queue, interrupt };
     let call = HostCall::post(url_path(&["sessions", &session.id, "prompt"]), &body).with_idempotency_key();
     let name = session_ref::find_hint_name(&client, &session).await;
@@ -142,7 +143,8 @@ async fn watch_turn(
     if let Some(place) = place.filter(|_| !format.is_for_program()) {
         output::print_note(&format!("in the queue at place {place}"));
     }
-    let (ask_policy, timeout) = (verb.asks.ask_policy(output::is_person_present()), verb.asks.timeout());
+    let ask_policy = verb.asks.ask_policy(output::is_person_present());
+    let timeout = verb.asks.timeout();
     let options = WatchOptions { format, screen, ask_policy, timeout, from_start: false, is_attended: false };
     let since = Instant::now();
     let end = TurnWatch::new(turn, options).run(from, signals).await?;

@@ -96,7 +96,8 @@ mod tests {
     #[test]
     fn prune_selects_old_ended_sessions_only() {
         let limit = wharf_host::parse_timestamp("2026-03-01T00:00:00.000Z").unwrap().0;
-        let (old, new) = ("2026-02-01T00:00:00.000Z", "2026-04-01T00:00:00.000Z");
+        let old = "2026-02-01T00:00:00.000Z";
+        let new = "2026-04-01T00:00:00.000Z";
         let verb = |asleep| PruneVerb { older_than: Duration::NEVER, asleep, dry_run: false, yes: false };
         for (session, selected) in [
             (session("killed", "user", true, old), [true, true]),

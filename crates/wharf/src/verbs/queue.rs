@@ -110,8 +110,8 @@ fn format_queue(screen: Screen, queue: &[QueueEntry]) -> Vec<String> {
     let numbered = queue.iter().enumerate().map(|(place, entry)| ((place + 1).to_string(), entry));
     if !screen.terminal {
         let plain = |(place, entry): (String, &QueueEntry)| {
-            let (at, from) =
-                (entry.accepted_at.as_deref().unwrap_or_default(), entry.sender.as_deref().unwrap_or_default());
+            let at = entry.accepted_at.as_deref().unwrap_or_default();
+            let from = entry.sender.as_deref().unwrap_or_default();
             join_with_tabs([place.as_str(), &entry.prompt_id, at, from, &entry.shown_text()])
         };
         return numbered.map(plain).collect();

@@ -111,7 +111,8 @@ fn attention_text(session: &SessionInfo) -> String {
 /// Tells how far the agent goes on without a host.
 fn describe_keeper(keeper: &KeeperInfo) -> String {
     let Some(limits) = keeper.limits else { return format!("by Wharf {}", keeper.version) };
-    let (time, output) = (times::format_limit(limits.absence_millis), text::format_size(limits.output_bytes));
+    let time = times::format_limit(limits.absence_millis);
+    let output = text::format_size(limits.output_bytes);
     format!("{time} without a host, up to {output} of output, by Wharf {}", keeper.version)
 }
 

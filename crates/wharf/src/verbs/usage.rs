@@ -112,7 +112,8 @@ async fn show_session(client: &HostClient, screen: Screen, id: &str, json: bool)
 fn session_table(sessions: &[UsageOfSession]) -> TextTable {
     let mut table = TextTable::new(&["ID", "AGENT", "INPUT", "OUTPUT", "CACHED", "TOTAL", "COST", "CONTEXT", "TITLE"]);
     for session in sessions {
-        let (id, agent) = (session_ref::short_id(&session.id), &session.adapter_slug);
+        let id = session_ref::short_id(&session.id);
+        let agent = &session.adapter_slug;
         let cells = [styled_cell(TextStyle::Strong, id), plain_cell(agent)];
         // A line of 80 columns has no room for the size of the context besides.
         let context = show_cell(session.context.as_ref().map(format_context_share));
@@ -245,7 +246,8 @@ fn plain_session(session: &UsageOfSession) -> String {
 /// Returns the tab-separated line of a turn. The columns are part of the interface: see docs/cli.md.
 fn plain_turn(number: usize, turn: &TurnInfo) -> String {
     let usage = plain_usage(turn.usage.as_ref());
-    let (number, took) = (number.to_string(), turn.duration_ms.map(|took| took.to_string()).unwrap_or_default());
+    let number = number.to_string();
+    let took = turn.duration_ms.map(|took| took.to_string()).unwrap_or_default();
     let started = turn.started_at.as_deref().unwrap_or_default();
     let front = [number.as_str(), &turn.prompt_id, turn.state.as_str(), started, &took];
     join_with_tabs(front.into_iter().chain(usage.iter().map(String::as_str)).chain([turn.summary.as_str()]))

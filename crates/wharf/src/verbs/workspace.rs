@@ -116,7 +116,8 @@ fn format_workspaces(screen: Screen, registry: &WorkspaceRegistry) -> Vec<String
     let is_active = |entry: &WorkspaceInfo| registry.active.as_ref() == Some(&entry.slug);
     if !screen.terminal {
         let plain = |entry: &WorkspaceInfo| {
-            let (updated, label) = (entry.updated_at.as_str(), entry.label.as_deref());
+            let updated = entry.updated_at.as_str();
+            let label = entry.label.as_deref();
             let active = if is_active(entry) { "active" } else { "" };
             join_with_tabs([entry.slug.as_str(), active, &entry.path, updated, label.unwrap_or_default()])
         };

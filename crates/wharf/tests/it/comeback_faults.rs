@@ -1,7 +1,6 @@
 //! Agents that fail in every phase of coming back: a clear error in bounded time, a session that can still come back,
 //! prompts with a definite end, no process left, and no effect on other sessions (rules 2.4, 2.6, 2.7).
 
-
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 use wharf_testkit::client::TestClient;

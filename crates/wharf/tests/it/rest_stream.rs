@@ -5,8 +5,8 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use wharf_testkit::host::TestHost;
 use wharf_testkit::WAIT_LIMIT;
+use wharf_testkit::host::TestHost;
 use wharf_testkit::http::{RestClient, TestEvent};
 use wharf_testkit::pauses::PauseWatch;
 

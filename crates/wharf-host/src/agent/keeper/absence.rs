@@ -106,7 +106,8 @@ pub(super) struct Absence {
 
 impl Absence {
     pub(super) fn begin(kept: &KeptAgent) -> Self {
-        let (since, turn) = (Instant::now(), TurnStatus::read(&kept.files.ledger));
+        let since = Instant::now();
+        let turn = TurnStatus::read(&kept.files.ledger);
         let absence = if turn.is_running { kept.order.absence } else { kept.order.idle_absence };
         let left = turn.time_left().map_or(absence, |left| absence.min(left));
         Self {
@@ -227,7 +228,8 @@ impl Absence {
         let (front, back) = self.stderr.as_slices();
         write_at(&stderr, front, 0)?;
         write_at(&stderr, back, front.len() as u64)?;
-        let (program, absent) = (env!("CARGO_PKG_VERSION"), self.since.elapsed().as_millis());
+        let program = env!("CARGO_PKG_VERSION");
+        let absent = self.since.elapsed().as_millis();
         let line = format!("{KEEPER} {PROTOCOL_VERSION} {program} {absent}\n{reports}");
         let files: Vec<_> = kept.files.as_fds().into_iter().chain([stderr.as_fd()]).collect();
         send_with_files(host, &line, &files)
@@ -262,7 +264,8 @@ mod tests {
         let temp = tempfile::tempdir().unwrap();
         let kept = keep_agent_in(temp.path());
         // The session's time is that of 1970: as if the machine had slept since then.
-        let (clock_lead_ms, minute) = (1_000, Duration::from_secs(60));
+        let clock_lead_ms = 1_000;
+        let minute = Duration::from_secs(60);
         let deadline_ms = monotonic_millis() + clock_lead_ms + 60_000;
         let ledger = Ledger::create(kept.files.ledger.try_clone().unwrap()).unwrap();
         ledger.lock().set_turn_status(TurnStatus { is_running: true, deadline_ms, clock_lead_ms }).unwrap();

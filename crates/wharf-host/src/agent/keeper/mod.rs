@@ -139,7 +139,8 @@ struct Keeper {
 impl Keeper {
     fn new(agent: u32, host: UnixStream, children: ChildEvents) -> Self {
         let from_host = LineReceiver::default();
-        let (tree, host) = (Tree::Running, Some(host));
+        let tree = Tree::Running;
+        let host = Some(host);
         Self {
             agent,
             host,

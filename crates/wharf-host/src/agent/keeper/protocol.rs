@@ -72,7 +72,8 @@ pub(crate) struct KeepOrder {
 impl KeepOrder {
     pub(crate) fn to_line(&self) -> String {
         let Self { secret, absence, idle_absence, max_spool_bytes, socket } = self;
-        let (absence, idle) = (absence.as_millis(), idle_absence.as_millis());
+        let absence = absence.as_millis();
+        let idle = idle_absence.as_millis();
         format!("{KEEP} {secret} {absence} {idle} {max_spool_bytes} {socket}\n")
     }
 
@@ -82,7 +83,8 @@ impl KeepOrder {
         let mut next = || words.next();
         let secret = next()?.to_owned();
         let mut duration = || Some(Duration::from_millis(next()?.parse().ok()?));
-        let (absence, idle_absence) = (duration()?, duration()?);
+        let absence = duration()?;
+        let idle_absence = duration()?;
         let max_spool_bytes = next()?.parse().ok()?;
         Some(Self { secret, absence, idle_absence, max_spool_bytes, socket: next()?.to_owned() })
     }
@@ -110,8 +112,8 @@ pub(crate) struct LineReceiver {
 impl LineReceiver {
     /// Reads what has come. Returns false at the end.
     pub(crate) fn receive(&mut self, socket: impl AsFd) -> io::Result<bool> {
-        let (mut bytes, mut space) =
-            ([0; READ_BYTES], [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_FILES))]);
+        let mut bytes = [0; READ_BYTES];
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_FILES))];
         let mut ancillary = RecvAncillaryBuffer::new(&mut space);
         let mut parts = [IoSliceMut::new(&mut bytes)];
         let received = loop {

@@ -23,7 +23,8 @@ impl AgentConnection {
     pub(in crate::session) fn keep(&mut self, journal: &Journal) {
         let Some(link) = &mut self.link else { return };
         let Some(files) = link.take_files() else { return };
-        let (host, start) = (&self.context.host, journal.state().start.0);
+        let host = &self.context.host;
+        let start = journal.state().start.0;
         let session = &self.context.shared.id;
         let records = host.agents.records();
         if let Err(error) = keep_agent(link.process(), files, (session, start), &host.config.keeper, records) {
@@ -78,7 +79,8 @@ impl AgentConnection {
         if let Some(time) = adopted.turn_status.session_time() {
             journal.set_time(time);
         }
-        let (in_flight, first_turn_at) = (adopted.in_flight.clone(), adopted.first_turn_at);
+        let in_flight = adopted.in_flight.clone();
+        let first_turn_at = adopted.first_turn_at;
         let link = AgentLink::resume(adopted, journal.state());
         journal.follow_output(Some(link.ledger().clone()), in_flight.read_offset);
         self.link_up(link, journal);
@@ -113,7 +115,8 @@ impl AgentConnection {
             && agent_services::is_repeatable(&method)
             && self.services.can_serve(&method)
         {
-            let (agent_request, whom) = (agent_request.clone(), Whom::Server);
+            let agent_request = agent_request.clone();
+            let whom = Whom::Server;
             if self.services.serve(AgentRequest { method, agent_request, frame, whom }, journal.state().start) {
                 return;
             }

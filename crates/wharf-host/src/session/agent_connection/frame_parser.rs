@@ -330,7 +330,8 @@ fn refuse_session(frame: &[u8], envelope: &Envelope<'_>, named: &str, writer: &A
 /// The tool call that the update begins or ends. One whose id is longer than any agent's is not followed.
 fn tool_call(frame: &[u8], update: UpdateKind) -> Option<ToolCall> {
     let told = Json::parse(frame).ok()?.at(&["params", "update"]).ok()??;
-    let (id, status) = (told.text_at(&["toolCallId"]).ok()??, told.text_at(&["status"]).ok()?);
+    let id = told.text_at(&["toolCallId"]).ok()??;
+    let status = told.text_at(&["status"]).ok()?;
     let state = match status.as_deref() {
         Some("pending" | "in_progress") => ToolCallState::Open,
         // A call begins as pending.

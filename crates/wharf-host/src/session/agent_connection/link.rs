@@ -101,7 +101,8 @@ impl AgentLink {
         let OpenedAgent { process, reader, outbox, stderr, files, agent_session, traits, next_id, .. } = opened;
         let ledger = outbox.ledger().clone();
         let writer = AgentWriter::new(outbox, agent_session, next_id);
-        let (span, known_lines) = (tracing::error_span!("agent", pid = process.pid()), BTreeSet::new());
+        let span = tracing::error_span!("agent", pid = process.pid());
+        let known_lines = BTreeSet::new();
         Self {
             start,
             process,
@@ -125,8 +126,10 @@ impl AgentLink {
         let ledger = outbox.ledger().clone();
         let session = state.agent_session.as_deref().unwrap_or_default().to_owned();
         let writer = AgentWriter::resume(outbox, session, &in_flight, state);
-        let (span, known_lines) = (tracing::error_span!("agent", pid = process.pid()), in_flight.known_lines);
-        let (start, traits) = (state.start, state.traits);
+        let span = tracing::error_span!("agent", pid = process.pid());
+        let known_lines = in_flight.known_lines;
+        let start = state.start;
+        let traits = state.traits;
         Self {
             start,
             process,
@@ -291,8 +294,10 @@ impl AgentLink {
         if writer.owes_prompt() {
             let _ = writer.cancel(None);
         }
-        let (close, delete) = (writer.take_id(), writer.take_id());
-        let (outbox, session) = (writer.outbox(), writer.session().to_owned());
+        let close = writer.take_id();
+        let delete = writer.take_id();
+        let outbox = writer.outbox();
+        let session = writer.session().to_owned();
         let unanswered = writer.into_unanswered();
         let ending = async move {
             if traits.close

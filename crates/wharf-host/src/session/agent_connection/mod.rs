@@ -126,7 +126,8 @@ impl AgentConnection {
             }
             Ok(opened) => self.connect(start, opened, journal, clients),
             Err(failure) => {
-                let (cause, exit_code) = (failure.cause, failure.exit_code);
+                let cause = failure.cause;
+                let exit_code = failure.exit_code;
                 let message = failure.to_string().into();
                 let is_awaited = self.startup.is_awaited();
                 journal.input(
@@ -143,8 +144,10 @@ impl AgentConnection {
     }
 
     fn connect(&mut self, start: StartNo, mut opened: OpenedAgent, journal: &mut Journal, clients: &mut Clients) {
-        let (early, settings) = (std::mem::take(&mut opened.early), std::mem::take(&mut opened.settings));
-        let (traits, answer) = (opened.traits, opened.answer.clone());
+        let early = std::mem::take(&mut opened.early);
+        let settings = std::mem::take(&mut opened.settings);
+        let traits = opened.traits;
+        let answer = opened.answer.clone();
         let agent_session = opened.agent_session.as_str().into();
         let link = AgentLink::new(start, opened);
         // Events so far are no business of this agent.
@@ -270,7 +273,8 @@ impl AgentConnection {
             journal.input(Input::Agent(AgentInput::Faulted { fault: Fault::Malformed, detail: detail.into() }), None);
         }
         self.record_terminals(None, journal);
-        let (commands, start) = (self.context.commands.clone(), link.start());
+        let commands = self.context.commands.clone();
+        let start = link.start();
         let (gone, unanswered) = link.bury();
         self.settle(unanswered, journal, clients);
         let watch = async move {

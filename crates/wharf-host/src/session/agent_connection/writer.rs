@@ -99,7 +99,8 @@ impl AgentWriter {
     pub(super) fn new(outbox: Outbox, session: String, next_id: u64) -> Self {
         // Odd, and behind those of the agent's start.
         let last_id = next_id | 1;
-        let (owed, elicitations) = (HashMap::new(), HashSet::new());
+        let owed = HashMap::new();
+        let elicitations = HashSet::new();
         Self { outbox, session, last_id, owed, elicitations, line: 0, is_known_line: false }
     }
 
@@ -197,7 +198,8 @@ impl AgentWriter {
     }
 
     fn request_noted(&mut self, frame: &Bytes, owed: PendingRequest, is_setting: bool) -> Result<(), StdinStalled> {
-        let (id, setting) = (self.take_id(), Some(&frame[..]).filter(|_| is_setting));
+        let id = self.take_id();
+        let setting = Some(&frame[..]).filter(|_| is_setting);
         self.request(id, frame, owed, LineNote::Request { id, setting })
     }
 

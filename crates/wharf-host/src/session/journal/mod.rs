@@ -247,7 +247,8 @@ impl Journal {
         self.writer.append_pending(self.session.head(), space)?;
         self.stalled = false;
         if self.writer.publish(&self.session) {
-            let (host, began) = (Arc::clone(&self.context.host), Instant::now());
+            let host = Arc::clone(&self.context.host);
+            let began = Instant::now();
             let observe = move || host.metrics.sync.observe(began.elapsed());
             self.context.shared.log.sync(self.acts.on_synced(observe));
         }

@@ -50,7 +50,8 @@ impl OutputMark {
     /// behind it have led to no event.
     fn note_events(&mut self, first: Seq, offsets: impl ExactSizeIterator<Item = u64>) {
         let Some(ledger) = &self.ledger else { return };
-        let (last, all) = (offsets.len().saturating_sub(1), self.offset);
+        let last = offsets.len().saturating_sub(1);
+        let all = self.offset;
         let offsets = offsets.enumerate().map(|(at, offset)| if at == last { all } else { offset });
         log_ledger_fault(ledger.lock().note_reads(first, offsets));
         self.noted = all;
@@ -167,7 +168,9 @@ impl LogWriter {
     pub(super) fn publish(&mut self, session: &Session) -> bool {
         let TaskContext { host, shared, .. } = &*self.context;
         let mut seq = Seq(session.head().0 - self.pending.len() as u64);
-        let (mut news, mut sync, mut ended_by_user) = (false, false, false);
+        let mut news = false;
+        let mut sync = false;
+        let mut ended_by_user = false;
         let epoch = host.storage.epoch();
         let mut entries = Vec::with_capacity(self.pending.len());
         self.written = 0;

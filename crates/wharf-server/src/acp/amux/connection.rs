@@ -69,7 +69,8 @@ pub(in crate::acp) async fn connect(
         code: PEER_IN_USE,
         reason: "this peer_id is connected to this session already".to_owned(),
     })?;
-    let (room, sight) = (Arc::clone(&seat.room), app.visible_to(&identity));
+    let room = Arc::clone(&seat.room);
+    let sight = app.visible_to(&identity);
     let binding = Arc::new(Binding { room, sitter, replay, sight });
     let options = ConnectionOptions {
         // Other role words are labels (rule 4.8).
@@ -85,7 +86,8 @@ pub(in crate::acp) async fn connect(
     };
     let (connection, outlet) = Connection::new(app, identity, agent, options);
     seat.listen(connection.outbox.weak_sender());
-    let (acp, seat) = (AcpMethods::new(connection), Mutex::new(Some(seat)));
+    let acp = AcpMethods::new(connection);
+    let seat = Mutex::new(Some(seat));
     Ok((Arc::new(AmuxMethods { acp, binding, seat }), outlet))
 }
 
@@ -149,7 +151,8 @@ impl Methods for AmuxMethods {
 impl AmuxMethods {
     /// `session/new`: the session of that name, made now if there is none (rules 9.1, 9.4).
     async fn new_session(&self, request: ClientRequest<'_>) -> Outcome {
-        let (connection, binding) = (self.connection(), &self.binding);
+        let connection = self.connection();
+        let binding = &self.binding;
         let starting = binding.room.starting.lock().await;
         let Some(known) = binding.find_session() else {
             connection.client.caller().may_change()?;
@@ -172,8 +175,10 @@ impl AmuxMethods {
         let turn = if from < joined.head { TurnSeen::None } else { turn_seen(joined.turn) };
         let view = connection.view_of(&handle, &joined, turn);
         let answer = placed_answer(connection, &handle, from, answer).await;
-        let (answer, asks) = (Some((Seq::ZERO, answer.into())), (joined.head, joined.open_asks));
-        let (cursor, hold) = (handle.cursor(from), connection.app.host.config().ready_timeout.to_std());
+        let answer = Some((Seq::ZERO, answer.into()));
+        let asks = (joined.head, joined.open_asks);
+        let cursor = handle.cursor(from);
+        let hold = connection.app.host.config().ready_timeout.to_std();
         connection.subscribe_in_turn(Join { cursor, view, answer, asks, hold, only_news: false }, showing).await;
         if from > Seq::ZERO {
             for frame in answers::latest(&joined.latest) {
@@ -231,7 +236,8 @@ impl AmuxMethods {
         if let Some(named) = envelope.session.as_ref().filter(|_| !self.binding.is_meant(envelope)) {
             return Err(attach_unknown(&named.value));
         }
-        let (connection, handle) = (self.connection(), self.bound_session().await?);
+        let connection = self.connection();
+        let handle = self.bound_session().await?;
         if let Some(attached) = connection.attachments.get(handle.id()) {
             return Ok(attached);
         }
@@ -243,7 +249,8 @@ impl AmuxMethods {
     /// Finds the session, or makes it: in the active workspace, else in the host's own directory, since the client has
     /// named none.
     async fn bound_session(&self) -> Result<SessionHandle, RpcError> {
-        let (connection, binding) = (self.connection(), &self.binding);
+        let connection = self.connection();
+        let binding = &self.binding;
         let _starting = binding.room.starting.lock().await;
         if let Some(known) = binding.find_session() {
             return Ok(use_cases::open_session(&connection.app, &connection.client.caller(), &known.id).await?);

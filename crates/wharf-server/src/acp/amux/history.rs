@@ -22,7 +22,8 @@ pub(super) async fn read_frames(
     name: &Arc<str>,
 ) -> Result<Vec<Value>, NotInline> {
     view.extend(Box::new(Frames::new(Arc::clone(name), &[])));
-    let (mut entries, mut bytes) = (Vec::new(), 0);
+    let mut entries = Vec::new();
+    let mut bytes = 0;
     while cursor.position() < head {
         let batch = cursor.next().await.map_err(|_| NotInline)?;
         for entry in batch.entries().iter().filter(|entry| entry.seq <= head) {
@@ -62,7 +63,8 @@ pub(super) fn list_pending(asks: &[Ask]) -> Vec<Value> {
 
 fn raw(frame: &[u8]) -> Option<Value> {
     let frame = Json::parse(frame).ok()?;
-    let (method, params) = (frame.text_at(&["method"]).ok()??, frame.member("params").ok()??);
+    let method = frame.text_at(&["method"]).ok()??;
+    let params = frame.member("params").ok()??;
     Some(json!({ "method": method, "params": params.to_value() }))
 }
 

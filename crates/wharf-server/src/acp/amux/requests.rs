@@ -108,7 +108,8 @@ async fn unqueue_prompt(
     params: Params<'_>,
 ) -> Result<Value, RpcError> {
     let item = params.queue_item_id.ok_or_else(|| RpcError::params("`queueItemId` is missing"))?;
-    let (session, caller) = (handle.id().as_str(), connection.caller_in(handle.id()));
+    let session = handle.id().as_str();
+    let caller = connection.caller_in(handle.id());
     match use_cases::remove_queued(&connection.app, &caller, session, &item).await {
         Ok(_) => Ok(json!({ "queueItemId": item, "status": "removed" })),
         Err(fault) if [ErrorCode::UNKNOWN_PROMPT, ErrorCode::ALREADY_STARTED].contains(&fault.code()) => {
@@ -127,7 +128,8 @@ async fn cancel_turn(connection: &Connection, handle: &SessionHandle, params: Pa
     };
     let caller = connection.caller_in(handle.id());
     for turn in &turns {
-        let (prompt, reason) = (turn.prompt.clone(), reason.clone());
+        let prompt = turn.prompt.clone();
+        let reason = reason.clone();
         match use_cases::cancel_prompt(&connection.app, &caller, handle, prompt, reason).await {
             Ok(()) => {}
             // It has ended by itself meanwhile.

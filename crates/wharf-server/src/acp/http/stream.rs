@@ -96,7 +96,8 @@ impl Run {
 
     /// Returns the part of the log that a reader misses who had everything up to `last`.
     fn since(&self, last: StreamEventId) -> Option<LogRange> {
-        let (first, logged) = (self.first?, self.logged.filter(|logged| last < *logged)?);
+        let first = self.first?;
+        let logged = self.logged.filter(|logged| last < *logged)?;
         let from = if last.run == logged.run { first.max(last.seq.next()) } else { first };
         Some(LogRange { run: logged.run, from, to: logged.seq })
     }

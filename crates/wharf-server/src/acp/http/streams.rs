@@ -67,9 +67,11 @@ impl StreamTable {
 impl Streams {
     pub(super) fn new(buffers: &Arc<ByteBudget>, close: Arc<CloseSignal>) -> Arc<Self> {
         Arc::new_cyclic(|own| {
-            let (connection, sessions) = (Stream::new(Some(holder(own, buffers))), HashMap::new());
+            let connection = Stream::new(Some(holder(own, buffers)));
+            let sessions = HashMap::new();
             let books = StreamTable { connection, sessions, used_at: Moment::now(), has_ended: false };
-            let (own, buffers) = (Weak::clone(own), Arc::clone(buffers));
+            let own = Weak::clone(own);
+            let buffers = Arc::clone(buffers);
             Self { books: Mutex::new(books), changed: Notify::new(), buffers, close, own }
         })
     }

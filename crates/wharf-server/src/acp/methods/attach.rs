@@ -155,8 +155,10 @@ pub(in crate::acp) async fn attach_to(
     let asked = joined.open_asks.into_iter().filter(|ask| ask.id.0 <= history.0).collect();
     let answer = placed_answer(connection, &handle, from, request.respond(&answer)).await;
     let answer = reserve_answer(connection, answer, turn).await?;
-    let (answer, asks) = (Some((Seq::ZERO, answer)), (history, asked));
-    let (cursor, only_news) = (handle.cursor(from), stream.is_none());
+    let answer = Some((Seq::ZERO, answer));
+    let asks = (history, asked);
+    let cursor = handle.cursor(from);
+    let only_news = stream.is_none();
     connection.subscribe_in_turn(Join { cursor, view, answer, asks, hold: None, only_news }, showing).await;
     Ok(None)
 }

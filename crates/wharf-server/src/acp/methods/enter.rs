@@ -32,13 +32,15 @@ pub(in crate::acp) async fn enter_quietly(
     handle: SessionHandle,
     after: Option<Seq>,
 ) -> Result<(Join, AttachedSession), RpcError> {
-    let (attachment, attendance) = (connection.attachment(handle.id(), false), connection.attendance(false));
+    let attachment = connection.attachment(handle.id(), false);
+    let attendance = connection.attendance(false);
     let joined = connection.attach(&handle, attachment, attendance).await;
     let joined = joined.map_err(|error| from_call(&error, handle.id().as_str()))?;
     let is_idle = joined.turn == TurnState::Idle || after.is_some();
     let turn = if is_idle { TurnSeen::None } else { TurnSeen::Other };
     let view = connection.view_of(&handle, &joined, turn);
-    let (cursor, asks) = (handle.cursor(after.unwrap_or(joined.head)), (joined.head, joined.open_asks));
+    let cursor = handle.cursor(after.unwrap_or(joined.head));
+    let asks = (joined.head, joined.open_asks);
     let join = Join { cursor, view, answer: None, asks, hold: None, only_news: after.is_none() };
     let sender = connection.sender_in(handle.id());
     Ok((join, AttachedSession { handle, role: connection.client.role(), sender }))
@@ -124,7 +126,8 @@ pub(super) async fn leave_unshown(connection: &Connection, arrival: &Arrival) {
     let mut turn = connection.order.enter(handle.id(), None);
     turn.come().await;
     let view = connection.plain_view(handle, joined.head, TurnSeen::None);
-    let (cursor, asks) = (handle.cursor(joined.head), (joined.head, Vec::new()));
+    let cursor = handle.cursor(joined.head);
+    let asks = (joined.head, Vec::new());
     let join = Join { cursor, view, answer: None, asks, hold: None, only_news: true };
     connection.outbox.send(Out::Implied(Box::new(join))).await;
     connection.leave(handle).await;

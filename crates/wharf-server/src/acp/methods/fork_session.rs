@@ -12,7 +12,8 @@ use crate::use_cases;
 /// Copies a session, joins the copy and answers as to `session/new`.
 pub(super) async fn fork_session(connection: &Connection, request: ClientRequest<'_>) -> Outcome {
     let source = request.session()?;
-    let (caller, info) = (connection.caller_in(&source), connection.client.info());
+    let caller = connection.caller_in(&source);
+    let info = connection.client.info();
     caller.may_change()?;
     let known = connection.sight().descriptor(&source);
     // The agent that waits is of the connection's adapter; another one's must be started.
@@ -21,7 +22,9 @@ pub(super) async fn fork_session(connection: &Connection, request: ClientRequest
             Some(known) => (connection.agent.take_for(Path::new(&known.cwd)).await, connection.requests.logins()),
             None => (None, Vec::new()),
         };
-    let (frame, capabilities, env) = (request.frame.clone(), info.for_agent(), info.env.as_ref().clone());
+    let frame = request.frame.clone();
+    let capabilities = info.for_agent();
+    let env = info.env.as_ref().clone();
     let client = ForkClient { frame, capabilities, env, spare, prelude };
     let created = use_cases::fork_for_client(&connection.app, &caller, source.as_str(), client).await;
     join_created(connection, request, created).await

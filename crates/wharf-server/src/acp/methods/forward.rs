@@ -41,7 +41,8 @@ pub(super) async fn forward_request(
     let is_beside = turn.is_some_and(|turn| turn.is_beside);
     match taken {
         Taken::Later(passed_on) if !is_beside => {
-            let (connection, id) = (Arc::clone(connection), request.id.clone());
+            let connection = Arc::clone(connection);
+            let id = request.id.clone();
             spawn_in_span(async move {
                 let outcome = wait_until_passed(&connection, passed_on, &id, &session).await;
                 connection.answer(Some(session), &id, outcome).await;
@@ -87,7 +88,8 @@ async fn hand_over(
     let login = (method == "authenticate").then(|| request.frame.clone());
     let forwarded = ForwardedRequest { session: session.clone(), tells_options, login };
     connection.requests.forward(request.id.clone(), forwarded);
-    let (client, frame) = (connection.client.id().clone(), request.frame.clone());
+    let client = connection.client.id().clone();
+    let frame = request.frame.clone();
     let forward = Forward { client, frame, request: Some(request.id.clone()) };
     handle.forward(forward).await.map_err(|error| {
         connection.requests.settle_forward(request.id);

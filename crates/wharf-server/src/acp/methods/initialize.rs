@@ -61,7 +61,8 @@ pub(super) async fn log_out(connection: &Connection, request: ClientRequest<'_>)
     let others = connection.app.host.running(connection.agent.adapter()).into_iter();
     for handle in others.filter(|handle| own.as_ref().is_none_or(|own| own.id() != handle.id())) {
         // Asked in no client's name: the client's own request is answered by the connection's own agent.
-        let (client, id) = (new_client_id(), Some(request.id.clone()));
+        let client = new_client_id();
+        let id = Some(request.id.clone());
         let _ = handle.tell_agent(Forward { client, frame: request.frame.clone(), request: id }).await;
     }
     ask_agent(connection, request).await

@@ -26,8 +26,10 @@ pub(super) async fn load_session(
     let answer = loaded_answer(connection, &arrival, request.id).await?;
     let Arrival { handle, joined, showing } = arrival;
     let view = connection.view_of(&handle, &joined, TurnSeen::None);
-    let (answer, asks) = (Some((joined.head, connection.outbox.count(answer))), (joined.head, joined.open_asks));
-    let (cursor, hold) = (handle.cursor(Seq::ZERO), connection.app.host.config().ready_timeout.to_std());
+    let answer = Some((joined.head, connection.outbox.count(answer)));
+    let asks = (joined.head, joined.open_asks);
+    let cursor = handle.cursor(Seq::ZERO);
+    let hold = connection.app.host.config().ready_timeout.to_std();
     connection.subscribe_in_turn(Join { cursor, view, answer, asks, hold, only_news: false }, showing).await;
     Ok(None)
 }
@@ -48,8 +50,10 @@ pub(super) async fn resume_session(
     let Arrival { handle, joined, showing } = arrival;
     let view = connection.view_of(&handle, &joined, turn_seen(joined.turn));
     let latest = answers::latest(&joined.latest);
-    let (answer, asks) = (Some((joined.head, connection.outbox.count(answer))), (joined.head, joined.open_asks));
-    let (cursor, hold) = (handle.cursor(joined.head), connection.app.host.config().ready_timeout.to_std());
+    let answer = Some((joined.head, connection.outbox.count(answer)));
+    let asks = (joined.head, joined.open_asks);
+    let cursor = handle.cursor(joined.head);
+    let hold = connection.app.host.config().ready_timeout.to_std();
     connection.subscribe_in_turn(Join { cursor, view, answer, asks, hold, only_news: true }, showing).await;
     for frame in latest {
         connection.outbox.send_after(handle.id(), frame, joined.head).await;
@@ -82,12 +86,14 @@ async fn enter(
         if needs_agent && sight.descriptor(&session).is_some_and(|known| known.is_killed()) {
             return Err(from_call(&CallError::Refused(Refusal::Killed), session.as_str()));
         }
-        let (env, directory_scope) = (connection.client.env(), connection.client.identity().directory_scope());
+        let env = connection.client.env();
+        let directory_scope = connection.client.identity().directory_scope();
         let renewal = Renewal { frame: request.frame, env: &env, directory_scope };
         sight.renew_session(&session, &renewal).map_err(|error| from_create(&error))?;
     }
     let handle = open_session(connection, request.envelope).await?;
-    let (terms, attachment) = (read_return_terms(request.frame)?, connection.attachment(handle.id(), false));
+    let terms = read_return_terms(request.frame)?;
+    let attachment = connection.attachment(handle.id(), false);
     wake_on_terms(connection, &handle, terms, attachment, connection.attendance(true)).await?;
     enter_session(connection, handle, needs_agent, turn).await
 }

@@ -54,15 +54,18 @@ pub(super) async fn join_created(
         Err(NotCreated::Refused(fault)) => return Err(fault.into()),
     };
     let handle = created.handle;
-    let (attachment, attendance) = (connection.attachment(handle.id(), false), connection.attendance(true));
+    let attachment = connection.attachment(handle.id(), false);
+    let attendance = connection.attendance(true);
     let attached = connection.attach(&handle, attachment, attendance).await;
     attached.map_err(|error| from_call(&error, handle.id().as_str()))?;
     let answer = answers::new_session(&created.answer, handle.id().as_str(), request.id).map_err(unreadable_answer)?;
     let answer = placed_answer(connection, &handle, created.seq, answer).await;
     // History ends where the agent came up: nothing was asked before that, and everything after it is news.
     let view = connection.plain_view(&handle, created.seq, TurnSeen::None);
-    let (answer, asks) = (Some((created.seq, connection.outbox.count(answer))), (created.seq, Vec::new()));
-    let (cursor, hold) = (handle.cursor(created.seq), connection.app.host.config().ready_timeout.to_std());
+    let answer = Some((created.seq, connection.outbox.count(answer)));
+    let asks = (created.seq, Vec::new());
+    let cursor = handle.cursor(created.seq);
+    let hold = connection.app.host.config().ready_timeout.to_std();
     connection.subscribe(Join { cursor, view, answer, asks, hold, only_news: false }).await;
     Ok(None)
 }
@@ -73,7 +76,8 @@ pub(in crate::acp) async fn create_session(
     frame: &Bytes,
     name: Option<Arc<str>>,
 ) -> Result<Result<Created, NotCreated>, RpcError> {
-    let (client, caller) = (&connection.client, connection.client.caller());
+    let client = &connection.client;
+    let caller = connection.client.caller();
     caller.may_change()?;
     let request: RequestParams<NewParams<'_>> = frame::peek(frame)
         .map_err(|error| RpcError::params(format!("session/new needs `cwd`, an absolute path: {error}")))?;

@@ -100,7 +100,8 @@ async fn repeat_prompt(
     receipt: PromptReceipt,
     id: &Bytes,
 ) {
-    let (session, requests) = (handle.id(), &connection.requests);
+    let session = handle.id();
+    let requests = &connection.requests;
     if let Some(end) = receipt.end {
         // Its updates come first, also to a client that is still catching up with them.
         let answer = response(&end, None, id, session.as_str());
@@ -127,7 +128,8 @@ async fn repeat_prompt(
 /// Ends the client's own prompts or the turn that it sees; with `_meta.wharf` one prompt, or the queue too.
 pub(super) async fn cancel(connection: &Connection, frame: &Bytes, envelope: &Envelope<'_>) {
     let Ok(handle) = controlled_session(connection, envelope).await else { return };
-    let (app, caller) = (&connection.app, connection.caller_in(handle.id()));
+    let app = &connection.app;
+    let caller = connection.caller_in(handle.id());
     let wish = |name| Json::parse(frame).and_then(|frame| frame.seek(&["params", "_meta", "wharf", name]));
     let (prompt, queue) = match (wish("promptId"), wish("queue")) {
         (Ok(prompt), Ok(queue)) => (prompt.and_then(Json::text), queue.and_then(Json::text)),
@@ -161,7 +163,8 @@ pub(super) async fn cancel_request(connection: &Connection, frame: &Bytes) {
             return;
         }
     };
-    let (requests, attachments) = (&connection.requests, &connection.attachments);
+    let requests = &connection.requests;
+    let attachments = &connection.attachments;
     if let Some((session, prompt)) = requests.prompt_of(request) {
         let Some(AttachedSession { handle, .. }) = attachments.get(&session) else { return };
         let caller = connection.caller_in(&session);

@@ -62,8 +62,8 @@ pub(super) async fn update_queued(connection: &Connection, request: ClientReques
 pub(super) async fn move_queued(connection: &Connection, request: ClientRequest<'_>) -> Outcome {
     let (session, params) = read_call(connection, request).await?;
     let position = params.position.ok_or_else(|| RpcError::params("`position` is missing: 0 is next"))?;
-    let (caller, change) =
-        (connection.caller_in(&session), QueueChange { position: Some(position), ..QueueChange::default() });
+    let caller = connection.caller_in(&session);
+    let change = QueueChange { position: Some(position), ..QueueChange::default() };
     use_cases::change_queued(&connection.app, &caller, session.as_str(), &params.prompt_id, change).await?;
     Ok(Some(request.respond(&json!({}))))
 }

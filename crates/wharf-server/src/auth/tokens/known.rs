@@ -85,7 +85,8 @@ impl KnownTokens {
 
     /// Replaces the tokens. A token that was known keeps its end: reading the file again gives it no more time.
     fn replace_entries(&mut self, entries: Vec<TokenEntry>) {
-        let (before, now) = (std::mem::take(&mut self.entries), now());
+        let before = std::mem::take(&mut self.entries);
+        let now = now();
         let limit = |entry: &TokenEntry| {
             let known =
                 before.iter().find(|held| held.entry.id == entry.id && held.entry.expires_at == entry.expires_at);

@@ -80,7 +80,8 @@ impl RowStream {
     pub(super) async fn open(app: &App, caller: &Caller, id: &str, after: Option<&str>) -> Result<Self, Fault> {
         let resume = after.map(parse_position).transpose()?;
         let transcript = use_cases::open_transcript(app, caller, id).await?;
-        let (mut position, mut reset) = (None, None);
+        let mut position = None;
+        let mut reset = None;
         match resume {
             None => {}
             Some(Resume::OtherFold) => reset = Some("fold_changed"),

@@ -39,7 +39,8 @@ pub(super) struct SessionListStream {
 
 impl SessionListStream {
     pub(super) fn new(app: &App, identity: &Identity) -> Self {
-        let (visible, view) = (app.visible_to(identity), AttentionView::new(app, identity));
+        let visible = app.visible_to(identity);
+        let view = AttentionView::new(app, identity);
         let mut comment = tokio::time::interval(COMMENT_INTERVAL);
         comment.reset();
         Self {

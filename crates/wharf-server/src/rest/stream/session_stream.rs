@@ -65,7 +65,8 @@ impl SessionStream {
         let mut reading = Self { handle, visible, changes, follow, seen, ended, ready, comment };
         while reading.ready.is_empty() && !reading.is_over() && reading.ended {
             reading.read_batch().await.ok_or_else(|| {
-                let (id, why) = (reading.handle.id().as_str(), "it cannot be read on");
+                let id = reading.handle.id().as_str();
+                let why = "it cannot be read on";
                 unreadable_session(id, &why)
             })?;
         }

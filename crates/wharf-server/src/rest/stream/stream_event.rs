@@ -81,7 +81,8 @@ fn opened_ask(ask: &Ask) -> AskChange {
     let OpenAsk { ask_id, kind, options, tool_call, params, .. } = to_open_ask(ask);
     // For a permission, the options and the tool call hold everything.
     let params = (ask.kind != AskKind::Permission).then_some(params);
-    let (kind, options) = (Some(kind), Some(options));
+    let kind = Some(kind);
+    let options = Some(options);
     AskChange { ask_id, open: true, kind, options, tool_call, params, outcome: None, option_id: None }
 }
 

@@ -44,6 +44,7 @@ fn draw_frame(area: Rect, title: &str, canvas: &mut Canvas) -> Rect {
 
 /// Returns an area of at most this size in the middle of another one.
 fn center(area: Rect, width: u16, height: u16) -> Rect {
-    let (width, height) = (width.min(area.width), height.min(area.height));
+    let width = width.min(area.width);
+    let height = height.min(area.height);
     Rect { x: area.x + (area.width - width) / 2, y: area.y + (area.height - height) / 2, width, height }
 }

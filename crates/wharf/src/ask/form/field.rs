@@ -48,7 +48,8 @@ impl FormField {
         let text = |member: &str| schema[member].as_str().filter(|text| !text.trim().is_empty()).map(ToOwned::to_owned);
         let kind = read_kind(schema);
         let default = schema.get("default").filter(|value| kind.takes(value)).cloned();
-        let (title, description) = (text("title"), text("description"));
+        let title = text("title");
+        let description = text("description");
         Self { name: name.to_owned(), title, description, kind, is_required, default }
     }
 
@@ -134,7 +135,8 @@ fn read_kind(schema: &Value) -> FieldKind {
     // An optional value may be allowed to be null.
     let among_several = || kind.as_array()?.iter().filter_map(Value::as_str).find(|word| *word != "null");
     let word = kind.as_str().or_else(among_several);
-    let (min, max) = (schema["minimum"].as_f64(), schema["maximum"].as_f64());
+    let min = schema["minimum"].as_f64();
+    let max = schema["maximum"].as_f64();
     match word {
         Some("string") => FieldKind::Text {
             min_length: schema["minLength"].as_u64().unwrap_or_default(),
@@ -151,7 +153,8 @@ fn read_kind(schema: &Value) -> FieldKind {
 fn read_choices(schema: &Value) -> Vec<FieldChoice> {
     let list = |member: &str| schema[member].as_array().map(Vec::as_slice).unwrap_or_default();
     let title = |title: &Value| title.as_str().map(ToOwned::to_owned);
-    let (values, names) = (list("enum"), list("enumNames"));
+    let values = list("enum");
+    let names = list("enumNames");
     if !values.is_empty() {
         let names = names.iter().map(title).chain(std::iter::repeat(None));
         return values.iter().cloned().zip(names).map(|(value, title)| FieldChoice { value, title }).collect();

@@ -130,7 +130,8 @@ impl<'a> PageReader<'a> {
 
     async fn next_page(&mut self) -> anyhow::Result<Option<Vec<ReadRow>>> {
         let Some(position) = self.position.take() else { return Ok(None) };
-        let (path, turn) = (&self.path, &self.turn);
+        let path = &self.path;
+        let turn = &self.turn;
         let call = HostCall::get(format!("{path}?limit={MAX_PAGE_ROWS}{turn}{position}"));
         let page: RawRowPage = self.client.fetch_json_across_restart(&call).await?;
         let next = if self.turn.is_empty() { ("before", page.before) } else { ("after", page.after) };

@@ -9,7 +9,8 @@ const QUIET_ZONE_MODULES: usize = 2;
 /// Returns the lines of the code, with their colours.
 pub(super) fn draw_qr_code(text: &str) -> anyhow::Result<Vec<String>> {
     let code = QrCode::with_error_correction_level(text, EcLevel::L).context("drawing the QR code")?;
-    let (width, colors) = (code.width(), code.to_colors());
+    let width = code.width();
+    let colors = code.to_colors();
     let is_dark = |x: usize, y: usize| {
         let inside = |place: usize| place.checked_sub(QUIET_ZONE_MODULES).filter(|place| *place < width);
         inside(x).zip(inside(y)).is_some_and(|(x, y)| colors.get(y * width + x) == Some(&Color::Dark))

@@ -19,8 +19,11 @@ pub(super) struct FirstSegment<'a> {
 /// white space.
 pub(super) fn first_segment(text: &str) -> Option<FirstSegment<'_>> {
     let mut fence: Option<Fence> = None;
-    let (mut at, mut end, mut start) = (0, 0, None);
-    let (mut is_list, mut has_gap) = (false, false);
+    let mut at = 0;
+    let mut end = 0;
+    let mut start = None;
+    let mut is_list = false;
+    let mut has_gap = false;
     for line in text.split_inclusive('\n') {
         let is_blank = line.trim().is_empty();
         match (start, fence) {
