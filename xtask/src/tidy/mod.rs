@@ -1,6 +1,7 @@
 //! `cargo xtask tidy`: the invariants of ARCHITECTURE.md and CONTRIBUTING.md that a machine can check, one rule per file.
 
 mod banned;
+mod ceilings;
 mod citations;
 mod code_map;
 mod conflicts;
@@ -18,6 +19,7 @@ mod settings;
 mod sizes;
 mod sleeps;
 mod source;
+mod type_methods;
 mod type_names;
 mod unused_dependencies;
 mod words;
@@ -90,9 +92,11 @@ fn check(repo: &Repo) -> Result<Vec<Finding>> {
     findings.extend(settings::check(repo)?);
     findings.extend(dependencies::check(repo)?);
     findings.extend(unused_dependencies::check(repo)?);
+    findings.extend(ceilings::check(repo));
     findings.extend(words::check(repo));
     findings.extend(document_words::check(repo)?);
     findings.extend(type_names::check(repo));
+    findings.extend(type_methods::check(repo));
     findings.sort_by(|a, b| (&a.path, a.line, a.rule).cmp(&(&b.path, b.line, b.rule)));
     Ok(findings)
 }
